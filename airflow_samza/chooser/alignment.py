@@ -134,13 +134,13 @@ class StartingAlignmentChooser(AlignmentChooser[E]):
     ) -> None:
         super().__init__(self._distance)
         self._behind = behind
-        self._given = dict(start_behind or {})
+        self._start_behind = dict(start_behind or {})
         self._at_start = at_start
         self._starts: dict[str, int] = {}
 
     def register(self, ssp: Partition, offset: Any) -> None:
         """Register a partition with the offset of its first message, from which its distance at start follows."""
-        if self._at_start is not None and ssp not in self._given and stream_name(ssp) not in self._given:
+        if self._at_start is not None and ssp not in self._start_behind and stream_name(ssp) not in self._start_behind:
             distance = self._at_start(ssp, offset)
             if distance is not None:
                 self._starts[str(ssp)] = distance
@@ -155,11 +155,11 @@ class StartingAlignmentChooser(AlignmentChooser[E]):
 
     def _distance(self, envelope: E) -> int:
         now, ssp = self._behind(envelope), envelope.ssp
-        if ssp in self._given:
-            return self._given[ssp] - now
+        if ssp in self._start_behind:
+            return self._start_behind[ssp] - now
         stream = stream_name(ssp)
-        if stream in self._given:
-            return self._given[stream] - now
+        if stream in self._start_behind:
+            return self._start_behind[stream] - now
         return self._starts.setdefault(str(ssp), now) - now
 
 

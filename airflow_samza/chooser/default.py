@@ -118,7 +118,7 @@ def make_chooser(context: ChooserContext) -> HeadGate[Any]:
         return default_chooser(context)
     factory = _factory(name)
 
-    def made(inner: ChooserContext) -> MessageChooser[Any]:
+    def checked_chooser(inner: ChooserContext) -> MessageChooser[Any]:
         chooser = factory(inner)
         if not isinstance(chooser, MessageChooser):
             raise _rejected(
@@ -128,7 +128,7 @@ def make_chooser(context: ChooserContext) -> HeadGate[Any]:
             )
         return chooser
 
-    return layered(context, made)
+    return layered(context, checked_chooser)
 
 
 def check_chooser(config: Config) -> None:

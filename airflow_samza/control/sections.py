@@ -45,7 +45,7 @@ class SectionBookkeeping:
         self._partition = partition
         place = [(stream, partition)]
         self._sections = {run: _Section(EndOfStreamBookkeeping(place), WatermarkBookkeeping(place)) for run in runs}
-        self._told = NONE_YET
+        self._watermark = NONE_YET
         self._ended = False
 
     def update(
@@ -71,7 +71,7 @@ class SectionBookkeeping:
     def checkpoint(self) -> dict[str, Any]:
         """Return the state as JSON, to be kept with the offset behind the recorded messages (rule C6)."""
         return {
-            "told": self._told,
+            "told": self._watermark,
             "ended": self._ended,
             "sections": {
                 run: {
@@ -86,7 +86,7 @@ class SectionBookkeeping:
 
     def restore(self, checkpoint: Mapping[str, Any]) -> None:
         """Restore what :meth:`checkpoint` wrote."""
-        self._told, self._ended = int(checkpoint["told"]), bool(checkpoint["ended"])
+        self._watermark, self._ended = int(checkpoint["told"]), bool(checkpoint["ended"])
         for run, kept in checkpoint["sections"].items():
             section = self._sections.get(run)
             if section is not None:
@@ -99,8 +99,8 @@ class SectionBookkeeping:
         sections = self._sections.values()
         still = [section.watermark for section in sections if not section.ended]
         reached = min(still) if still else max(section.watermark for section in sections)
-        if reached > self._told:
-            self._told = reached
+        if reached > self._watermark:
+            self._watermark = reached
             news.append(WatermarkMessage(None, 1, timestamp=reached))
         if not still:
             self._ended = True

@@ -61,7 +61,7 @@ class TaskControl:
         timing: dict[str, Any] = {} if clock is None else {"clock": clock}
         self.ends = EndOfStreamBookkeeping(owned, producer_counts)
         self.watermarks = WatermarkBookkeeping(owned, producer_counts, idle_timeout_ms=idle_timeout_ms, **timing)
-        self._told = dict.fromkeys((stream for stream, _ in owned), -1)
+        self._stream_watermarks = dict.fromkeys((stream for stream, _ in owned), -1)
         self.beside: Mapping[str, Collection[str]] = {}
         """The streams that each stream meets in a merge or a join."""
 
@@ -93,15 +93,17 @@ class TaskControl:
     def restore(self, checkpoint: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[ControlEvent]:
         """Restore what :meth:`checkpoint` wrote; returns ends that were reached before it and not emitted yet."""
         self.watermarks.restore(checkpoint.get("watermarks", ()))
-        self._told = {stream: self.watermarks.stream_watermark(stream) for stream in self._told}
+        self._stream_watermarks = {
+            stream: self.watermarks.stream_watermark(stream) for stream in self._stream_watermarks
+        }
         return self._ended(self.ends.restore(checkpoint.get("end_of_stream", ())))
 
     def _moved(self, moved: list[WatermarkAdvanced]) -> list[ControlEvent]:
         events: list[ControlEvent] = [*moved]
         for stream in dict.fromkeys(event.stream for event in moved):
             timestamp = self.watermarks.stream_watermark(stream)
-            if timestamp > self._told[stream]:
-                self._told[stream] = timestamp
+            if timestamp > self._stream_watermarks[stream]:
+                self._stream_watermarks[stream] = timestamp
                 events.append(StreamWatermark(stream, timestamp))
         return events
 

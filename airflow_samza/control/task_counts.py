@@ -16,7 +16,7 @@ class TaskCounts:
 
     def __init__(self, producer_counts: Mapping[str, int] | None = None) -> None:
         self._producer_counts = dict(producer_counts or {})
-        self._known: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
 
     def take(self, stream: str, partition: int, message: ControlMessage, offset: object) -> int:
         """Record and return the task count that a message gives.
@@ -25,12 +25,12 @@ class TaskCounts:
         say where the message lies.
         """
         total = message.task_count if message.task_count > 0 else self._producer_counts.get(stream, 0)
-        if total > 0 and self._known.setdefault(stream, total) == total:
+        if total > 0 and self._counts.setdefault(stream, total) == total:
             return total
         kind = "end-of-stream" if isinstance(message, EndOfStreamMessage) else "watermark"
         where = f"{stream}/{partition}" + ("" if offset is None else f" offset {offset}")
         said = f"has the task count {total or message.task_count}" + (
-            f"; an earlier message said {self._known[stream]}" if total else ""
+            f"; an earlier message said {self._counts[stream]}" if total else ""
         )
         raise ControlError(
             f"The {kind} message of {message.task_name!r} at {where} {said}.",
@@ -41,10 +41,10 @@ class TaskCounts:
             offset=offset,
         )
 
-    def known(self, stream: str) -> int | None:
+    def of(self, stream: str) -> int | None:
         """Return the task count that messages have given; None when there was none yet."""
-        return self._known.get(stream)
+        return self._counts.get(stream)
 
     def restore(self, stream: str, total: int) -> None:
         """Restore a checkpoint's count, unless a message has given one."""
-        self._known.setdefault(stream, total)
+        self._counts.setdefault(stream, total)

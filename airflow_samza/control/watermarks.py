@@ -207,7 +207,7 @@ class WatermarkBookkeeping:
             {
                 "stream": stream,
                 "partition": partition,
-                "total_tasks": self._counts.known(stream),
+                "total_tasks": self._counts.of(stream),
                 "tasks_to_event_time": {
                     name: producer.timestamp
                     for name, producer in sorted(state.producers.items())
@@ -293,7 +293,7 @@ class WatermarkBookkeeping:
         return max(lowest, self._lowest(stream, state, lambda since: self._is_idle(since, now)))
 
     def _lowest(self, stream: str, state: _Partition, is_idle: Callable[[int], bool]) -> int:
-        total = self._counts.known(stream)
+        total = self._counts.of(stream)
         if total is None:
             return NONE_YET
         spoken = [(producer, mark) for producer in state.producers.values() if (mark := producer.mark) is not None]

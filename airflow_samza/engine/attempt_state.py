@@ -54,7 +54,7 @@ class AttemptState:
         self._error: SamzaError | None = None
         self._progress: StageProgress | None = None
         self._written_at = 0.0
-        self._asked_at = -math.inf
+        self._looked_at = -math.inf
         self._is_written = True
         self._shown: tuple[StageProgress | None, bool] = (None, False)
         self._ended_at: float | None = None
@@ -126,14 +126,14 @@ class AttemptState:
         """Return whether it has ended, and everybody can know."""
         return self.is_over and self._is_written
 
-    def cancel_asked(self) -> bool:
+    def cancel_requested(self) -> bool:
         """Return whether somebody asked to cancel it, or a later attempt has taken its place."""
         if self.cancelled.is_set():
             return True
         now = time.monotonic()
-        if now - self._asked_at < self._files.pace.first:  # somebody has just looked
+        if now - self._looked_at < self._files.pace.first:  # somebody has just looked
             return False
-        self._asked_at = now
+        self._looked_at = now
         return self._files.exists(self.handle.folder.attempt(self.handle.attempt, "cancel"))
 
     def is_replaced(self) -> bool:

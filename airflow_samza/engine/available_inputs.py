@@ -53,7 +53,7 @@ class AvailableInputs:
             if "chunks" in (inputs[stream_id].slice or {})
             and isinstance(system := systems[inputs[stream_id].system], TakesArrivals)
         }
-        self._found: dict[str, InputIntent] = {
+        self._ready: dict[str, InputIntent] = {
             stream_id: self._first(stream_id) for stream_id in inputs if not self._grows(stream_id)
         }
         self._ended: dict[str, InputIntent] = {}
@@ -66,7 +66,7 @@ class AvailableInputs:
             self._ended = {
                 stream_id: read
                 for stream_id, read in intent.inputs.items()
-                if read.end is not None and (self._found.get(stream_id) != read)
+                if read.end is not None and (self._ready.get(stream_id) != read)
             }
 
     @property
@@ -86,12 +86,12 @@ class AvailableInputs:
         """Return every input as it is now; a topic is asked again only when it has news."""
         for stream_id, bound in self._streams.items():
             if stream_id in self._arriving:
-                self._found[stream_id] = self._arrived(stream_id, None)
+                self._ready[stream_id] = self._arrived(stream_id, None)
             elif self._grows(stream_id) and stream_id not in self._ended:
-                available = self._found.get(stream_id)
+                available = self._ready.get(stream_id)
                 if available is None or _has_news(self._systems[bound.system], bound, available.slice):
-                    self._found[stream_id] = self._now(stream_id, bound)
-        return {stream_id: self._ended.get(stream_id) or self._found[stream_id] for stream_id in self._streams}
+                    self._ready[stream_id] = self._now(stream_id, bound)
+        return {stream_id: self._ended.get(stream_id) or self._ready[stream_id] for stream_id in self._streams}
 
     def end(self, final: bool, positions: Iterable[TaskPosition]) -> None:
         """End the external inputs: a drain ends unbounded ones after the messages that have arrived by now.
@@ -179,12 +179,12 @@ def _reached(stream_id: str, offsets: list[list[int]], positions: Iterable[TaskP
 
     What one task of several has read of a broadcast, the others read, too.
     """
-    found = []
+    range_ = []
     standing = list(positions)
     for partition, (first, bound) in enumerate(offsets):
         read = [p.offset(stream_id, partition, int(first)) for p in standing if (stream_id, partition) in p.owned]
-        found.append([int(first), min(int(bound), max(read, default=int(first)))])
-    return found
+        range_.append([int(first), min(int(bound), max(read, default=int(first)))])
+    return range_
 
 
 def _has_news(system: System, bound: BoundStream, former: Mapping[str, Any]) -> bool:

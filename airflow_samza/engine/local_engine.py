@@ -104,7 +104,7 @@ class LocalStage:
         reject_stopped(context.files, context.attempt)
         attempt = uuid.uuid4().hex
         for place in range(len(intent.running)):
-            if context.attempt.cancel_asked():
+            if context.attempt.cancel_requested():
                 raise cancelled(context.handle)
             try:
                 for _ in TaskSection(self.setup.task, intent.epoch, place, attempt).run(iter(())):

@@ -48,7 +48,7 @@ class PushTask:
         files = open_filesystem(self.root)
         system = bind_system(self.system, bindings_from_json(self.bindings)[self.system], self.root)
         producer = system.producer(from_plain(StreamSpec, self.stream), f"push-{self.epoch}-{task}-{uuid.uuid4().hex}")
-        rows = _Found(self.key, self.required)
+        rows = _PushedRows(self.key, self.required)
         try:
             for batch in rows.kept(batches):
                 producer.write_keyed(batch, self.key)  # type: ignore[attr-defined]
@@ -65,10 +65,10 @@ class PushTask:
 
 def empty_manifest() -> PushManifest:
     """Return the manifest of a partition that has no row, for which Spark may run no task."""
-    return _Found((), ()).manifest({"segment": None, "total_rows": 0, "bytes": 0, "schema": None})
+    return _PushedRows((), ()).manifest({"segment": None, "total_rows": 0, "bytes": 0, "schema": None})
 
 
-class _Found:
+class _PushedRows:
     """Rows on their way, with null keys left out and of each key the last row only; what was left out is counted."""
 
     def __init__(self, key: tuple[str, ...], required: tuple[str, ...]) -> None:

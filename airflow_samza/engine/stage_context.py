@@ -29,7 +29,7 @@ class Attempt(Protocol):
         """Note how far the stage has come, after every epoch; it may be written only now and then."""
         ...
 
-    def cancel_asked(self) -> bool:
+    def cancel_requested(self) -> bool:
         """Return whether somebody asked to cancel it."""
         ...
 
@@ -57,7 +57,7 @@ class StageContext:
 def reject_stopped(files: Filesystem, attempt: Attempt) -> None:
     """Stop an attempt that was cancelled, or whose stage has a newer generation."""
     handle = attempt.handle
-    if attempt.cancel_asked():
+    if attempt.cancel_requested():
         raise cancelled(handle)
     newest = handle.run.generations(files, handle.stage_id)[-1]
     if newest > handle.generation:

@@ -183,7 +183,7 @@ class StageRunner:
         log.info("%s: started", attempt.group)
         started = time.monotonic()
         try:
-            if attempt.cancel_asked():
+            if attempt.cancel_requested():
                 attempt.cancelled.set()
             else:
                 attempt.write_status(RUNNING)
@@ -224,7 +224,7 @@ class StageRunner:
 
     def _pass_on_cancels(self) -> None:
         for attempt in self._records.attempts():
-            if not attempt.is_over and (attempt.cancelled.is_set() or attempt.cancel_asked()):
+            if not attempt.is_over and (attempt.cancelled.is_set() or attempt.cancel_requested()):
                 self._cancel(attempt)
 
     def _cancel(self, attempt: AttemptState) -> None:

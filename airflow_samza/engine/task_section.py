@@ -209,8 +209,8 @@ class TaskSection:
         The note of that section is there when its last batch has come through.
         """
         sections = self._program.sections
-        made_by = next((n for n in range(self._section) if op_id in sections[n].sets_aside), self._section - 2)
-        note = read(self._files, self._note(made_by), TaskNote) if made_by >= 0 else None
+        writer = next((n for n in range(self._section) if op_id in sections[n].sets_aside), self._section - 2)
+        note = read(self._files, self._note(writer), TaskNote) if writer >= 0 else None
         if note is None:
             return Boundary()
         return note.set_aside.get(op_id) or note.report.boundary or Boundary()

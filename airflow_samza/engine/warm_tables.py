@@ -99,8 +99,8 @@ class EpochTables:
         """Fill the tables of all sections, which this process and its host then have; return the bytes read."""
         taken = 0
         for section in self._sections():
-            with self.filled(section) as found:
-                taken += sum(report.bytes for report in found.read.inputs.values())
+            with self.filled(section) as tables:
+                taken += sum(report.bytes for report in tables.read.inputs.values())
         return taken
 
     def prepare(self) -> None:

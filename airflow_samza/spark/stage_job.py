@@ -89,7 +89,7 @@ def collect(
             log.log(level, "%s: the Spark job took %.2f s", attempt.group, time.monotonic() - started)
             return
         except Exception as error:
-            if attempt.cancel_asked():
+            if attempt.cancel_requested():
                 raise cancelled(attempt.handle) from error
             ours = find_error(str(error), context.origins)
             if ours is not None:

@@ -118,7 +118,7 @@ class DialledStage(LocalStage):
         self._dials = dials
 
     def run_epoch(self, intent: Intent) -> None:
-        while self._dials.is_on("hold") and not self._context.attempt.cancel_asked():
+        while self._dials.is_on("hold") and not self._context.attempt.cancel_requested():
             time.sleep(LOOK_SECONDS)
         self._dials.wait_while("spark-frozen")
         time.sleep(self._dials.number("slow"))

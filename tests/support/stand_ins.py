@@ -63,5 +63,5 @@ class Attempt:
     def report(self, progress: StageProgress) -> None:
         self.progress.append(progress)
 
-    def cancel_asked(self) -> bool:
+    def cancel_requested(self) -> bool:
         return self.is_cancelled

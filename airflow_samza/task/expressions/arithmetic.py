@@ -133,8 +133,8 @@ def modulo(dividend: Any, divisor: Any) -> pa.Array:
         if below is not None:  # the sign is the dividend's, as in Java
             return masked(np.fmod(top, top.dtype.type(below)), dividend, kind)
         result = np.fmod(top, values_of(divisor, 1))
-    found = masked(result, dividend, kind)
-    return found if divisor.null_count == 0 else pc.if_else(divisor.is_valid(), found, pa.scalar(None, kind))
+    remainders = masked(result, dividend, kind)
+    return remainders if divisor.null_count == 0 else pc.if_else(divisor.is_valid(), remainders, pa.scalar(None, kind))
 
 
 def by_divisor(

@@ -29,16 +29,16 @@ def try_cast(operand: Expression, kind: DataType) -> Expression:
         return _nullable(kind, applied(kind, [operand], _booleans))
     if operand.type.name == "string" and kind.name == "date":
         return _nullable(kind, applied(kind, [operand], _dates))
-    made = cast(operand, kind)
-    if made.fallible and not operand.fallible:
+    expression = cast(operand, kind)
+    if expression.fallible and not operand.fallible:
         raise UnsupportedExpression(f"a {operand.type.ddl()} is tried as {kind.ddl()}")
     if operand.fallible:
         raise UnsupportedExpression("TRY_CAST of a value that can fail")
-    return _nullable(kind, made)
+    return _nullable(kind, expression)
 
 
-def _nullable(kind: DataType, made: Expression) -> Expression:
-    return Expression(kind, True, made.fallible, made.run)
+def _nullable(kind: DataType, expression: Expression) -> Expression:
+    return Expression(kind, True, expression.fallible, expression.run)
 
 
 def _integers(texts: Any, kind: DataType) -> Any:
@@ -80,9 +80,9 @@ def _booleans(texts: Any) -> Any:
 
 
 def _dates(texts: Any) -> Any:
-    found = _tried(read_dates, texts)
-    if found is not None:
-        return found
+    dates = _tried(read_dates, texts)
+    if dates is not None:
+        return dates
     days = [None if text is None else _tried(read_date, text) for text in texts.to_pylist()]
     return pa.array(days, pa.int32()).view(pa.date32())
 

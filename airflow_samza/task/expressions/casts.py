@@ -62,9 +62,9 @@ def _folded(operand: Expression, convert: Conversion) -> Any:
 def _conversion(source: DataType, target: DataType) -> tuple[Conversion, bool]:
     """The conversion of an array, and whether a value can make it fail."""
     for rule in (_between_integers, _between_floating, _to_integers, _booleans, _decimals, texts, temporal):
-        found = rule(source, target)
-        if found is not None:
-            return found
+        conversion = rule(source, target)
+        if conversion is not None:
+            return conversion
     raise UnsupportedExpression(f"a {source.ddl()} is cast to {target.ddl()}")
 
 

@@ -55,9 +55,9 @@ class Chain:
             return build(so_far)
         if self._first is None:
             self._first = so_far
-        made = build(replace(so_far, run=_carried, place=None))
-        self._links.append(made.run)
-        return replace(made, run=self._upto(len(self._links)))
+        link = build(replace(so_far, run=_carried, place=None))
+        self._links.append(link.run)
+        return replace(link, run=self._upto(len(self._links)))
 
     def restart(self) -> None:
         """Begin anew: what the chain gave so far has become a constant."""

@@ -115,11 +115,11 @@ def read_moment(text: str) -> datetime.datetime:
 
     ``2026-01-31``, ``2026-01-31 08:30:00``, with up to six digits of a fraction.
     """
-    found = _ISO_MOMENT.fullmatch(text)
+    moment_match = _ISO_MOMENT.fullmatch(text)
     try:
-        if found is None:
+        if moment_match is None:
             raise ValueError(text)
-        day, clock, fraction = found.groups()
+        day, clock, fraction = moment_match.groups()
         moment = datetime.datetime.fromisoformat(f"{day}T{clock or '00:00:00'}")
     except ValueError:
         raise UnsupportedExpression(f"{text!r} is read as a timestamp") from None

@@ -70,13 +70,13 @@ def columns_named(texts: tuple[str, ...]) -> frozenset[str] | None:
     """The columns that expressions may read, in lower case; None when that is not certain (all columns then)."""
     from sqlglot import exp
 
-    found: set[str] = set()
+    columns: set[str] = set()
     for text in texts:
         tree = tree_of(text)
         if tree is None or tree.find(exp.Star, exp.Subquery, exp.Query) is not None:
             return None
-        found.update(identifier.name.lower() for identifier in tree.find_all(exp.Identifier))
-    return frozenset(found)
+        columns.update(identifier.name.lower() for identifier in tree.find_all(exp.Identifier))
+    return frozenset(columns)
 
 
 def tree_of(text: str) -> Any:

@@ -73,7 +73,7 @@ def _as_catalyst_orders(compiler: NodeCompiler, nodes: list[Any], compiled: list
     for node, expression in zip(nodes, compiled, strict=True):
         if expression.fallible:
             columns = {name: compiler.named(name) for name in sorted(columns_of(node))}
-            nullable = [name for name, found in columns.items() if found.nullable or found.type.children]
+            nullable = [name for name, column in columns.items() if column.nullable or column.type.children]
             if len(nullable) > 1:
                 if unknown.intersection(nullable):
                     raise UnsupportedExpression("a condition can fail on a row that Catalyst may drop before")
@@ -149,7 +149,7 @@ def unknown_columns(texts: Sequence[str], schema: Schema) -> list[str]:
         exp.Select,
     )
     plain = (*plain, exp.Trim, exp.Substring, exp.StrPosition, exp.Like, exp.ILike, exp.DPipe)
-    known = {name.lower() for name in schema.names}
+    columns = {name.lower() for name in schema.names}
     missing: list[str] = []
     for text in texts:
         try:
@@ -157,15 +157,15 @@ def unknown_columns(texts: Sequence[str], schema: Schema) -> list[str]:
         except UnsupportedExpression:
             continue
         if isinstance(node, exp.Alias):
-            known.add(node.alias.lower())  # a later expression of the same select may use it
+            columns.add(node.alias.lower())  # a later expression of the same select may use it
         waiting = [(node, True)]
         while waiting:  # without recursion, and every node once: an expression may have thousands of terms
             part, certain = waiting.pop()
             if isinstance(part, exp.Column):
                 sure = certain and not part.args.get("table") and not isinstance(part.this, exp.Star)
-                if sure and part.name.lower() not in known:
+                if sure and part.name.lower() not in columns:
                     missing.append(part.name)
-            known_function = isinstance(part, exp.Anonymous) and part.name.lower() in FUNCTIONS
-            certain = certain and (known_function or (isinstance(part, plain) and not isinstance(part, exp.Dot)))
+            is_function = isinstance(part, exp.Anonymous) and part.name.lower() in FUNCTIONS
+            certain = certain and (is_function or (isinstance(part, plain) and not isinstance(part, exp.Dot)))
             waiting += [(child, certain) for child in reversed(list(part.iter_expressions()))]
     return missing

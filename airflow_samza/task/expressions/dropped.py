@@ -37,7 +37,7 @@ class Guard:
 
     def __init__(self) -> None:
         self.facts = TreeFacts()
-        self._made: dict[int, Expression] = {}
+        self._expressions: dict[int, Expression] = {}
         self._foldable: set[int] = set()
         """Choices under conditions that can fail, whose values are constants but for one.
 
@@ -47,20 +47,20 @@ class Guard:
         self._decided: set[int] = set()
         """Comparisons of a widened value with a constant: Catalyst may know their outcome."""
 
-    def passed(self, node: Any, found: Expression, *, inner: bool = False) -> None:
+    def passed(self, node: Any, expression: Expression, *, inner: bool = False) -> None:
         """Remember what a node became; raises :class:`UnsupportedExpression`.
 
         ``inner``: the node is an AND or OR whose parent is another, so that what is said of all conditions is said of
         the outermost.
         """
-        self._made[id(node)] = found
+        self._expressions[id(node)] = expression
         kind = type(node).__name__
         if kind in (*_COMPARISONS, "In", "Between") or (kind == "Anonymous" and node.name.lower() == "nullif"):
             self._look_at_widened(node)
-        if kind == "Is" and not self._made[id(node.this)].nullable:
+        if kind == "Is" and not self._expressions[id(node.this)].nullable:
             self._decided.add(id(node))
         self._reject_equal(node)
-        if not found.fallible or kind == "Paren":
+        if not expression.fallible or kind == "Paren":
             return
         if kind not in _NULL_TAKING and any(self._is_null(part) for part in node.iter_expressions()):
             raise UnsupportedExpression("a NULL stands beside a value that can fail, which Catalyst may drop")
@@ -72,7 +72,7 @@ class Guard:
             self.reject_decided([node])
             if self.facts.repeats(node):
                 raise UnsupportedExpression(REPEATED)
-        if kind in ("Add", "Mul") and found.type.is_integer:
+        if kind in ("Add", "Mul") and expression.type.is_integer:
             self._reject_reordered(node)
         self._look_at_choice(node)
 
@@ -81,19 +81,19 @@ class Guard:
         sides = [bare(part) for part in node.iter_expressions()]
         if not any(self._is_constant(side) for side in sides):
             return
-        kind = _widest([self._made[id(side)].type for side in sides if id(side) in self._made])
+        kind = _widest([self._expressions[id(side)].type for side in sides if id(side) in self._expressions])
         for side in sides:
             inner = bare(side.this) if type(side).__name__ in ("Cast", "TryCast") else side
-            made = self._made.get(id(inner))
+            expression = self._expressions.get(id(inner))
             if (
-                made is None
+                expression is None
                 or self._is_constant(inner)
-                or made.type.name == "string"
-                or (inner is side and made.type == kind)
+                or expression.type.name == "string"
+                or (inner is side and expression.type == kind)
             ):
                 continue
             self._decided.add(id(node))
-            if made.fallible:
+            if expression.fallible:
                 raise UnsupportedExpression(
                     "a value that can fail is widened to be compared with a constant, which Catalyst may simplify"
                 )
@@ -102,8 +102,8 @@ class Guard:
         """Reject conditions beside one that can fail if Catalyst may find out that one of them is always false."""
         for node in nodes:
             for part in node.walk():
-                made = self._made.get(id(part))
-                constant = made is not None and made.type == BOOLEAN and self._is_constant(part)
+                expression = self._expressions.get(id(part))
+                constant = expression is not None and expression.type == BOOLEAN and self._is_constant(part)
                 if constant or id(part) in self._decided:
                     raise UnsupportedExpression(DECIDED_AHEAD)
 
@@ -132,25 +132,27 @@ class Guard:
             self._foldable.add(id(node))
 
     def _is_null(self, node: Any) -> bool:
-        made = self._made.get(id(bare(node)))
-        return made is not None and made.literal and made.value is None
+        expression = self._expressions.get(id(bare(node)))
+        return expression is not None and expression.literal and expression.value is None
 
     def _is_constant(self, node: Any) -> bool:
         """Return whether Catalyst knows the value.
 
         There is no column in it, or only where it does not count, as in coalesce(1, x).
         """
-        made = self._made.get(id(bare(node)))
-        return self.facts.is_constant(node) or (made is not None and (made.literal or made.value is not None))
+        expression = self._expressions.get(id(bare(node)))
+        return self.facts.is_constant(node) or (
+            expression is not None and (expression.literal or expression.value is not None)
+        )
 
     def _value_words(self, node: Any) -> tuple[str, str] | Words:
-        made = self._made.get(id(bare(node)))
-        known = made is not None and (made.literal or made.value is not None)
-        return ("value", str(made.value)) if made is not None and known else self.facts.words(node)
+        expression = self._expressions.get(id(bare(node)))
+        is_constant = expression is not None and (expression.literal or expression.value is not None)
+        return ("value", str(expression.value)) if expression is not None and is_constant else self.facts.words(node)
 
     def _fails(self, node: Any) -> bool:
-        made = self._made.get(id(node))
-        return made is None or made.fallible
+        expression = self._expressions.get(id(node))
+        return expression is None or expression.fallible
 
     def reject_evaluated_early(self, nodes: list[Any]) -> None:
         """Reject what stands twice: Catalyst evaluates it first, also on rows that AND or OR would have spared."""
@@ -158,8 +160,8 @@ class Guard:
         guarded: dict[Words, list[bool]] = {}
         for node in nodes:
             for part, is_guarded in _with_guards(node):
-                made = self._made.get(id(part))
-                if made is None or not made.fallible or type(part).__name__ in ("Paren", "Column"):
+                expression = self._expressions.get(id(part))
+                if expression is None or not expression.fallible or type(part).__name__ in ("Paren", "Column"):
                     continue
                 words = self.facts.words(part)
                 seen[words] += 2 if type(part.parent).__name__ == "Between" and part.arg_key == "this" else 1
@@ -188,13 +190,13 @@ class Guard:
 
 
 def _widest(kinds: list[DataType]) -> DataType | None:
-    found = VOID
+    widest = VOID
     try:
         for kind in kinds:
-            found = common_type(found, kind) if kind.name != "string" else found
+            widest = common_type(widest, kind) if kind.name != "string" else widest
     except UnsupportedExpression:
         return None
-    return found
+    return widest
 
 
 def _with_guards(node: Any) -> Iterator[tuple[Any, bool]]:
@@ -213,16 +215,16 @@ def _with_guards(node: Any) -> Iterator[tuple[Any, bool]]:
             waiting.append((child, guarded or behind))
 
 
-def folded(found: Expression) -> Expression:
+def folded(constant: Expression) -> Expression:
     """A constant, evaluated now; raises :class:`UnsupportedExpression` if it fails."""
     import pyarrow as pa
 
     try:
-        value = found.array(Frame([], 1))[0]
+        value = constant.array(Frame([], 1))[0]
     except EvaluationFailure as failure:
         raise UnsupportedExpression(f"a constant fails with {failure.condition}") from None
-    if found.type == BOOLEAN or not value.is_valid:
-        return literal(value.as_py(), found.type)
+    if constant.type == BOOLEAN or not value.is_valid:
+        return literal(value.as_py(), constant.type)
     return Expression(
-        found.type, not value.is_valid, False, lambda frame: pa.repeat(value, frame.num_rows), value=found.value
+        constant.type, not value.is_valid, False, lambda frame: pa.repeat(value, frame.num_rows), value=constant.value
     )

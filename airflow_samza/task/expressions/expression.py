@@ -62,13 +62,13 @@ class Frame:
         """Column number ``place``."""
         import pyarrow as pa
 
-        found = self._columns[place]
-        if found is None:
+        column = self._columns[place]
+        if column is None:
             assert self._parent is not None
-            found = self._columns[place] = self._parent.column(place).filter(self._mask)
-        elif pa.types.is_dictionary(found.type):
-            found = self._columns[place] = found.dictionary_decode()
-        return found
+            column = self._columns[place] = self._parent.column(place).filter(self._mask)
+        elif pa.types.is_dictionary(column.type):
+            column = self._columns[place] = column.dictionary_decode()
+        return column
 
     def where(self, mask: pa.Array, count: int) -> Frame:
         """The ``count`` rows for which ``mask`` (without nulls) is true."""

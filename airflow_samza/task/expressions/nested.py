@@ -27,7 +27,7 @@ def field_of(operand: Expression, name: str) -> Expression:
     """``operand.name`` of a struct; names are compared without case."""
     if operand.type.name != "struct":
         raise UnsupportedExpression(f"field {name!r} of a {operand.type.ddl()}")
-    places = [place for place, known in enumerate(operand.type.names) if known.lower() == name.lower()]
+    places = [place for place, field in enumerate(operand.type.names) if field.lower() == name.lower()]
     if len(places) != 1:
         raise UnsupportedExpression(f"field {name!r} is in {operand.type.ddl()} {len(places) or 'no'} times")
     place = places[0]
@@ -91,16 +91,16 @@ def _element(operand: Expression, key: Expression, places: Any, *, fails: bool) 
     kind = operand.type.children[0]
 
     def kernel(lists: Any, keys: Any) -> Any:
-        known = pc.and_(lists.is_valid(), keys.is_valid()).to_numpy(zero_copy_only=False)
-        sizes = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)[known].astype(np.int64)
-        wanted = places(keys.fill_null(0).to_numpy(zero_copy_only=False)[known].astype(np.int64), sizes)
-        starts = lists.offsets.to_numpy()[:-1][known]
-        found = np.full(len(lists), -1, np.int64)
-        found[known] = np.where(wanted < 0, -1, starts + wanted)
-        return lists.values.take(pa.array(found, mask=found < 0))
+        valid = pc.and_(lists.is_valid(), keys.is_valid()).to_numpy(zero_copy_only=False)
+        sizes = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)[valid].astype(np.int64)
+        indexes = places(keys.fill_null(0).to_numpy(zero_copy_only=False)[valid].astype(np.int64), sizes)
+        starts = lists.offsets.to_numpy()[:-1][valid]
+        positions = np.full(len(lists), -1, np.int64)
+        positions[valid] = np.where(indexes < 0, -1, starts + indexes)
+        return lists.values.take(pa.array(positions, mask=positions < 0))
 
-    made = applied(kind, [operand, key], kernel, fails=fails)
-    return Expression(kind, True, made.fallible, made.run)
+    item = applied(kind, [operand, key], kernel, fails=fails)
+    return Expression(kind, True, item.fallible, item.run)
 
 
 def _looked_up(operand: Expression, key: Expression) -> Expression:
@@ -114,9 +114,9 @@ def _looked_up(operand: Expression, key: Expression) -> Expression:
         raise UnsupportedExpression(f"a {operand.type.ddl()} is read by a {key.type.ddl()}")
     if key.type != keys and not (keys.name == "bigint" and key.type == INT):
         raise UnsupportedExpression(f"a {operand.type.ddl()} is read by a {key.type.ddl()}")
-    wanted = pa.scalar(key.value, keys.to_arrow())
-    made = applied(kind, [operand], lambda maps: pc.map_lookup(maps, wanted, "first"))
-    return Expression(kind, True, made.fallible, made.run)
+    wanted_key = pa.scalar(key.value, keys.to_arrow())
+    item = applied(kind, [operand], lambda maps: pc.map_lookup(maps, wanted_key, "first"))
+    return Expression(kind, True, item.fallible, item.run)
 
 
 def size(operand: Expression) -> Expression:
@@ -140,20 +140,20 @@ def array_contains(operand: Expression, value: Expression) -> Expression:
         raise UnsupportedExpression("array_contains looks for what is no literal")
     if value.type != kind and not (value.literal and value.type == INT and kind.name == "bigint"):
         raise UnsupportedExpression(f"array_contains looks for a {value.type.ddl()} in a {operand.type.ddl()}")
-    wanted = pa.scalar(widened(value, kind).value, kind.to_arrow())
+    element = pa.scalar(widened(value, kind).value, kind.to_arrow())
 
     def kernel(lists: Any) -> Any:
         starts = lists.offsets.to_numpy().astype(np.int64)
         elements = lists.values
-        equal = compared("=", elements, wanted, is_floating(kind))
+        equal = compared("=", elements, element, is_floating(kind))
         hits = np.concatenate([[0], np.cumsum(pc.fill_null(equal, False).to_numpy(zero_copy_only=False))])
         holes = np.concatenate([[0], np.cumsum(elements.is_null().to_numpy(zero_copy_only=False))])
-        found = hits[starts[1:]] > hits[starts[:-1]]
-        unknown = ~found & (holes[starts[1:]] > holes[starts[:-1]])
-        return pa.array(found, mask=unknown | lists.is_null().to_numpy(zero_copy_only=False))
+        is_there = hits[starts[1:]] > hits[starts[:-1]]
+        unknown = ~is_there & (holes[starts[1:]] > holes[starts[:-1]])
+        return pa.array(is_there, mask=unknown | lists.is_null().to_numpy(zero_copy_only=False))
 
-    made = applied(BOOLEAN, [operand], kernel)
-    return Expression(BOOLEAN, True, made.fallible, made.run)
+    contains = applied(BOOLEAN, [operand], kernel)
+    return Expression(BOOLEAN, True, contains.fallible, contains.run)
 
 
 def struct_of(names: list[str], operands: list[Expression]) -> Expression:

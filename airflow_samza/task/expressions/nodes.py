@@ -93,26 +93,31 @@ class NodeCompiler:
         while type(node).__name__ in _LINKS:
             links.append(node)
             node = node.this
-        found = self._finished(node, self._compiled(node))
+        expression = self._finished(node, self._compiled(node))
         chain = Chain()
         while links:
             node = links.pop()
-            made = chain.link(found, partial(self._linked, node))
+            link = chain.link(expression, partial(self._linked, node))
             inner = bool(links) and type(node).__name__ in _LOGIC and type(links[-1]).__name__ in _LOGIC
-            found = self._finished(node, made, inner=inner)
-            if found is not made:
+            expression = self._finished(node, link, inner=inner)
+            if expression is not link:
                 chain.restart()
         self._depth -= 1
-        return found
+        return expression
 
-    def _finished(self, node: Any, found: Expression, *, inner: bool = False) -> Expression:
-        if not found.literal and not found.type.children and found.type != VOID and self.guard.facts.is_constant(node):
-            found = folded(found)
-        if found.literal and found.value is not None and found.type.is_integer and not _is_written(node):
+    def _finished(self, node: Any, expression: Expression, *, inner: bool = False) -> Expression:
+        if (
+            not expression.literal
+            and not expression.type.children
+            and expression.type != VOID
+            and self.guard.facts.is_constant(node)
+        ):
+            expression = folded(expression)
+        if expression.literal and expression.value is not None and expression.type.is_integer and not _is_written(node):
             # Beside a decimal a literal has just its digits, but +3, round(3) and CAST(3 AS int) those of their type.
-            found = replace(found, literal=False)
-        self.guard.passed(node, found, inner=inner)
-        return found
+            expression = replace(expression, literal=False)
+        self.guard.passed(node, expression, inner=inner)
+        return expression
 
     def _linked(self, node: Any, left: Expression) -> Expression:
         """An operator whose left operand is compiled."""
@@ -140,8 +145,8 @@ class NodeCompiler:
         method = getattr(self, f"_{word.lower()}", None)
         if method is None:
             raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
-        found: Expression = method(node)
-        return found
+        expression: Expression = method(node)
+        return expression
 
     def _side(self, node: Any) -> Expression:
         """Compile what stands beside a comparison, or before IN, BETWEEN or LIKE.
@@ -171,10 +176,10 @@ class NodeCompiler:
         parts = [node.args[name] for name in ("catalog", "db", "table", "this") if node.args.get(name) is not None]
         if not all(isinstance(part, exp.Identifier) for part in parts):
             raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
-        found = self.named(parts[0].name, alone=len(parts) == 1)
+        column = self.named(parts[0].name, alone=len(parts) == 1)
         for part in parts[1:]:
-            found = nested.field_of(found, part.name)
-        return found
+            column = nested.field_of(column, part.name)
+        return column
 
     def named(self, name: str, *, alone: bool = True) -> Expression:
         """The column of a name; ``alone``: the name is not the first part of a longer one."""
@@ -194,10 +199,10 @@ class NodeCompiler:
         only(node, "this", "expression")
         if not isinstance(node.expression, exp.Identifier):
             raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
-        found = nested.field_of(self.compile(node.this), node.expression.name)
-        if found.fallible and any("struct" in function.name.lower() for function in node.find_all(exp.Anonymous)):
+        field = nested.field_of(self.compile(node.this), node.expression.name)
+        if field.fallible and any("struct" in function.name.lower() for function in node.find_all(exp.Anonymous)):
             raise UnsupportedExpression("one field is read of a struct whose others can fail, which Catalyst may drop")
-        return found
+        return field
 
     def _bracket(self, node: Any) -> Expression:
         only(node, "this", "expressions")
@@ -261,11 +266,11 @@ class NodeCompiler:
     def _between(self, node: Any) -> Expression:
         only(node, "this", "low", "high")
         low, high = node.args["low"], node.args["high"]
-        found = predicates.between(self._side(node.this), self.compile(low), self.compile(high))
-        known = self.guard.facts.is_constant
-        if found.fallible and known(node.this) and (known(low) or known(high)):
+        is_between = predicates.between(self._side(node.this), self.compile(low), self.compile(high))
+        is_constant = self.guard.facts.is_constant
+        if is_between.fallible and is_constant(node.this) and (is_constant(low) or is_constant(high)):
             raise UnsupportedExpression(DECIDED_AHEAD)
-        return found
+        return is_between
 
     def _case(self, node: Any) -> Expression:
         only(node, "this", "ifs", "default")
@@ -338,16 +343,16 @@ class NodeCompiler:
         from sqlglot import exp
 
         only(node, "this", "expression")
-        known = {exp.Like: patterns.like, exp.ILike: patterns.ilike}
-        if type(node.this) not in known:
+        builders = {exp.Like: patterns.like, exp.ILike: patterns.ilike}
+        if type(node.this) not in builders:
             raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
-        return self._matching(node.this, known[type(node.this)], node.expression)
+        return self._matching(node.this, builders[type(node.this)], node.expression)
 
     def _matching(self, node: Any, build: Any, escape: Any = None) -> Expression:
         only(node, "this", "expression", "negate")
         parts = (node.expression, escape)
-        found: Expression = build(self._side(node.this), *(self.compile(part) for part in parts if part is not None))
-        return predicates.negation(found) if node.args.get("negate") else found
+        is_match: Expression = build(self._side(node.this), *(self.compile(part) for part in parts if part is not None))
+        return predicates.negation(is_match) if node.args.get("negate") else is_match
 
     def _trim(self, node: Any) -> Expression:
         only(node, "this", "expression", "position")

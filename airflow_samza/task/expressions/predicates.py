@@ -202,11 +202,11 @@ def contained(operand: Expression, choices: Sequence[Expression]) -> Expression:
 
         value = operand.array(frame)
         floating = is_floating(kind)
-        found = None
+        is_in = None
         for choice in choices:
             equal = compared("=", value, choice.run(frame), floating)
-            found = equal if found is None else pc.or_kleene(found, equal)
-        return pc.or_kleene(found, pa.scalar(None, pa.bool_())) if some_null else found
+            is_in = equal if is_in is None else pc.or_kleene(is_in, equal)
+        return pc.or_kleene(is_in, pa.scalar(None, pa.bool_())) if some_null else is_in
 
     return Expression(BOOLEAN, nullable, operand.fallible, run)
 
@@ -231,10 +231,10 @@ def _looked_up(operand: Expression, values: Sequence[Any], kind: DataType, some_
         import pyarrow.compute as pc
 
         value = operand.array(frame)
-        found = pc.is_in(value, value_set=choices)
+        is_in = pc.is_in(value, value_set=choices)
         if some_null:
-            found = pc.if_else(found, found, pa.scalar(None, pa.bool_()))
-        return found if value.null_count == 0 else pc.if_else(value.is_valid(), found, pa.scalar(None, pa.bool_()))
+            is_in = pc.if_else(is_in, is_in, pa.scalar(None, pa.bool_()))
+        return is_in if value.null_count == 0 else pc.if_else(value.is_valid(), is_in, pa.scalar(None, pa.bool_()))
 
     return run
 

@@ -97,15 +97,16 @@ _PREFIX = len("SELECT ")
 
 def _place_of(text: str, error: Any) -> str:
     """Return the place from which a text cannot be read any further."""
-    found = (getattr(error, "errors", None) or [{}])[0]
-    if not found.get("highlight"):
+    problem = (getattr(error, "errors", None) or [{}])[0]
+    if not problem.get("highlight"):
         opened = _unclosed(text)
         return f"{text[opened]} of character {opened + 1} is not closed" if opened is not None else "it is no SQL"
-    line, near = found["line"], found["highlight"]
-    character = found["col"] - len(near) + 1 - (_PREFIX if line == 1 else 0)
+    line, near = problem["line"], problem["highlight"]
+    character = problem["col"] - len(near) + 1 - (_PREFIX if line == 1 else 0)
     at = f"character {character}" if "\n" not in text else f"line {line}, character {character}"
-    wanted = str(found.get("description", ""))
-    expected = f", where {wanted.removeprefix('Expecting ')} is expected" if wanted.startswith("Expecting ") else ""
+    description = str(problem.get("description", ""))
+    token = description.removeprefix("Expecting ")
+    expected = f", where {token} is expected" if token != description else ""
     return f"near {near!r:.40} ({at}){expected}"
 
 
@@ -124,7 +125,7 @@ def conjuncts(node: Any) -> list[Any]:
     """The conditions that AND joins in a tree, in order; a node that is no AND is one."""
     from sqlglot import exp
 
-    waiting, found = [node], []
+    waiting, conditions = [node], []
     while waiting:  # without recursion: a condition may be longer than Python's stack is deep
         node = waiting.pop()
         if isinstance(node, exp.And):
@@ -132,13 +133,13 @@ def conjuncts(node: Any) -> list[Any]:
         elif isinstance(node, exp.Paren) and isinstance(node.this, exp.And | exp.Paren):
             waiting.append(node.this)
         else:
-            found.append(node)
-    return found
+            conditions.append(node)
+    return conditions
 
 
-def only(node: Any, *known: str) -> None:
+def only(node: Any, *arguments: str) -> None:
     """Reject a node with arguments that are not known here."""
-    more = [name for name, value in node.args.items() if name not in known and value not in (None, False, [])]
+    more = [name for name, value in node.args.items() if name not in arguments and value not in (None, False, [])]
     if more:
         raise UnsupportedExpression(f"{type(node).__name__.upper()} is used with {', '.join(more)}")
 

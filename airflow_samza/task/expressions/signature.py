@@ -53,17 +53,17 @@ def arrays(frame: Frame, operands: Sequence[Expression]) -> list[Any]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    found: list[Any] = []
-    known: pa.Array | None = None
+    columns: list[Any] = []
+    valid_rows: pa.Array | None = None
     for operand in operands:
-        if operand.fallible and known is not None:
-            found.append(operand.array_where(frame, known))
+        if operand.fallible and valid_rows is not None:
+            columns.append(operand.array_where(frame, valid_rows))
         else:
-            found.append(operand.array(frame))
-        if found[-1].null_count and len(found) < len(operands):
-            valid = found[-1].is_valid()
-            known = valid if known is None else pc.and_(known, valid)
-    return found
+            columns.append(operand.array(frame))
+        if columns[-1].null_count and len(columns) < len(operands):
+            valid = columns[-1].is_valid()
+            valid_rows = valid if valid_rows is None else pc.and_(valid_rows, valid)
+    return columns
 
 
 def applied(

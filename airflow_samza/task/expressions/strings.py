@@ -109,11 +109,11 @@ def concat_ws(separator: Expression, *operands: Expression) -> Expression:
 def replace(operand: Expression, search: Expression, replacement: Expression | None = None) -> Expression:
     """``replace(operand, search[, replacement])`` with literals."""
     need("replace", operand, "string")
-    wanted = constant("replace", search, "string")
+    pattern = constant("replace", search, "string")
     by = "" if replacement is None else constant("replace", replacement, "string")
-    if not wanted:
+    if not pattern:
         return operand
-    return applied(STRING, [operand], lambda texts: pc.replace_substring(texts, pattern=wanted, replacement=by))
+    return applied(STRING, [operand], lambda texts: pc.replace_substring(texts, pattern=pattern, replacement=by))
 
 
 def lpad(operand: Expression, width: Expression, pad: Expression | None = None) -> Expression:
@@ -127,21 +127,21 @@ def rpad(operand: Expression, width: Expression, pad: Expression | None = None) 
 
 
 def _padded(name: str, operand: Expression, width: Expression, pad: Expression | None, *, before: bool) -> Expression:
-    wanted = constant(name, width, "int")
+    length = constant(name, width, "int")
     filling = " " if pad is None else constant(name, pad, "string")
-    if wanted > _LONGEST:
+    if length > _LONGEST:
         raise UnsupportedExpression(f"{name} makes texts of more than {_LONGEST} characters")
     need(name, operand, "string")
-    if wanted <= 0:
+    if length <= 0:
         return applied(STRING, [operand], _emptied)
-    cut = _slicing(1, wanted)
+    cut = _slicing(1, length)
     if not filling:
         return applied(STRING, [operand], cut)
-    whole = filling * (wanted // len(filling) + 1)
-    fillings = pa.array([whole[:count] for count in range(wanted + 1)])
+    whole = filling * (length // len(filling) + 1)
+    fillings = pa.array([whole[:count] for count in range(length + 1)])
 
     def kernel(texts: Any) -> Any:
-        missing = pc.max_element_wise(pc.subtract(wanted, pc.utf8_length(texts)), 0, skip_nulls=False)
+        missing = pc.max_element_wise(pc.subtract(length, pc.utf8_length(texts)), 0, skip_nulls=False)
         added = fillings.take(missing)
         return pc.binary_join_element_wise(*((added, cut(texts)) if before else (cut(texts), added)), "")
 
@@ -161,23 +161,23 @@ def instr(operand: Expression, part: Expression) -> Expression:
     need("instr", operand, "string")
     if not part.literal:
         return applied(
-            INT, [operand, need("instr", part, "string")], row_by_row(INT, lambda text, wanted: text.find(wanted) + 1)
+            INT, [operand, need("instr", part, "string")], row_by_row(INT, lambda text, part: text.find(part) + 1)
         )
     return applied(INT, [operand], _finding(constant("instr", part, "string")))
 
 
-def _finding(wanted: str) -> Callable[[Any], Any]:
+def _finding(part: str) -> Callable[[Any], Any]:
     """Arrow finds a place in bytes; in a text that is not all ASCII it is counted in characters again."""
 
     def kernel(texts: Any) -> Any:
-        if not wanted:
+        if not part:
             return pc.if_else(texts.is_valid(), pa.scalar(1, pa.int32()), pa.scalar(None, pa.int32()))
-        places = pc.add(pc.find_substring(texts, pattern=wanted), pa.scalar(1, pa.int32()))
+        places = pc.add(pc.find_substring(texts, pattern=part), pa.scalar(1, pa.int32()))
         later = pc.fill_null(pc.and_not(pc.greater(places, 1), pc.string_is_ascii(texts)), False)
         if later.true_count == 0:
             return places
         return pc.replace_with_mask(
-            places, later, pa.array([t.find(wanted) + 1 for t in texts.filter(later).to_pylist()], pa.int32())
+            places, later, pa.array([t.find(part) + 1 for t in texts.filter(later).to_pylist()], pa.int32())
         )
 
     return kernel
@@ -185,14 +185,14 @@ def _finding(wanted: str) -> Callable[[Any], Any]:
 
 def locate(part: Expression, operand: Expression, start: Expression | None = None) -> Expression:
     """``locate(part, operand[, start])`` and ``position``: with a literal part and start."""
-    wanted = constant("locate", part, "string")
+    text_part = constant("locate", part, "string")
     first = 1 if start is None else constant("locate", start, "int")
     need("locate", operand, "string")
     if first < 1:
         raise UnsupportedExpression("locate starts before 1")
-    if first == 1 or not wanted:
-        return applied(INT, [operand], _finding(wanted))
-    return applied(INT, [operand], row_by_row(INT, lambda text: text.find(wanted, first - 1) + 1))
+    if first == 1 or not text_part:
+        return applied(INT, [operand], _finding(text_part))
+    return applied(INT, [operand], row_by_row(INT, lambda text: text.find(text_part, first - 1) + 1))
 
 
 def split_part(operand: Expression, separator: Expression, number: Expression) -> Expression:
@@ -200,23 +200,23 @@ def split_part(operand: Expression, separator: Expression, number: Expression) -
 
     The empty text where there is no such part.
     """
-    between, wanted = constant("split_part", separator, "string"), constant("split_part", number, "int")
+    between, place = constant("split_part", separator, "string"), constant("split_part", number, "int")
     need("split_part", operand, "string")
-    if not between or wanted == 0:
+    if not between or place == 0:
         raise UnsupportedExpression("split_part has an empty separator or asks for part 0")
 
     def kernel(texts: Any) -> Any:
         parts = pc.split_pattern(texts, pattern=between)
         counts = pc.list_value_length(parts)
         places = (
-            pc.add(pa.scalar(wanted, pa.int32()), counts)
-            if wanted < 0
-            else pc.if_else(counts.is_valid(), wanted - 1, counts)
+            pc.add(pa.scalar(place, pa.int32()), counts)
+            if place < 0
+            else pc.if_else(counts.is_valid(), place - 1, counts)
         )
         inside = pc.and_(pc.greater_equal(places, 0), pc.less(places, counts))
         starts = parts.offsets.slice(0, len(parts))
-        found = parts.values.take(pc.if_else(inside, pc.add(starts, places), pa.scalar(None, pa.int32())))
-        return pc.if_else(pc.fill_null(pc.invert(inside), False), "", found)
+        part = parts.values.take(pc.if_else(inside, pc.add(starts, places), pa.scalar(None, pa.int32())))
+        return pc.if_else(pc.fill_null(pc.invert(inside), False), "", part)
 
     return applied(STRING, [operand], kernel)
 

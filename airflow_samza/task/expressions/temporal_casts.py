@@ -88,9 +88,9 @@ def read_date(text: str) -> int:
 
     A year of 4 to 7 digits, perhaps a month, perhaps a day, perhaps a blank or T and anything.
     """
-    found = _DATE.fullmatch(text.strip(SPACE))
-    if found is not None:
-        sign, year, month, day = found.groups()
+    match = _DATE.fullmatch(text.strip(SPACE))
+    if match is not None:
+        sign, year, month, day = match.groups()
         days = _day_of(-int(year) if sign == "-" else int(year), int(month or 1), int(day or 1))
         if days is not None:
             return days

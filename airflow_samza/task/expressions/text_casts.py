@@ -88,10 +88,10 @@ def _floating(target: DataType) -> Conversion:
 
 def read_number(text: str, target: DataType) -> str:
     """A number as Java reads it, as a text that Arrow reads."""
-    found = _NUMBER.fullmatch(text.strip(_JAVA_SPACE))
-    if found is not None:
-        sign, digits = found.groups()
-        return sign + digits if digits else "nan" if "NaN" in found.group() else f"{sign}inf"
+    match = _NUMBER.fullmatch(text.strip(_JAVA_SPACE))
+    if match is not None:
+        sign, digits = match.groups()
+        return sign + digits if digits else "nan" if "NaN" in match.group() else f"{sign}inf"
     special = _SPECIAL.get(text.strip(_JAVA_SPACE).lower())
     if special is None:
         raise EvaluationFailure("CAST_INVALID_INPUT", f"The text {quoted(text, 80)} is no {target.ddl()}.")

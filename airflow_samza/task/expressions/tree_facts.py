@@ -32,7 +32,7 @@ def is_constant(node: Any) -> bool:
 
 def atoms(*nodes: Any) -> list[Any]:
     """The conditions that AND, OR, NOT and parentheses join, in order."""
-    waiting, found = list(reversed(nodes)), []
+    waiting, conditions = list(reversed(nodes)), []
     while waiting:
         node = waiting.pop()
         kind = type(node).__name__
@@ -41,15 +41,15 @@ def atoms(*nodes: Any) -> list[Any]:
         elif kind in ("Not", "Paren"):
             waiting.append(node.this)
         else:
-            found.append(node)
-    return found
+            conditions.append(node)
+    return conditions
 
 
 class TreeFacts:
     """The facts of nodes, by identity; a node must not change after it was asked for."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Any, bool, Words]] = {}  # with the node, so that its id is given to no other
+        self._facts_by_id: dict[int, tuple[Any, bool, Words]] = {}  # with the node, so that its id is given to no other
         self._operands: dict[int, tuple[int, int | None]] = {}
 
     def is_constant(self, node: Any) -> bool:
@@ -95,22 +95,22 @@ class TreeFacts:
         waiting = [node]
         while waiting:
             top = waiting[-1]
-            if id(top) in self._known:
+            if id(top) in self._facts_by_id:
                 waiting.pop()
                 continue
             children = list(top.iter_expressions())
-            unknown = [child for child in children if id(child) not in self._known]
+            unknown = [child for child in children if id(child) not in self._facts_by_id]
             if unknown:
                 waiting += unknown
                 continue
             constant = type(top).__name__ != "Column"
             number, one, other = _own_words(top)
             for child in children:
-                _, child_constant, words = self._known[id(child)]
+                _, child_constant, words = self._facts_by_id[id(child)]
                 constant = constant and child_constant
                 number, one, other = number + words[0], (one + words[1]) & _MASK, (other + words[2]) & _MASK
-            self._known[id(top)] = (top, constant, (number, one, other))
-        return self._known[id(node)]
+            self._facts_by_id[id(top)] = (top, constant, (number, one, other))
+        return self._facts_by_id[id(node)]
 
 
 def _own_words(node: Any) -> Words:

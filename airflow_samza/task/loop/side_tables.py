@@ -30,7 +30,7 @@ from airflow_samza.storage.side_inputs import Place, ProcessorFailed, SideInputs
 from airflow_samza.systems.system import Envelope, MessageRun, UnreadableRun
 from airflow_samza.task.loop.reading import TaskInput, chooser_settings
 from airflow_samza.task.loop.side_messages import DroppedMessages, SideMessages
-from airflow_samza.task.loop.task_tables import Filled, made_store, section_tables
+from airflow_samza.task.loop.task_tables import Filled, empty_store, section_tables
 from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.user_errors import file_and_line, located, user_location
 from airflow_samza.task.operators.low_level.context import Metrics
@@ -274,7 +274,7 @@ class SideTables:
 
     def _empty(self, table_id: str) -> SideTable:
         program = self._program
-        return SideTable(program.spec, program.spec.table(table_id), made_store(program, table_id), program.streams)
+        return SideTable(program.spec, program.spec.table(table_id), empty_store(program, table_id), program.streams)
 
     def forget(self, stream_id: str) -> None:
         """Empty the tables that a stream feeds: they must be read from the beginning."""

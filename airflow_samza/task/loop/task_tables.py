@@ -34,7 +34,7 @@ def side_partitions(program: StageProgram, stream_id: str, task: int) -> Sequenc
     return [task] if task < planned.partitions else []
 
 
-def made_store(program: StageProgram, table_id: str) -> TableStore:
+def empty_store(program: StageProgram, table_id: str) -> TableStore:
     """An empty table."""
     schema = program.tables.get(table_id)
     if schema is None:
@@ -73,7 +73,7 @@ class TaskTables:
         self.stores = stores if stores is not None else {}
         for table_id in self._ids:
             if table_id not in self.stores:
-                self.stores[table_id] = made_store(program, table_id)
+                self.stores[table_id] = empty_store(program, table_id)
 
     def report_filled(self, filled: Filled, report: TaskReport) -> None:
         """Add what was read of side inputs to the report."""

@@ -115,11 +115,11 @@ class MessageReader:
                     simple[field.name] = values
             return Messages(batch, self._build(columns), simple)
 
-    def _shareable(self, made_for: Schema) -> bool:
+    def _shareable(self, other: Schema) -> bool:
         """Return whether two callables may get the same objects: when neither can change them."""
         kind = self.schema.python_class
         plain = not any(field.type.children for field in self.schema.fields)
-        return plain and kind is made_for.python_class and (kind is None or kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+        return plain and kind is other.python_class and (kind is None or kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
 
     def remember(self, messages: Messages) -> None:
         """Keep the messages of a batch that is handed on, so that the next operator does not make them again."""

@@ -102,4 +102,4 @@ _SCALARS: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     time: (_time, time.fromisoformat),
     timedelta: (lambda value: [value.days, value.seconds, value.microseconds], lambda parts: timedelta(*parts)),
 }
-_BY_TAG = {kind.__name__: made for kind, (_, made) in _SCALARS.items()}
+_BY_TAG = {kind.__name__: build for kind, (_, build) in _SCALARS.items()}

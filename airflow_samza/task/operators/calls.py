@@ -96,7 +96,7 @@ def write_each(
 
     ``source`` are the messages of which each result was made.
     """
-    made, misshapen = written_each(writer, results, None if failures.places else source)
+    written, misshapen = written_each(writer, results, None if failures.places else source)
     if misshapen:
         failed = set(failures.places)
         places = [place for place in range(len(messages)) if place not in failed]
@@ -104,4 +104,4 @@ def write_each(
             message, result = messages[places[number]], results[number]
             error = wrong_shape(spec, function, result, writer.expected, message=message, why=shape.why)
             failures.add(places[number], error)
-    return made
+    return written

@@ -66,7 +66,7 @@ class RowTimes:
         """
         return self._of(batch, _BEFORE_TIME)
 
-    def asked(self, batch: pa.RecordBatch) -> Any:
+    def alive_at(self, batch: pa.RecordBatch) -> Any:
         """Return when the rows that messages look up have to be alive (ms); a message without a time finds none."""
         return self._of(batch, _BEYOND_TIME)
 
@@ -130,7 +130,7 @@ class TableJoin(Operator[TableJoinSpec]):
 
     def _with_rows(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
         """Return the messages that are joined, and the table row of each (-1: none)."""
-        places = self._store.find([batch.column(name) for name in self.spec.key], self._times.asked(batch))
+        places = self._store.find([batch.column(name) for name in self.spec.key], self._times.alive_at(batch))
         if self._left:
             return batch, places
         hit = places >= 0

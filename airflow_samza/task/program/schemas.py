@@ -17,12 +17,12 @@ from airflow_samza.errors import SamzaError, SchemaError
 from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.task.operators.aggregation.combiner import Combining
-from airflow_samza.task.program.kinds.operator_kind import CompiledOperator, KnownSchemas
+from airflow_samza.task.program.kinds.operator_kind import CompiledOperator, SchemaLookup
 from airflow_samza.task.program.kinds.registry import kind_of
 from airflow_samza.task.program.pruning.columns import Columns
 
 
-class SchemaResolver(KnownSchemas):
+class SchemaResolver(SchemaLookup):
     """Compiles the operators of one application in order; what is wrong is raised, or collected in ``errors``."""
 
     def __init__(

@@ -104,7 +104,7 @@ class StageProgram:
         """The schema of the batches that a task section hands over at its boundary."""
         boundary = self.sections[number].boundary
         assert boundary is not None
-        return _known_schema(self.operators[boundary])
+        return _schema_of(self.operators[boundary])
 
 
 def compile_stage(
@@ -165,7 +165,7 @@ def _narrowed(
     times = config.chooser_class is not None
     used = columns_used(operators, topic_columns(resolver.spec, contents), times=times)
     inputs = [operator for operator in operators if isinstance(operator, InputOperatorSpec)]
-    whole = {operator.op_id: _known_schema(resolver.operators[operator.op_id]) for operator in inputs}
+    whole = {operator.op_id: _schema_of(resolver.operators[operator.op_id]) for operator in inputs}
     for operator in inputs:
         content = contents.get(operator.stream.stream_id)
         if content is not None and content.combined_for is not None:
@@ -173,7 +173,7 @@ def _narrowed(
     if all(cut(schema, used[op_id]) is schema for op_id, schema in whole.items()):
         return {}
     resolver.narrow([operator.op_id for operator in operators], used)
-    left = {operator.stream.stream_id: _known_schema(resolver.operators[operator.op_id]) for operator in inputs}
+    left = {operator.stream.stream_id: _schema_of(resolver.operators[operator.op_id]) for operator in inputs}
     return {
         operator.stream.stream_id: left[operator.stream.stream_id].names
         for operator in inputs
@@ -224,7 +224,7 @@ def _with_waiting_noted(operators: Operators, sections: Sequence[StageSection]) 
     return noted
 
 
-def _known_schema(compiled: CompiledOperator) -> Schema:
+def _schema_of(compiled: CompiledOperator) -> Schema:
     if compiled.schema is None:
         spec = compiled.spec
         stream = spec.stream.stream_id if isinstance(spec, InputOperatorSpec) else None
@@ -271,14 +271,16 @@ def _with_waiting_streams(
     operators: Mapping[str, CompiledOperator], sections: Sequence[StageSection]
 ) -> list[StageSection]:
     """Note in the task sections which streams wait beside Catalyst for a later one, and which it takes up."""
-    made_in = {op_id: n for n, s in enumerate(sections) if s.kind == TASK for op_id in (*s.operators, s.entry) if op_id}
+    section_of = {
+        op_id: n for n, s in enumerate(sections) if s.kind == TASK for op_id in (*s.operators, s.entry) if op_id
+    }
     taken: dict[int, list[str]] = {number: [] for number in range(len(sections))}
     for number, section in enumerate(sections):
         if section.kind != TASK:
             continue
         reads = [source.op_id for op_id in section.operators for source in operators[op_id].spec.inputs]
         for op_id in dict.fromkeys([*reads, *([section.boundary] if section.boundary is not None else [])]):
-            if made_in[op_id] < number:
+            if section_of[op_id] < number:
                 taken[number].append(op_id)
     waiting = {op_id for op_ids in taken.values() for op_id in op_ids}
     return [
@@ -286,7 +288,7 @@ def _with_waiting_streams(
         if section.kind != TASK
         else replace(
             section,
-            sets_aside=tuple(op_id for op_id in operators if op_id in waiting and made_in[op_id] == number),
+            sets_aside=tuple(op_id for op_id in operators if op_id in waiting and section_of[op_id] == number),
             takes_up=tuple(taken[number]),
         )
         for number, section in enumerate(sections)

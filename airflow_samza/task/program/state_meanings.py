@@ -15,7 +15,7 @@ from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.runs.records.state_meaning import TABLE, StateMeaning
 from airflow_samza.schema import Schema
-from airflow_samza.task.program.kinds.meanings import known_facets, typed
+from airflow_samza.task.program.kinds.meanings import typed, without_unknown
 from airflow_samza.task.program.kinds.operator_kind import Inputs
 from airflow_samza.task.program.kinds.registry import kind_of
 from airflow_samza.task.program.schemas import SchemaResolver
@@ -65,4 +65,4 @@ def _of_table(table: TableDescriptor, schema: Schema | None) -> StateMeaning:
         "columns": ", ".join(typed(schema, name) for name in schema.names) if schema is not None else None,
         "time to live": "none" if table.ttl_ms is None else "of each row",
     }
-    return StateMeaning(f"the table {table.table_id!r}", table.table_id, known_facets(facets))
+    return StateMeaning(f"the table {table.table_id!r}", table.table_id, without_unknown(facets))

@@ -115,7 +115,7 @@ class AsyncCalls:
     They begin in the order of the items. Results come in that order too (``ordered``), or as the calls end.
     ``timeout_ms`` bounds each call. With :attr:`keeps_failures` a call that failed has its :class:`CallFailed` for a
     result. ``stop`` is asked before each
-    call begins: when it is true, what has not begun is given up, and counted in :attr:`given_up`.
+    call begins: when it is true, what has not begun is given up, and counted in :attr:`unstarted`.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class AsyncCalls:
         timeout_ms: int | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> None:
-        self.given_up = 0
+        self.unstarted = 0
         self.keeps_failures = False
         self._loop = loop
         self._function = function
@@ -238,7 +238,7 @@ class AsyncCalls:
         with self._changed:
             left = len(self._todo)
             self._todo.clear()
-            self.given_up += left
+            self.unstarted += left
             self._submitted -= left
             self._open -= left
             self._changed.notify_all()

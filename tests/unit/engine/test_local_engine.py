@@ -72,14 +72,14 @@ def test_a_cancelled_attempt_starts_no_further_task(here: Here) -> None:
 
     class Cancelled(LocalStage):
         def run_epoch(self, intent: Intent) -> None:
-            asked = attempt.cancel_asked
+            asked = attempt.cancel_requested
 
-            def cancel_asked() -> bool:
+            def cancel_requested() -> bool:
                 started.append(1)
                 attempt.is_cancelled = len(started) > 2  # before the epoch, before its first task, before its second
                 return asked()
 
-            attempt.cancel_asked = cancel_asked  # type: ignore[method-assign]
+            attempt.cancel_requested = cancel_requested  # type: ignore[method-assign]
             super().run_epoch(intent)
 
     class Engine(LocalEngine):

@@ -31,7 +31,7 @@ class Grouping:
         self.accumulators = accumulators
         self.parts = [part for accumulator in accumulators for part in accumulator.parts]
 
-    def made(
+    def keys_and_parts(
         self, keys: list[Any], batch: pa.RecordBatch, sequence: pa.Array | None = None
     ) -> tuple[list[Any], list[Any]]:
         """The keys and parts of messages; ``sequence`` is the place of each where parts ask for it."""

@@ -176,7 +176,7 @@ class PartialGroups:
         batch = pa.Table.from_batches(self._raw).combine_chunks().to_batches()[0]
         self._raw, self._raw_rows = [], 0
         keys = [same_key(batch.column(name)) for name in self.key]
-        self._hold(self._table(*self.grouping.made(keys, batch)))
+        self._hold(self._table(*self.grouping.keys_and_parts(keys, batch)))
 
     def _hold(self, partial: pa.Table) -> None:
         self._partials.append(partial)

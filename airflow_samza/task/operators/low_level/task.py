@@ -154,7 +154,7 @@ class LowLevelTask(Operator[TaskSpec]):
         self.left = batch.num_rows - done
 
     def _process_async(self, batch: pa.RecordBatch, calls: AsyncCalls) -> None:
-        before = calls.given_up
+        before = calls.unstarted
         envelopes = self._envelopes(batch)
         for part in chunks(batch):
             calls.submit([next(envelopes) for _ in range(part.num_rows)])
@@ -162,7 +162,7 @@ class LowLevelTask(Operator[TaskSpec]):
             self._take_ended(calls)
             if self._progress.is_due():
                 self._do_due()
-        self.left = calls.given_up - before
+        self.left = calls.unstarted - before
 
     async def _processed(self, envelope: IncomingMessageEnvelope) -> None:
         await self._task.process(envelope, self._collector, self.coordinator)

@@ -150,7 +150,7 @@ class FixedWindows:
 _NOTHING, _EVERYTHING = -(1 << 62), 1 << 62
 
 
-def made_of_slices(spec: WindowOperatorSpec) -> bool:
+def has_slices(spec: WindowOperatorSpec) -> bool:
     """Return whether a window's results can be put together of partial results of slices that other tasks made."""
     window = spec.window
     whole = spec.fold is not None or bool(spec.side_outputs) or window.is_early

@@ -47,7 +47,7 @@ class EarlyFixedWindows(EarlyWindows):
             result = (pending[window] + _ranks(window, came)) // self._early.every
             full = (pending + came) // self._early.every
         most = int(result.max()) + 1
-        (item,), parts = self._grouping.made([pa.array(window * most + result)], placed)
+        (item,), parts = self._grouping.keys_and_parts([pa.array(window * most + result)], placed)
         if former is not None:  # what windows have kept is part of their first result
             kept = [former.column(name).combine_chunks() for name in self._parts]
             first = pa.array(np.arange(former.num_rows) * most)

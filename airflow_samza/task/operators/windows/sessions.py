@@ -84,7 +84,7 @@ class SessionWindows:
             starts = np.concatenate([self._open.column(START).to_numpy(), starts])
             ends = np.concatenate([self._open.column(END).to_numpy(), ends])
         session, starts, ends = joined_intervals(codes_of(keys, len(starts)), starts, ends)
-        (new,), parts = self._grouping.made([pa.array(session[former:])], batch, sequence)
+        (new,), parts = self._grouping.keys_and_parts([pa.array(session[former:])], batch, sequence)
         if self._open is not None:
             before = [self._open.column(name).combine_chunks() for name in self._names[len(keys) :]]
             together = [pa.concat_arrays([one, other]) for one, other in zip(before, parts, strict=True)]

@@ -40,24 +40,24 @@ from airflow_samza.task.program.kinds.meanings import (
     columns_text,
     functions_text,
     kept_columns,
-    known_facets,
     window_text,
+    without_unknown,
 )
 from airflow_samza.task.program.kinds.operator_kind import (
     COMBINED,
     CompiledOperator,
     Flows,
     Inputs,
-    KnownSchemas,
     Making,
     OperatorKind,
+    SchemaLookup,
     results_schema,
 )
 from airflow_samza.task.program.schema_checks import check_columns, check_sides, check_writable
 
 
 def _results(
-    schemas: KnownSchemas, operator: KeyedResultSpec, schema: Schema | None
+    schemas: SchemaLookup, operator: KeyedResultSpec, schema: Schema | None
 ) -> CompiledOperator | Schema | None:
     source = operator.inputs[0]
     content = schemas.contents.get(source.stream.stream_id) if isinstance(source, InputOperatorSpec) else None
@@ -105,7 +105,7 @@ def _partial(flows: Flows, operator: KeyedResultSpec, compiled: CompiledOperator
 
 def _meaning_of_aggregate(op: AggregateSpec, messages: Inputs, kept: Inputs) -> Iterator[tuple[str, StateMeaning]]:
     facets = {"key": columns_text(messages[0], op.key), "functions": functions_text(messages[0], op.aggregations)}
-    yield op.op_id, StateMeaning(op.title, op.name, known_facets(facets))
+    yield op.op_id, StateMeaning(op.title, op.name, without_unknown(facets))
 
 
 def _meaning_of_window(op: WindowOperatorSpec, messages: Inputs, kept: Inputs) -> Iterator[tuple[str, StateMeaning]]:
@@ -121,7 +121,7 @@ def _meaning_of_window(op: WindowOperatorSpec, messages: Inputs, kept: Inputs) -
         facets["functions"] = functions_text(messages[0], op.aggregations)
     elif op.fold_schema is not None:
         facets["fold to"] = op.fold_schema.ddl()
-    yield op.op_id, StateMeaning(op.title, op.name, known_facets(facets), kept_columns(("messages",), kept))
+    yield op.op_id, StateMeaning(op.title, op.name, without_unknown(facets), kept_columns(("messages",), kept))
 
 
 def _folds_sessions(op: WindowOperatorSpec) -> bool:
@@ -144,7 +144,7 @@ def _window(making: Making) -> Window:
 
 
 def _stream_join_schema(
-    schemas: KnownSchemas, join: StreamJoinSpec, left: Schema | None, right: Schema | None
+    schemas: SchemaLookup, join: StreamJoinSpec, left: Schema | None, right: Schema | None
 ) -> Schema | None:
     check_sides(join, left, right)
     if join.function is not None:
@@ -152,14 +152,14 @@ def _stream_join_schema(
     return joined_streams_schema(left, right, join.left_key, join.right_key, join.how, join.title)
 
 
-def _table_join_schema(schemas: KnownSchemas, join: TableJoinSpec, schema: Schema | None) -> Schema | None:
+def _table_join_schema(schemas: SchemaLookup, join: TableJoinSpec, schema: Schema | None) -> Schema | None:
     check_columns(join, join.key, schema)
     if join.function is not None:
         return join.schema or schema
     return joined_schema(schema, schemas.tables.get(join.table.table_id), join.table.key, join.how, join.title)
 
 
-def _check_rows(schemas: KnownSchemas, operator: SendToTableSpec, schema: Schema | None) -> None:
+def _check_rows(schemas: SchemaLookup, operator: SendToTableSpec, schema: Schema | None) -> None:
     table = operator.table
     check_columns(operator, table.key, schema)
     check_writable(operator, table.schema, schema, f"table {table.table_id!r}")
@@ -207,7 +207,7 @@ def _meaning_of_join(op: StreamJoinSpec, messages: Inputs, kept: Inputs) -> Iter
         "times": f"{op.left_time or 'of arrival'} and {op.right_time or 'of arrival'}",
     }
     sides = kept_columns(("left stream", "right stream"), kept)
-    yield op.op_id, StateMeaning(op.title, op.name, known_facets(facets), sides)
+    yield op.op_id, StateMeaning(op.title, op.name, without_unknown(facets), sides)
 
 
 def _no_meaning(op: TableUserSpec, messages: Inputs, kept: Inputs) -> Iterator[tuple[str, StateMeaning]]:

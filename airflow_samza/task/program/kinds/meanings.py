@@ -54,6 +54,6 @@ def kept_columns(sides: Sequence[str], kept: Inputs) -> dict[str, dict[str, str]
     }
 
 
-def known_facets(facets: Mapping[str, str | None]) -> dict[str, str]:
+def without_unknown(facets: Mapping[str, str | None]) -> dict[str, str]:
     """Return the facets without those that are not known yet."""
     return {name: text for name, text in facets.items() if text is not None}

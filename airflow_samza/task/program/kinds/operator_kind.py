@@ -49,7 +49,7 @@ class CompiledOperator:
     unreadable: str = ""
 
 
-class KnownSchemas:
+class SchemaLookup:
     """The schemas of one application's streams and tables, as far as they are known when an operator is compiled.
 
     ``reported`` maps streams (by id) and operators (by operator id) to schemas that the application does not declare:
@@ -190,12 +190,12 @@ class OperatorKind:
     keeps_messages: Callable[[Any], bool] = lambda operator: False
 
 
-def same_messages(schemas: KnownSchemas, operator: OperatorSpec, schema: Schema | None) -> Schema | None:
+def same_messages(schemas: SchemaLookup, operator: OperatorSpec, schema: Schema | None) -> Schema | None:
     """Return the declared columns, else those of the input."""
     return operator.schema or schema
 
 
-def no_messages(schemas: KnownSchemas, operator: OperatorSpec, *inputs: Schema | None) -> None:
+def no_messages(schemas: SchemaLookup, operator: OperatorSpec, *inputs: Schema | None) -> None:
     """Return no columns: nothing is emitted."""
 
 

@@ -38,20 +38,20 @@ from airflow_samza.task.program.kinds.meanings import typed
 from airflow_samza.task.program.kinds.operator_kind import (
     Flows,
     Inputs,
-    KnownSchemas,
     Making,
     OperatorKind,
+    SchemaLookup,
     no_messages,
     passed_on,
 )
 from airflow_samza.task.program.schema_checks import check_columns, check_writable
 
 
-def _check_key(schemas: KnownSchemas, operator: PartitionBySpec, schema: Schema | None) -> None:
+def _check_key(schemas: SchemaLookup, operator: PartitionBySpec, schema: Schema | None) -> None:
     check_columns(operator, operator.key, schema)
 
 
-def _check_messages(schemas: KnownSchemas, operator: SendToSpec, schema: Schema | None) -> None:
+def _check_messages(schemas: SchemaLookup, operator: SendToSpec, schema: Schema | None) -> None:
     stream = operator.stream
     check_columns(operator, stream.key, schema)
     check_writable(operator, stream.schema, schema, f"output stream {stream.stream_id!r}")

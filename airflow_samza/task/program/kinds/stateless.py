@@ -55,9 +55,9 @@ from airflow_samza.task.program.column_sources import (
 from airflow_samza.task.program.kinds.operator_kind import (
     CompiledOperator,
     Flows,
-    KnownSchemas,
     Making,
     OperatorKind,
+    SchemaLookup,
     no_messages,
     passed_on,
     same_messages,
@@ -68,7 +68,7 @@ from airflow_samza.task.program.schema_checks import unknown_column
 # -- columns -----------------------------------------------------------------------------------------------------------
 
 
-def _input_schema(schemas: KnownSchemas, operator: InputOperatorSpec) -> Schema | None:
+def _input_schema(schemas: SchemaLookup, operator: InputOperatorSpec) -> Schema | None:
     schema = schemas.of_stream(operator.stream)
     if schema is None:
         return None
@@ -76,7 +76,7 @@ def _input_schema(schemas: KnownSchemas, operator: InputOperatorSpec) -> Schema 
     return cut(schema, schemas.used.get(operator.op_id))
 
 
-def _stamped_schema(schemas: KnownSchemas, operator: ReadTimeSpec, read: Schema | None) -> Schema | None:
+def _stamped_schema(schemas: SchemaLookup, operator: ReadTimeSpec, read: Schema | None) -> Schema | None:
     """Return the columns that are read, in the declared order, and the one that is filled."""
     if read is None:
         return operator.schema
@@ -86,16 +86,16 @@ def _stamped_schema(schemas: KnownSchemas, operator: ReadTimeSpec, read: Schema 
     return operator.schema if fields == operator.schema.fields else Schema(fields)
 
 
-def _merged_schema(schemas: KnownSchemas, operator: MergeSpec, *inputs: Schema | None) -> Schema | None:
+def _merged_schema(schemas: SchemaLookup, operator: MergeSpec, *inputs: Schema | None) -> Schema | None:
     used = schemas.used.get(operator.op_id)
     return merged_schema([cut(schema, used) if schema is not None else None for schema in inputs], operator.title)
 
 
-def _transformed_schema(schemas: KnownSchemas, operator: TransformSpec, schema: Schema | None) -> Schema | None:
+def _transformed_schema(schemas: SchemaLookup, operator: TransformSpec, schema: Schema | None) -> Schema | None:
     return schemas.reported.get(operator.op_id) or operator.schema
 
 
-def _compiled_sql(schemas: KnownSchemas, operator: WhereSpec | SelectSpec, schema: Schema | None) -> CompiledOperator:
+def _compiled_sql(schemas: SchemaLookup, operator: WhereSpec | SelectSpec, schema: Schema | None) -> CompiledOperator:
     texts = operator.sql
     reported = schemas.reported.get(operator.op_id)
     if schema is None:

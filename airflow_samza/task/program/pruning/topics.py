@@ -20,7 +20,7 @@ from airflow_samza.config import Config
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.task.operators.aggregation.partial_groups import decomposable
-from airflow_samza.task.operators.windows.fixed import made_of_slices
+from airflow_samza.task.operators.windows.fixed import has_slices
 from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
 from airflow_samza.task.program.pruning.columns import NONE, Columns, both, columns_used, cut, lowered
 
@@ -87,7 +87,7 @@ def _combined(
         fed = any(stream_id in stage.side_inputs for stage in plan.stages)
         if reader is None or messages is None or together or fed:
             continue
-        if isinstance(reader, WindowOperatorSpec) and not (plan.stream(stream_id).bounded and made_of_slices(reader)):
+        if isinstance(reader, WindowOperatorSpec) and not (plan.stream(stream_id).bounded and has_slices(reader)):
             continue  # in a stream without an end a message may be late, which partial results do not show
         if (
             decomposable(reader.aggregations)
