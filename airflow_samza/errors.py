@@ -58,8 +58,8 @@ class SamzaError(Exception):
 
         :param data: The JSON form.
         """
-        known = {kind.__name__: kind for kind in _tree(SamzaError)}
-        kind = known.get(str(data.get("type")), SamzaError)
+        kinds = {kind.__name__: kind for kind in _tree(SamzaError)}
+        kind = kinds.get(str(data.get("type")), SamzaError)
         parts = data.get("errors")
         if issubclass(kind, PlanErrors) and isinstance(parts, list):
             return kind([part for part in map(SamzaError.from_dict, parts) if isinstance(part, PlanError)])
@@ -80,7 +80,7 @@ def _plain(value: object) -> object:
 
 
 def _tree(kind: type[SamzaError]) -> list[type[SamzaError]]:
-    return [kind, *(found for child in kind.__subclasses__() for found in _tree(child))]
+    return [kind, *(descendant for child in kind.__subclasses__() for descendant in _tree(child))]
 
 
 def install(extra: str) -> str:

@@ -68,7 +68,7 @@ def _hash_bytes(data: bytes, seed: int) -> int:
 def hash_value(value: Any, name: str, seed: int) -> int:
     """The Murmur3 of a value that is not null, chained to a seed."""
     try:
-        return _hash_known(value, name, seed)
+        return _hash_of(value, name, seed)
     except (TypeError, ValueError, AttributeError, decimal.InvalidOperation, OverflowError) as error:
         raise SchemaError(
             f"The key value {value!r} is not a {name}.",
@@ -78,7 +78,7 @@ def hash_value(value: Any, name: str, seed: int) -> int:
         ) from error
 
 
-def _hash_known(value: Any, name: str, seed: int) -> int:
+def _hash_of(value: Any, name: str, seed: int) -> int:
     if name == "bigint":
         if isinstance(value, bool):
             raise TypeError(name)

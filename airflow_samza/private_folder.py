@@ -45,9 +45,9 @@ def private_folder(path: str) -> str:
         pass
     else:
         return path
-    found = os.lstat(path)
-    _reject_others(path, found, _owners())
-    if stat.S_IMODE(found.st_mode) & 0o077:  # made before this rule was: nobody else could write there
+    status = os.lstat(path)
+    _reject_others(path, status, _owners())
+    if stat.S_IMODE(status.st_mode) & 0o077:  # made before this rule was: nobody else could write there
         os.chmod(path, OURS_ONLY)
     return path
 
@@ -69,9 +69,9 @@ def named_folder(path: str, *, may_be_roots: bool = False) -> str:
 
 def is_ours_alone(path: str, *, may_be_roots: bool = False) -> bool:
     """Return whether a file is no link, ours (or root's), and written by nobody else."""
-    found = os.lstat(path)
+    status = os.lstat(path)
     owners = _owners() | ({0} if may_be_roots else set())
-    return stat.S_ISREG(found.st_mode) and (not owners or found.st_uid in owners) and not found.st_mode & 0o022
+    return stat.S_ISREG(status.st_mode) and (not owners or status.st_uid in owners) and not status.st_mode & 0o022
 
 
 def planted_by(path: str) -> str | None:
@@ -85,8 +85,8 @@ def planted_by(path: str) -> str | None:
     """
     for _ in range(_LINKS):
         folder = os.path.realpath(os.path.dirname(path))
-        for place, found in ((path, os.lstat(path)), (folder, os.stat(folder))):
-            why = _foreign(found)
+        for place, status in ((path, os.lstat(path)), (folder, os.stat(folder))):
+            why = _foreign(status)
             if why is not None:
                 return why if place == path else f"lies in {folder}, which {why}"
         if not os.path.islink(path):
@@ -103,12 +103,12 @@ def user_name() -> str | None:
         return None
 
 
-def _reject_others(path: str, found: os.stat_result, owners: set[int]) -> None:
-    if not stat.S_ISDIR(found.st_mode):
-        why = "is a link" if stat.S_ISLNK(found.st_mode) else "is no folder"
-    elif owners and found.st_uid not in owners:
+def _reject_others(path: str, status: os.stat_result, owners: set[int]) -> None:
+    if not stat.S_ISDIR(status.st_mode):
+        why = "is a link" if stat.S_ISLNK(status.st_mode) else "is no folder"
+    elif owners and status.st_uid not in owners:
         why = "belongs to another user"
-    elif owners and found.st_mode & 0o022:
+    elif owners and status.st_mode & 0o022:
         why = "can be written by others"
     else:
         return
@@ -120,18 +120,18 @@ def _reject_others(path: str, found: os.stat_result, owners: set[int]) -> None:
     )
 
 
-def _foreign(found: os.stat_result) -> str | None:
+def _foreign(status: os.stat_result) -> str | None:
     """Return why somebody who is neither this user nor root may write a file, or names in a folder."""
     owners = _owners()
     if not owners:
         return None
-    if found.st_uid not in owners | {0}:
-        return f"belongs to the user {_name_of(found.st_uid)}"
-    shared = stat.S_ISLNK(found.st_mode) or (stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX)
-    if not shared and found.st_mode & stat.S_IWOTH:
+    if status.st_uid not in owners | {0}:
+        return f"belongs to the user {_name_of(status.st_uid)}"
+    shared = stat.S_ISLNK(status.st_mode) or (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX)
+    if not shared and status.st_mode & stat.S_IWOTH:
         return "may be written by everybody"
-    if not shared and found.st_mode & stat.S_IWGRP and not _is_own_group(found.st_gid):
-        return f"may be written by the group {_group_of(found.st_gid)}"
+    if not shared and status.st_mode & stat.S_IWGRP and not _is_own_group(status.st_gid):
+        return f"may be written by the group {_group_of(status.st_gid)}"
     return None
 
 

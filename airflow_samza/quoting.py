@@ -72,7 +72,7 @@ def plainly(text: object, most: int = MOST) -> str:
     return one_line(str(text), most) if are_shown() else NOT_SHOWN
 
 
-def told(error: BaseException, most: int) -> str:
+def error_text(error: BaseException, most: int) -> str:
     """Return what an exception of a user's code says, which mostly quotes the message.
 
     Its kind alone where messages are not shown.
@@ -83,6 +83,6 @@ def told(error: BaseException, most: int) -> str:
     )
 
 
-def _escaped(found: re.Match[str]) -> str:
-    number = ord(found[0])
+def _escaped(character: re.Match[str]) -> str:
+    number = ord(character[0])
     return {9: "\\t", 10: "\\n", 13: "\\r"}.get(number) or (f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}")

@@ -92,7 +92,7 @@ def encode(record: object) -> bytes:
 def _fields(value: object) -> Json:
     form = FORMS.get(type(value))
     beside = form.beside if form is not None else ()
-    return {name: found for name, found in _json(value).items() if name not in beside}
+    return {name: field for name, field in _json(value).items() if name not in beside}
 
 
 def _json(value: object) -> Any:
@@ -113,14 +113,14 @@ def decode(kind: type[T], data: bytes, location: str) -> T:
         RecordUnreadable: the file is damaged, or has a newer format than this version knows.
     """
     form = FORMS[kind]
-    found = parse_object(data, location, form.hint)
-    found = {**form.later, **_upgraded(found, form, location)}
+    fields = parse_object(data, location, form.hint)
+    fields = {**form.later, **_upgraded(fields, form, location)}
     for key in dataclasses.fields(kind):  # type: ignore[arg-type]
         if key.name in form.beside:
-            found.pop(key.name, None)
-        elif key.name not in found and not form.reports:
+            fields.pop(key.name, None)
+        elif key.name not in fields and not form.reports:
             raise unreadable(location, f"it has no {key.name!r}", form.hint)
-    return from_plain(kind, found, location)
+    return from_plain(kind, fields, location)
 
 
 def parse_object(data: bytes, location: str, hint: str = HINT) -> Json:
@@ -130,18 +130,18 @@ def parse_object(data: bytes, location: str, hint: str = HINT) -> Json:
         RecordUnreadable: the file holds anything else.
     """
     try:
-        found = json.loads(data)
+        fields = json.loads(data)
     except RecursionError:
         raise unreadable(location, "it is nested too deeply", hint) from None
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        fields = None
+    if not isinstance(fields, dict):
         raise unreadable(location, "it is empty" if not data else "it is not a JSON object", hint)
-    return found
+    return fields
 
 
-def _upgraded(found: Json, form: Form, location: str) -> Json:
-    version = found.pop(FORMAT, 1)
+def _upgraded(fields: Json, form: Form, location: str) -> Json:
+    version = fields.pop(FORMAT, 1)
     if type(version) is not int or version < 1:
         raise unreadable(location, f"its {FORMAT!r} is {version!r}, which is no format version", form.hint)
     if version > form.version:
@@ -154,14 +154,14 @@ def _upgraded(found: Json, form: Form, location: str) -> Json:
         )
     with understood(location):
         for older in range(version, form.version):
-            found = form.upgrades[older](found)
-    return found
+            fields = form.upgrades[older](fields)
+    return fields
 
 
 def plain(value: object) -> Json:
     """Return the JSON form of a dataclass as a dict, for what is no file of its own."""
-    found: Json = json.loads(json.dumps(_fields(value), default=_json))
-    return found
+    fields: Json = json.loads(json.dumps(_fields(value), default=_json))
+    return fields
 
 
 def from_plain(kind: type[T], data: Any, location: str | None = None) -> T:

@@ -114,9 +114,9 @@ def without_passwords(text: str) -> str:
     text = _IN_URL.sub(rf"\g<user>:{HIDDEN}@", text)
     text = _ORACLE.sub(rf"\g<scheme>\g<user>/{HIDDEN}@", text)
     kept, at = [], 0
-    for found in _NAME.finditer(text):
-        if found.start() >= at and is_secret_name(found[1]) and (value := _VALUE.match(text, found.end())):
-            kept += [text[at : found.end()], HIDDEN]
+    for name in _NAME.finditer(text):
+        if name.start() >= at and is_secret_name(name[1]) and (value := _VALUE.match(text, name.end())):
+            kept += [text[at : name.end()], HIDDEN]
             at = value.end()
     return "".join((*kept, text[at:]))
 

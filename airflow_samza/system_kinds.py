@@ -78,8 +78,8 @@ class SystemKind:
     def load(self) -> type[Any]:
         """Return the class; its clients may be heavy, or not installed."""
         module, _, name = self.loader.partition(":")
-        found: type[Any] = getattr(import_module(module), name)
-        return found
+        system: type[Any] = getattr(import_module(module), name)
+        return system
 
 
 BUILT_IN = {
@@ -132,21 +132,21 @@ def find_kind(name: str) -> SystemKind | None:
     point = _plugged().get(name)
     if point is None:
         return None
-    found = point.load()
-    if not isinstance(found, SystemKind):
+    kind = point.load()
+    if not isinstance(kind, SystemKind):
         raise ConfigError(
-            f"The entry point {name!r} of the group {GROUP} is {point.value}, a {type(found).__name__}.",
+            f"The entry point {name!r} of the group {GROUP} is {point.value}, a {type(kind).__name__}.",
             hint="Name an airflow_samza.system_kinds.SystemKind there.",
             key=GROUP,
             value=point.value,
         )
-    return found
+    return kind
 
 
 def traits_of(kind: str | None) -> SystemTraits:
     """Return the traits of a kind; of one that is not known, those of ordinary topics."""
-    found = find_kind(kind) if kind else None
-    return found.traits if found is not None else SystemTraits()
+    system_kind = find_kind(kind) if kind else None
+    return system_kind.traits if system_kind is not None else SystemTraits()
 
 
 @cache

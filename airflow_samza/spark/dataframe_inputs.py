@@ -114,22 +114,22 @@ class _Reading:
     def record(self) -> dict[str, Any]:
         """Return the schema and the slice of what was read, by this attempt or an earlier one."""
         files = self._context.files
-        known = read(files, self._path, SparkReading)
-        if known is None:
-            known = adopt(files, self._path, self._read())
+        reading = read(files, self._path, SparkReading)
+        if reading is None:
+            reading = adopt(files, self._path, self._read())
             reach("read-after-record")
         run = self._context.run
-        spec = dataclasses.replace(self._bound.spec, schema=known.schema)
+        spec = dataclasses.replace(self._bound.spec, schema=reading.schema)
         self._system.admin.create([spec])
         publication = Publication(
             producer=f"{run.producer('read-by-spark')}/{safe(self._stream.stream_id)}",
             generation=f"{run.generation}.1",
             epoch=0,
-            staged=known.staged,
+            staged=reading.staged,
         )
         self._system.publish_read(spec, publication)
         reach("read-after-publish")
-        return {"schema": known.schema, "slice": self._system.slice(spec)}
+        return {"schema": reading.schema, "slice": self._system.slice(spec)}
 
     def _read(self) -> SparkReading:
         context = self._context
@@ -154,15 +154,15 @@ class _Reading:
 
     def _frame(self, spark: SparkSession) -> DataFrame:
         if self._stream.reader is not None:
-            made = self._stream.reader(spark)
-            if not hasattr(made, "mapInArrow") or getattr(made, "isStreaming", False):
-                kind = "a streaming DataFrame" if hasattr(made, "mapInArrow") else type(made).__name__
+            result = self._stream.reader(spark)
+            if not hasattr(result, "mapInArrow") or getattr(result, "isStreaming", False):
+                kind = "a streaming DataFrame" if hasattr(result, "mapInArrow") else type(result).__name__
                 raise SchemaError(
                     f"{self._named(None)}, returned {kind}, and must return a DataFrame that is read once.",
                     hint="Return spark.read… or spark.table(…); for what goes on, use an input stream.",
                     stream=self._stream.stream_id,
                 )
-            frame: DataFrame = made
+            frame: DataFrame = result
             reject_secrets(spark, frame, self._named(None))
         else:
             assert self._table is not None
@@ -203,10 +203,10 @@ class _Reading:
         """Return the column of bytes; a column of texts holds them in UTF-8."""
         kind = dict(frame.dtypes).get(VALUE_COLUMN)
         if kind not in ("binary", "string"):
-            found = f"is {kind}" if kind is not None else f"is not there (it has {', '.join(frame.columns)})"
+            what = f"is {kind}" if kind is not None else f"is not there (it has {', '.join(frame.columns)})"
             raise SchemaError(
                 f"The input {self._stream.stream_id!r} has a serde, whose bytes are read from the column 'value', "
-                f"which {found}.",
+                f"which {what}.",
                 hint="Read a table with such a column of type binary or string, or leave serde= out.",
                 stream=self._stream.stream_id,
                 column=VALUE_COLUMN,
@@ -254,9 +254,9 @@ class _Reading:
             let_interrupts_through(error)
             if is_gone(error):
                 raise
-            found = find_error(str(error), self._context.origins)
-            if found is not None:
-                raise found from None
+            user_error = find_error(str(error), self._context.origins)
+            if user_error is not None:
+                raise user_error from None
             raise self._failed(error) from None
 
     def _failed(self, error: BaseException) -> SamzaError:

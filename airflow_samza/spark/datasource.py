@@ -152,9 +152,9 @@ class SamzaReader(DataSourceReader):
         system, stream = _stream(self._options)
         consumer = system.consumer(stream, self._slice)
         place = SystemStreamPartition(system.name, stream.name, partition.partition)
-        wanted = [name for name in self._columns if name not in METADATA_COLUMNS]
+        columns = [name for name in self._columns if name not in METADATA_COLUMNS]
         try:
-            for envelope in consumer.read(place, OffsetRange(partition.start, partition.end), wanted or None):
+            for envelope in consumer.read(place, OffsetRange(partition.start, partition.end), columns or None):
                 if not isinstance(envelope, MessageRun):
                     continue
                 rows = envelope.batch.num_rows
@@ -227,22 +227,22 @@ class SamzaWriter(DataSourceArrowWriter):
 
 def _stream(options: Any) -> tuple[LogSystem, StreamSpec]:
     """Return the log and the topic that the options name. Spark hands options on in lower case, too."""
-    found = {key.lower(): value for key, value in dict(options).items()}
+    by_name = {key.lower(): value for key, value in dict(options).items()}
     for name in ("root", "topic"):
-        if not found.get(name):
+        if not by_name.get(name):
             raise ConfigError(
                 f"The format samza needs the option {name!r}.",
                 hint="spark.read.format('samza').option('root', …).option('topic', …)",
                 key=name,
-                value=found.get(name, ""),
+                value=by_name.get(name, ""),
             )
-    partitions = found.get("partitions")
+    partitions = by_name.get("partitions")
     if partitions is not None and not str(partitions).isdigit():
         raise ConfigError(
             f"The option partitions is {partitions!r}.", hint="Give a whole number.", key="partitions", value=partitions
         )
-    system = LogSystem("samza", SystemBinding("log", {"root": found["root"]}))
-    return system, StreamSpec(name=found["topic"], partitions=int(partitions) if partitions else None)
+    system = LogSystem("samza", SystemBinding("log", {"root": by_name["root"]}))
+    return system, StreamSpec(name=by_name["topic"], partitions=int(partitions) if partitions else None)
 
 
 def _flag(options: Any, name: str) -> bool:
@@ -251,9 +251,9 @@ def _flag(options: Any, name: str) -> bool:
 
 def _bounded(options: dict[str, str], ranges: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
     """Return the offsets to read per partition, within what there is."""
-    asked = {key.lower(): value for key, value in options.items()}
-    starts = _offsets(asked, "startingOffsets", len(ranges))
-    ends = _offsets(asked, "endingOffsets", len(ranges))
+    by_name = {key.lower(): value for key, value in options.items()}
+    starts = _offsets(by_name, "startingOffsets", len(ranges))
+    ends = _offsets(by_name, "endingOffsets", len(ranges))
     bounded = []
     for partition, (oldest, head) in enumerate(ranges):
         start = min(max(starts.get(partition, oldest), oldest), head)
@@ -261,8 +261,8 @@ def _bounded(options: dict[str, str], ranges: Sequence[Sequence[int]]) -> list[t
     return bounded
 
 
-def _offsets(asked: dict[str, str], name: str, partitions: int) -> dict[int, int]:
-    text = asked.get(name.lower())
+def _offsets(options: dict[str, str], name: str, partitions: int) -> dict[int, int]:
+    text = options.get(name.lower())
     if text is None:
         return {}
     try:

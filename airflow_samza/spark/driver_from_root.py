@@ -27,10 +27,10 @@ def main(arguments: list[str]) -> int:
         files, settings = take_sealed(root, handover)
         output = scratch_path(files, log)
     except (SamzaError, OSError) as error:
-        told = f"airflow_samza: the driver on {host}: {error}"
-        print(told, file=sys.stderr)
+        line = f"airflow_samza: the driver on {host}: {error}"
+        print(line, file=sys.stderr)
         with suppress(SamzaError, OSError):  # the root itself may be what is out of reach
-            open_filesystem(root).put(log, f"{told}\n".encode())
+            open_filesystem(root).put(log, f"{line}\n".encode())
         return NOTHING_THERE
     # The cluster keeps what a driver prints somewhere; brought under the root, everybody finds it.
     opened = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -48,15 +48,15 @@ class EpochFrames:
         tasks = len(intent.running)
         locations = self._locations(intent.running)
         if not self._lasts:
-            return self._made(intent.epoch, tasks, locations)
+            return self._frame(intent.epoch, tasks, locations)
         key = (tasks, *(tuple(preferred) for preferred in locations or ()))
         if key not in self._frames:
             while len(self._frames) >= _MOST:
                 del self._frames[next(iter(self._frames))]
-            self._frames[key] = self._made(None, tasks, locations)
+            self._frames[key] = self._frame(None, tasks, locations)
         return self._frames[key]
 
-    def _made(self, epoch: int | None, tasks: int, locations: Sequence[Sequence[str]] | None) -> DataFrame:
+    def _frame(self, epoch: int | None, tasks: int, locations: Sequence[Sequence[str]] | None) -> DataFrame:
         if locations is None:
             source = self._spark.range(0, tasks, 1, tasks)
         else:

@@ -52,11 +52,11 @@ def read_hidden(spark: SparkSession, format: str, options: Mapping[str, Any], hi
     For functions of users, too: they get the session that Connect or a local Spark gave us. A session of this process
     sends plans to nobody, and reads as usual. ``hidden`` names options that are secret whatever they are called.
     """
-    told = {str(name): option_text(value) for name, value in options.items()}
-    secret = secret_names(told) | set(hidden)
-    if not is_remote(spark) or not secret & set(told):
-        return spark.read.format(format).options(**told).load()
-    return spark.table(hidden_view(spark, format, told, secret))
+    texts = {str(name): option_text(value) for name, value in options.items()}
+    secret = secret_names(texts) | set(hidden)
+    if not is_remote(spark) or not secret & set(texts):
+        return spark.read.format(format).options(**texts).load()
+    return spark.table(hidden_view(spark, format, texts, secret))
 
 
 def hidden_view(spark: SparkSession, format: str, options: Mapping[str, str], secret: Collection[str]) -> str:
@@ -67,12 +67,12 @@ def hidden_view(spark: SparkSession, format: str, options: Mapping[str, str], se
         )
     view = f"airflow_samza_{uuid.uuid4().hex}"
     book: dict[str, str] = {}
-    given = ", ".join(
+    options_sql = ", ".join(
         f"{_literal(name)} {_spelled(value, book) if name in secret else _literal(value)}"
         for name, value in options.items()
     )
-    with _told_without([options[name] for name in options if name in secret]), _settings(spark, options, book):
-        spark.sql(f"CREATE TEMPORARY VIEW {view} USING {format} OPTIONS ({given})")
+    with _without_secrets([options[name] for name in options if name in secret]), _settings(spark, options, book):
+        spark.sql(f"CREATE TEMPORARY VIEW {view} USING {format} OPTIONS ({options_sql})")
     return view
 
 
@@ -133,7 +133,7 @@ def _lot() -> str:
 
 
 @contextmanager
-def _told_without(values: Collection[str]) -> Iterator[None]:
+def _without_secrets(values: Collection[str]) -> Iterator[None]:
     """Take secrets out of errors of Spark."""
     from pyspark.errors import PySparkException
 

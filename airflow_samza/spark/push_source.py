@@ -56,16 +56,16 @@ def read_source(spark: SparkSession, request: PushRequest, secrets: Mapping[str,
             return spark.sql(source["query"])
         if kind == "jdbc":
             return read_hidden(spark, "jdbc", {**source["jdbc"], **secrets}, secrets)
-        made = load_callable(request, str(source["callable"]))(spark)
-        if not hasattr(made, "mapInArrow") or getattr(made, "isStreaming", False):
-            kind = "a streaming DataFrame" if hasattr(made, "mapInArrow") else type(made).__name__
+        result = load_callable(request, str(source["callable"]))(spark)
+        if not hasattr(result, "mapInArrow") or getattr(result, "isStreaming", False):
+            kind = "a streaming DataFrame" if hasattr(result, "mapInArrow") else type(result).__name__
             raise PushError(
                 f"The function {source['callable']!r} that makes the rows of table {request.table!r} returned {kind}, "
                 "and must return a DataFrame of Spark that is read once.",
                 hint="Return spark.table(…), spark.read… or spark.createDataFrame(…).",
                 table=request.table,
             )
-        frame: DataFrame = made
+        frame: DataFrame = result
         reject_secrets(
             spark, frame, f"The function {source['callable']!r} that makes the rows of table {request.table!r}"
         )

@@ -121,11 +121,11 @@ class Standbys:
         """
         if self._placement is None:
             return
-        wanted = {
+        by_host = {
             host: tuple((task, standing[task]) for task in tasks if task in standing)
             for host, tasks in self._placement.standbys().items()
         }
-        places = {host: tasks for host, tasks in wanted.items() if tasks}
+        places = {host: tasks for host, tasks in by_host.items() if tasks}
         if not places:
             return
         executors = [self._placement.executor_on(host) for host in places]

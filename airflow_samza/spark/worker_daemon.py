@@ -86,12 +86,12 @@ def close_sockets() -> bool:
 
     On hosts of a cluster Spark names a folder for all users.
     """
-    given = os.environ.get(SOCKET_FOLDER)
-    if given is None:
+    configured = os.environ.get(SOCKET_FOLDER)
+    if configured is None:
         return True
     try:
         top = scratch_folder()
-        if f"{os.path.realpath(given)}/".startswith(f"{os.path.realpath(top)}/"):  # a local Spark was given ours
+        if f"{os.path.realpath(configured)}/".startswith(f"{os.path.realpath(top)}/"):  # a local Spark was given ours
             return True
         folder = scratch_folder("sockets")
     except (SamzaError, OSError):

@@ -108,7 +108,7 @@ class TestDriver:
         self._stages: list[StageEpochs] = []
         self._running = False
         self._runs = 0
-        self._known: dict[str, Schema] = {}
+        self._all_schemas: dict[str, Schema] = {}
 
     # -- what goes in --------------------------------------------------------------------------------------------------
 
@@ -286,8 +286,8 @@ class TestDriver:
         """Begin a run, unless one is going on; ``new``: from the beginning, with nothing kept."""
         if new or not self._stages:
             plan = self.plan
-            self._known = {**self._schemas, **self._empty_schemas()}
-            compiled = check_application(self.spec, plan, self._known)
+            self._all_schemas = {**self._schemas, **self._empty_schemas()}
+            compiled = check_application(self.spec, plan, self._all_schemas)
             self._contents = reduce_topics(self.spec, plan, compiled) if self._reduces else {}
             self._system = MemorySystem()
             self._published, self._turns, self._stages, self._runs = {}, {}, [], 0
@@ -297,7 +297,7 @@ class TestDriver:
         starts = {stage.stage.stage_id: stage.starts() for stage in self._stages}
         self._stages = [
             StageEpochs(
-                compile_stage(self.spec, self.plan, stage.stage_id, self._known, self._contents),
+                compile_stage(self.spec, self.plan, stage.stage_id, self._all_schemas, self._contents),
                 self._system,
                 lambda: self._now_ms,
                 self._runs,
@@ -458,7 +458,7 @@ class TestDriver:
         return name
 
     def _declared(self, stream: str) -> Schema | None:
-        resolved = check_application(self.spec, self.plan, self._known)
+        resolved = check_application(self.spec, self.plan, self._all_schemas)
         descriptor = self.spec.stream(stream)
         if descriptor.schema is not None:
             return descriptor.schema
@@ -484,5 +484,5 @@ class TestDriver:
         if stage is not None:
             self.plan.stage(stage)
         return tuple(
-            report for found in self._stages if stage in (None, found.stage.stage_id) for report in found.reports
+            report for epochs in self._stages if stage in (None, epochs.stage.stage_id) for report in epochs.reports
         )

@@ -36,11 +36,11 @@ def piped_batches(stream: StreamDescriptor, messages: Any, schemas: dict[str, Sc
         and isinstance(messages, list | tuple)
         and any(isinstance(message, bytes) for message in messages)
     ):
-        found = []
+        batches = []
         for are_bytes, part in groupby(messages, key=lambda message: isinstance(message, bytes)):
             alike = list(part)
-            found += [raw_batch(alike)] if are_bytes else piped_batches(stream, alike, schemas)
-        return found
+            batches += [raw_batch(alike)] if are_bytes else piped_batches(stream, alike, schemas)
+        return batches
     if stream.on_error is None or isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
         batch = _batch(stream, messages, schemas)
         return [] if batch is None else [batch]
@@ -49,8 +49,8 @@ def piped_batches(stream: StreamDescriptor, messages: Any, schemas: dict[str, Sc
     rows = list(messages)
     schema = stream.schema or schemas.get(stream.stream_id)
     if schema is None:
-        known = [row for row in rows if not isinstance(row, str | bytes)]
-        schema = schemas.setdefault(stream.stream_id, _inferred(known, stream.stream_id)) if known else None
+        values = [row for row in rows if not isinstance(row, str | bytes)]
+        schema = schemas.setdefault(stream.stream_id, _inferred(values, stream.stream_id)) if values else None
     return [] if schema is None else _readable_or_not(rows, MessageWriter(schema))
 
 
@@ -95,8 +95,8 @@ def _batch(stream: StreamDescriptor, messages: Any, schemas: dict[str, Schema]) 
     rows = list(messages)
     if not rows:
         return None
-    known = stream.schema or schemas.get(stream.stream_id)
-    schema = known or schemas.setdefault(stream.stream_id, _inferred(rows, stream.stream_id))
+    declared = stream.schema or schemas.get(stream.stream_id)
+    schema = declared or schemas.setdefault(stream.stream_id, _inferred(rows, stream.stream_id))
     try:
         return MessageWriter(schema).write(rows)
     except ShapeError as error:

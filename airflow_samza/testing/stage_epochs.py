@@ -174,10 +174,10 @@ class StageEpochs:
     def _side_inputs(self, task: int) -> list[TaskInput]:
         tables = self._tasks[task].side_tables
         assert tables is not None
-        found: list[TaskInput] = []
+        inputs: list[TaskInput] = []
         for stream in tables.streams:
-            found += self._partitions(stream, task, lambda _: None, None, partial(tables.start, stream, oldest=0))
-        return found
+            inputs += self._partitions(stream, task, lambda _: None, None, partial(tables.start, stream, oldest=0))
+        return inputs
 
     def _partitions(
         self,
@@ -196,8 +196,8 @@ class StageEpochs:
         for partition in (
             range(max(planned.partitions, 1)) if planned.broadcast else [task] if task < planned.partitions else []
         ):
-            known = start.checkpoint.offset(stream_id, partition) if start is not None else None
-            first, head = known or 0 if reached is None else reached(partition), consumer.head[partition]
+            read_to = start.checkpoint.offset(stream_id, partition) if start is not None else None
+            first, head = read_to or 0 if reached is None else reached(partition), consumer.head[partition]
             end = None if stream_id in self.program.spec.intermediates else ends(stream_id)
             yield TaskInput(
                 stream_id,
@@ -218,7 +218,7 @@ def _envelopes(
 
 
 def _has_moved(task: _Task, report: TaskReport) -> bool:
-    read = any(found.messages or found.control_messages for found in report.inputs.values())
+    read = any(source.messages or source.control_messages for source in report.inputs.values())
     return read or report.ended or any(output.messages for output in report.outputs.values())
 
 

@@ -90,8 +90,8 @@ class ClassicSession:
         """Return the executors that the driver's own listener knows."""
         active_only = True
         listed: Any = self._session.sparkContext._jsc.sc().statusStore().executorList(active_only)
-        found = [listed.apply(number) for number in range(listed.size())]
-        return [Executor(one.id(), one.hostPort().rpartition(":")[0]) for one in found if one.id() != _DRIVER]
+        executors = [listed.apply(number) for number in range(listed.size())]
+        return [Executor(one.id(), one.hostPort().rpartition(":")[0]) for one in executors if one.id() != _DRIVER]
 
     def frame_at(self, spark: SparkSession, locations: Sequence[Sequence[str]]) -> DataFrame:
         """Spark's own ``makeRDD`` with preferred locations, which Python has no other way to."""
@@ -111,9 +111,9 @@ class ClassicSession:
             )
         kind = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("org.apache.spark.sql.Row"))
         java: Any = spark
-        made = context._jsc.sc().makeRDD(jvm.PythonUtils.toSeq(rows), kind).toJavaRDD()
+        rdd = context._jsc.sc().makeRDD(jvm.PythonUtils.toSeq(rows), kind).toJavaRDD()
         schema = jvm.org.apache.spark.sql.types.StructType.fromDDL("place int")
-        return DataFrame(java._jsparkSession.createDataFrame(made, schema), spark)
+        return DataFrame(java._jsparkSession.createDataFrame(rdd, schema), spark)
 
     @contextmanager
     def tagged(

@@ -134,7 +134,7 @@ _GONE = (
 
 def is_gone(error: BaseException) -> bool:
     """Return whether an exception shows that Spark itself is gone, so that every later call of the session fails."""
-    told = getattr(error, "getGrpcStatusCode", None)
-    code = str(told()) if callable(told) else ""
+    status_code = getattr(error, "getGrpcStatusCode", None)
+    code = str(status_code()) if callable(status_code) else ""
     text = f"{code} {error}"
     return any(words in text for words in _GONE) or isinstance(error, ConnectionRefusedError)

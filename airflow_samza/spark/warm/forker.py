@@ -122,7 +122,11 @@ def _run(order: dict[str, Any], lease: socket.socket) -> None:
         from airflow_samza.spark.warm.lent_session import open_lent_engine
 
         end_process(
-            main(order["arguments"], settings, lambda name, given, files: open_lent_engine(lease, given, files))
+            main(
+                order["arguments"],
+                settings,
+                lambda name, engine_settings, files: open_lent_engine(lease, engine_settings, files),
+            )
         )
     except BaseException:
         traceback.print_exc()

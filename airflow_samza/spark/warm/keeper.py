@@ -32,7 +32,7 @@ from airflow_samza.launch.warm.settings import parse_warm_runners
 from airflow_samza.runs.records import liveness
 from airflow_samza.spark.warm.forker import Forker, fork_forker
 from airflow_samza.spark.warm.lendable_spark import WarmSpark, is_dead, is_frozen, kill_java
-from airflow_samza.spark.warm.run import WarmRun, as_told
+from airflow_samza.spark.warm.run import WarmRun, failure_of
 
 log = logging.getLogger("airflow_samza.warm")
 
@@ -85,12 +85,12 @@ class Keeper:
         self._run: WarmRun | None = None
         self._waiting: list[_Request] = []
         self._served = 0
-        self._started = self._since = self._asked = time.monotonic()
+        self._started = self._since = self._checked_at = time.monotonic()
         self._since_clock = time.time()
         self._sized = 0.0
         self._frozen_since: float | None = None
         self._why_end = ""
-        self._told = threading.Event()
+        self._end_requested = threading.Event()
         self._selector = selectors.DefaultSelector()
         self._wake, self._woken = socket.socketpair()
 
@@ -106,7 +106,7 @@ class Keeper:
         for source in (listener, self._forker.channel, self._woken):
             source.setblocking(source is self._forker.channel)
             self._selector.register(source, selectors.EVENT_READ)
-        signal.signal(signal.SIGTERM, lambda *_: self._told.set())
+        signal.signal(signal.SIGTERM, lambda *_: self._end_requested.set())
         self._do("start", self._spark.start, 3600.0, self._is_started)
         while not self._is_over():
             for key, _ in self._selector.select(LOOK_SECONDS):
@@ -124,7 +124,7 @@ class Keeper:
         self._leave(listener)
 
     def _is_over(self) -> bool:
-        if self._told.is_set():
+        if self._end_requested.is_set():
             self._end("it was told to")
             return True
         return bool(self._why_end) and self._run is None and self._work is None
@@ -155,7 +155,7 @@ class Keeper:
                 if ends:
                     self._end("it was asked to")
                     if now:
-                        self._told.set()
+                        self._end_requested.set()
             elif what == STATE:
                 send(channel, self._about())
             channel.close()
@@ -217,7 +217,7 @@ class Keeper:
         if said is None:
             self._selector.unregister(self._forker.channel)
             self._end("its forking process is gone")
-            self._told.set()
+            self._end_requested.set()
             return
         run = self._run
         if run is None:
@@ -273,7 +273,7 @@ class Keeper:
             return
         log.error("%s failed", work.what, exc_info=error)
         if self._run is not None:
-            self._run.tell({"error": as_told(error, work.what, self._place).to_dict()})
+            self._run.tell({"error": failure_of(error, work.what, self._place).to_dict()})
             self._run = None if self._run.has_ended else self._run
         self._end(f"{work.what} failed")
 
@@ -292,9 +292,9 @@ class Keeper:
         if self._work is None and self._is_up and not self._why_end:
             if java is None or is_dead(java):
                 self._end("Java has ended")
-            elif self._run is None and time.monotonic() - self._asked > HEALTH_SECONDS:
-                self._asked = time.monotonic()
-                self._do("health check", self._spark.is_healthy, ANSWER_SECONDS, self._is_asked)
+            elif self._run is None and time.monotonic() - self._checked_at > HEALTH_SECONDS:
+                self._checked_at = time.monotonic()
+                self._do("health check", self._spark.is_healthy, ANSWER_SECONDS, self._end_unless)
         if java is None or not is_frozen(java):
             self._frozen_since = None
             return
@@ -302,7 +302,7 @@ class Keeper:
         if time.monotonic() - self._frozen_since > FROZEN_SECONDS:
             self._give_up("Java is frozen")
 
-    def _is_asked(self, healthy: bool) -> None:
+    def _end_unless(self, healthy: bool) -> None:
         if not healthy:
             self._end("Spark has stopped")
 
@@ -312,7 +312,7 @@ class Keeper:
             self._run.tell({"error": StageLost(f"The warm runner's {why}.", hint=AGAIN).to_dict()})
         self._work = None
         self._end(why)
-        self._told.set()
+        self._end_requested.set()
 
     # -- the end -----------------------------------------------------------------------------------------------------
 

@@ -147,7 +147,7 @@ class WarmSpark:
 
     def _end_workers(self, code: str) -> None:
         """End every Python worker, which has imported code; and the daemons whose code has not run for long."""
-        self._recent = [known for known in self._recent if known != code] + [code]
+        self._recent = [digest for digest in self._recent if digest != code] + [code]
         kept = set(self._recent[-DAEMONS_KEPT:])
         self._recent = self._recent[-DAEMONS_KEPT:]
         with suppress(psutil.Error):

@@ -52,12 +52,12 @@ class LentSession(ClassicSession):
         finally:
             del os.environ[_PORT], os.environ[_SECRET]
         jvm: Any = gateway.jvm
-        known: Any = SparkSession._get_j_spark_session_class(jvm).getDefaultSession().get()
-        java_context = jvm.JavaSparkContext(known.sparkContext())
+        default_session: Any = SparkSession._get_j_spark_session_class(jvm).getDefaultSession().get()
+        java_context = jvm.JavaSparkContext(default_session.sparkContext())
         context = SparkContext(
             gateway=gateway, jsc=java_context, conf=SparkConf(_jvm=jvm, _jconf=java_context.getConf())
         )
-        return SparkSession(context, known.newSession())
+        return SparkSession(context, default_session.newSession())
 
     def ship(self, code: Sequence[str], archives: Sequence[str]) -> None:
         """Name the files to the workers of this run alone, which are on this host; the archives are there."""
@@ -93,9 +93,9 @@ def _copy(log: str, offset: int) -> None:
     with suppress(OSError), open(log, "rb") as file:
         file.seek(offset)
         while True:
-            found = file.read(1 << 16)
-            if found:
-                os.write(2, found)
+            output = file.read(1 << 16)
+            if output:
+                os.write(2, output)
             else:
                 time.sleep(_LOOK_SECONDS)
 

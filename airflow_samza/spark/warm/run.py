@@ -84,7 +84,7 @@ class WarmRun:
             os.killpg(self.pid, signal.SIGKILL)
 
 
-def as_told(error: BaseException, what: str, place: WarmPlace) -> SamzaError:
+def failure_of(error: BaseException, what: str, place: WarmPlace) -> SamzaError:
     """Return the error for a run whose warm runner failed at ``what``: ``start``, or something later."""
     if isinstance(error, SamzaError):
         return error

@@ -21,7 +21,7 @@ from airflow_samza.application.callables import name_of
 from airflow_samza.application.descriptors import TableDescriptor
 from airflow_samza.application.task_api import IncomingMessageEnvelope
 from airflow_samza.errors import MessageError, SamzaError
-from airflow_samza.quoting import MOST, one_line, quoted, told
+from airflow_samza.quoting import MOST, error_text, one_line, quoted
 from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import Schema
 from airflow_samza.storage.columnar import ColumnarTable
@@ -233,7 +233,7 @@ class SideTable:
         process = failed.processor.process
         location = user_location(process, error.__traceback__)
         stream, partition = failed.place
-        what = told(error, MOST)
+        what = error_text(error, MOST)
         return MessageError(
             f"{name_of(process)}, the processor of the table {failed.store!r}, failed with {one_line(what)}, on the "
             f"message {quoted(message)} of {stream!r}, partition {partition}, offset {failed.offset}"

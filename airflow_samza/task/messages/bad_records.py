@@ -12,7 +12,7 @@ from airflow_samza.application.descriptors import ErrorPolicy
 from airflow_samza.application.operator_spec import Emits, OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.errors import SamzaError, SchemaError
-from airflow_samza.quoting import are_shown, one_line, printable, told
+from airflow_samza.quoting import are_shown, error_text, one_line, printable
 from airflow_samza.schema import Schema
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.files.formats.json_values import to_lines
@@ -250,5 +250,5 @@ def _error_text(error: BaseException | str) -> str:
     elif isinstance(error, SamzaError):
         text = error.sentence
     else:
-        text = told(error, _ERROR_LENGTH)
+        text = error_text(error, _ERROR_LENGTH)
     return printable(text if len(text) <= _ERROR_LENGTH else text[: _ERROR_LENGTH - 1] + "…")

@@ -14,7 +14,7 @@ from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.rejections import let_interrupts_through
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import MessageError, SamzaError
-from airflow_samza.quoting import quoted, told
+from airflow_samza.quoting import error_text, quoted
 
 _PACKAGE = str(Path(__file__).resolve().parents[2])
 _LIBRARIES = tuple(
@@ -55,7 +55,7 @@ def callable_failed(spec: OperatorSpec, function: object, message: object, error
         return error
     let_interrupts_through(error)
     location = user_location(function, error.__traceback__)
-    what = told(error, _MOST)
+    what = error_text(error, _MOST)
     failure = _message_error(
         f"{name_of(function)} in {spec.title} failed with {what}, on the message {quoted(message)}",
         location,

@@ -143,7 +143,7 @@ class Warm:
 
     def stop(self) -> None:
         self.spark.holds.set()
-        self.keeper._told.set()
+        self.keeper._end_requested.set()
         self._thread.join(WAIT_SECONDS)
         self.forks.close()
         for lent in self.lent:
