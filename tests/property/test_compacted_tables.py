@@ -17,7 +17,7 @@ from airflow_samza.engine import host_tables, warm_tables
 from airflow_samza.engine.table_compaction import compact_here
 from airflow_samza.errors import NoSuchVersion
 from airflow_samza.planner.planner import ExecutionPlanner
-from airflow_samza.prepare.task_side_inputs import MADE
+from airflow_samza.prepare.task_side_inputs import TOPIC_IDENTITY
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, BoundStream
 from airflow_samza.runs.tables import versions
@@ -67,7 +67,7 @@ class Readers:
 
     def read(self, slice_: Mapping[str, Any]) -> Rows:
         """The whole table."""
-        told = {**slice_, "schema": SCHEMA.ddl(), MADE: self._pushes.system.made(TOPIC.name)}
+        told = {**slice_, "schema": SCHEMA.ddl(), TOPIC_IDENTITY: self._pushes.system.made(TOPIC.name)}
         intent = Intent("views", "1.1", 0, PARTITIONS, {}, {}, side_inputs={TOPIC.name: InputIntent(TOPIC.name, told)})
         found: Rows = {}
         for task, tables in enumerate(self._tables):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_samza.records import made, plain
+from airflow_samza.records import from_plain, plain
 from airflow_samza.systems.files.following_options import FollowOptions
 from airflow_samza.systems.files.listing import FoundFile
 from airflow_samza.systems.files.new_files import FilesRead, new_files
@@ -88,7 +88,7 @@ def test_every_file_is_read_once_or_as_the_rules_say(
 
 def run(world: World, record: FilesRead, options: FollowOptions, *, succeeds: bool, gone: bool) -> FilesRead:
     """Plan a run, check what it takes, and return the record that the next one starts from."""
-    again = made(FilesRead, json.loads(json.dumps(plain(record))))
+    again = from_plain(FilesRead, json.loads(json.dumps(plain(record))))
     assert again == record
     listed = world.listing()
     new = new_files(record, listed, options, lambda file: file.name not in world.unfinished)

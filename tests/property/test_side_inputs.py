@@ -14,7 +14,7 @@ import pytest
 from airflow_samza import stream_application
 from airflow_samza.engine import host_tables, warm_tables
 from airflow_samza.planner.planner import ExecutionPlanner
-from airflow_samza.prepare.task_side_inputs import MADE
+from airflow_samza.prepare.task_side_inputs import TOPIC_IDENTITY
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, BoundStream
 from airflow_samza.runs.tables.table_version import DELETED
@@ -62,7 +62,7 @@ class Host:
 
     def now(self) -> dict[str, Mapping[str, Any]]:
         """The messages that may be read."""
-        return {topic: {**self.log.slice(StreamSpec(topic)), MADE: self.log.made(topic)} for topic in TOPICS}
+        return {topic: {**self.log.slice(StreamSpec(topic)), TOPIC_IDENTITY: self.log.made(topic)} for topic in TOPICS}
 
     def filled(self, slices: Mapping[str, Mapping[str, Any]], tables: SideTables) -> dict[int, str]:
         """The table as of what is read."""

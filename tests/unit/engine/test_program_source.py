@@ -11,7 +11,7 @@ from airflow_samza.engine.stage_setup import program_source
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.records import made, plain
+from airflow_samza.records import from_plain, plain
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
@@ -56,12 +56,12 @@ def source_of(run: RunPlan, tmp_path: Path) -> ProgramSource:
 def test_a_source_comes_back_from_its_json_as_it_was(run: RunPlan, tmp_path: Path) -> None:
     source = source_of(run, tmp_path)
     assert source.schemas["lines"] == "word string, n bigint"
-    assert made(ProgramSource, plain(source)) == source
+    assert from_plain(ProgramSource, plain(source)) == source
 
 
 def test_a_worker_makes_the_same_program_of_it(run: RunPlan, tmp_path: Path) -> None:
     source = source_of(run, tmp_path)
-    here, there = source.load(), made(ProgramSource, plain(source)).load()
+    here, there = source.load(), from_plain(ProgramSource, plain(source)).load()
     assert {op: (c.engine, c.reason, c.schema) for op, c in there.operators.items()} == {
         op: (c.engine, c.reason, c.schema) for op, c in here.operators.items()
     }

@@ -12,7 +12,7 @@ from airflow_samza.cli.run_command import summary
 from airflow_samza.figures import BYTES, SECONDS, unit_of
 from airflow_samza.provider.stage_summary import summary as xcom
 from airflow_samza.provider.stats import COUNTERS
-from airflow_samza.records import decode, encode, made
+from airflow_samza.records import decode, encode, from_plain
 from airflow_samza.runs.records.run_plan import CONTINUOUS, STAGED, RunPlan
 from airflow_samza.runs.records.spans import Span
 from airflow_samza.runs.records.stage_result import (
@@ -103,4 +103,4 @@ def test_records_of_a_former_release_have_no_spans() -> None:
         written = json.loads(encode(record))
         del written[key]
         assert decode(type(record), json.dumps(written).encode(), "x").ran == ()
-    assert made(Totals, {"began_at": 1.0}).seconds is None
+    assert from_plain(Totals, {"began_at": 1.0}).seconds is None

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_samza.errors import StateError, TopicError
-from airflow_samza.records import made
+from airflow_samza.records import from_plain
 from airflow_samza.systems.files.following_options import FollowOptions
 from airflow_samza.systems.files.fsck import fsck_output
 from airflow_samza.systems.files.listing import find_files
@@ -205,7 +205,7 @@ def test_a_follower_rejects_files_that_take_the_place_of_read_ones(tmp_path: Pat
         options = FollowOptions(order="name", on_rewrite=on_rewrite)
         found = find_new_files(find_files(place, "out"), stream, options, read, all_of_it=False)
         assert all(file.name not in (read.names if read is not None else ()) for file in found.new.files)
-        return made(FilesRead, found.record(unread=False))
+        return from_plain(FilesRead, found.record(unread=False))
 
     output.publish("monday", [1], day(1))
     output.publish("tuesday", [2], day(2))

@@ -14,7 +14,7 @@ from airflow_samza import Row, StreamTask, count, stream_application, task_appli
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import ControlError, MessageError, NotYet, StageError, UnknownName
 from airflow_samza.planner.planner import ExecutionPlanner
-from airflow_samza.records import made, plain
+from airflow_samza.records import from_plain, plain
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import ControlEnvelope, Envelope, MessageRun, SystemStreamPartition
 from airflow_samza.task.loop.reading import TaskInput
@@ -162,7 +162,7 @@ def test_a_task_that_owns_no_partition_of_what_reaches_an_output_does_not_end_it
 
 def test_the_report_survives_json() -> None:
     report = run_task(program_of(counted, views=1), 0, [source("views", 0, [ONE], end("a", 1))], {"out": Collected()})
-    assert made(TaskReport, json.loads(json.dumps(plain(report)))) == report
+    assert from_plain(TaskReport, json.loads(json.dumps(plain(report)))) == report
 
 
 def test_a_chain_may_be_longer_than_the_recursion_limit() -> None:
