@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import xml.etree.ElementTree as xml
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -28,6 +30,10 @@ SERVERS = "spark or airflow or browser or hdfs or kafka"
 INTERRUPTED = 2
 NO_TESTS = 5
 """Exit code of pytest where no test is selected, as ``-k`` may leave none of one part."""
+
+MEMORY = Path("/dev/shm")
+ENOUGH = 12 << 30
+"""Bytes of memory that have to be free for the tests' files to lie there: they take a third of it, and servers more."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -57,21 +63,46 @@ def main(arguments: Sequence[str]) -> int:
         ),
     ]
     codes, counts = [], Counter[str]()
-    for name, marks, workers, where in parts:
-        if name == "on-servers":
-            _archive_classes()
-        report = REPORTS / f"{log.stem}-{name}.xml"
-        report.unlink(missing_ok=True)
-        command = ["-m", marks, "-n", workers, "--no-loadscope-reorder", f"--junitxml={report}", *where, *more]
-        codes.append(_pytest(command, log, {"EXTENDED": "1"} if options.rest else {}))
-        counts += _outcomes(report)
-        if codes[-1] == INTERRUPTED:
-            break
+    with _files_in_memory() as environment:
+        if options.rest:
+            environment["EXTENDED"] = "1"
+        for name, marks, workers, where in parts:
+            if name == "on-servers":
+                _archive_classes()
+            report = REPORTS / f"{log.stem}-{name}.xml"
+            report.unlink(missing_ok=True)
+            command = ["-m", marks, "-n", workers, "--no-loadscope-reorder", f"--junitxml={report}", *where, *more]
+            codes.append(_pytest(command, log, environment))
+            counts += _outcomes(report)
+            if codes[-1] == INTERRUPTED:
+                break
     failed = [code for code in codes if code not in (0, NO_TESTS)]
     figures = ", ".join(f"{counts[outcome]:,} {outcome}" for outcome in ("passed", "failed", "skipped"))
     minutes, seconds = divmod(round(time.monotonic() - started), 60)
     print(f"{figures} in {minutes} min {seconds} s; the log: {log}", flush=True)
     return failed[0] if failed else 0
+
+
+@contextmanager
+def _files_in_memory() -> Iterator[dict[str, str]]:
+    """Return the variables that have tests write into memory, where there is enough of it.
+
+    On a disk they wait for it half of their time: each run syncs its records, and tests make and delete whole roots.
+    """
+    import psutil
+
+    if (
+        not os.access(MEMORY, os.W_OK | os.X_OK)
+        or min(shutil.disk_usage(MEMORY).free, psutil.virtual_memory().available) < ENOUGH
+        or os.statvfs(MEMORY).f_flag & os.ST_NOEXEC
+    ):
+        yield {}
+        return
+    folder = tempfile.mkdtemp(prefix="t-", dir=MEMORY)
+    try:
+        yield {"TMPDIR": folder}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _pytest(arguments: Sequence[str], log: Path, environment: dict[str, str]) -> int:
