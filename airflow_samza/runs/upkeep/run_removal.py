@@ -25,6 +25,7 @@ from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.upkeep.kept_runs import OverRun, SystemsOf, is_half_removed, over_since
 from airflow_samza.runs.upkeep.topic_expiry import expiry, find_own, own_topics
 from airflow_samza.runs.upkeep.waiting_output import waiting_output
+from airflow_samza.systems.filesystems import trash
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.trash import move_to_trash
 from airflow_samza.systems.system import System
@@ -80,6 +81,8 @@ def slim_run(
     for path in _leftovers(files, run):
         if dry or _deleted(files, path, run.folder):
             swept.leftovers.append(path)
+    if not dry and not files.renames_folders:
+        _forget_dead_slimming(files, run.folder)
     if not left and not dry:
         with suppress(StorageFull):  # it only spares the next sweep a look
             replace(files, _note(run), Slimmed(run.at))
@@ -167,6 +170,13 @@ def _deleted_in_place(files: Filesystem, path: str, folder: RunFolder) -> bool:
         files.delete_tree(path)
         return True
     finally:
+        files.delete(folder.slimming)
+
+
+def _forget_dead_slimming(files: Filesystem, folder: RunFolder) -> None:
+    """Delete the note of a sweep that died between its last deletion and the end of the note."""
+    note = read(files, folder.slimming, Slimmed)
+    if note is not None and note.over <= time.time() - trash.YOUNG_SECONDS:
         files.delete(folder.slimming)
 
 

@@ -28,6 +28,7 @@ from airflow_samza.runs.upkeep import run_removal
 from airflow_samza.runs.upkeep.kept_runs import SILENT_SECONDS, Keep
 from airflow_samza.runs.upkeep.retention import sweep_application, sweep_root
 from airflow_samza.runs.upkeep.run_removal import SweptRuns
+from airflow_samza.systems.filesystems import trash
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.log import deletion
@@ -295,7 +296,8 @@ def test_where_folders_are_not_renamed_a_sweep_that_is_killed_anywhere_shows_nob
         for name in here.log.topics():
             here.log.admin.metadata([StreamSpec(name)])
         with monkeypatch.context() as later:
-            later.setattr(deletion, "YOUNG_SECONDS", 0.0)
+            for module in (deletion, trash):
+                later.setattr(module, "YOUNG_SECONDS", 0.0)
             swept(FolderlessFilesystem(here.root))
         assert what_is_there() == wanted, f"killed at step {at}"
         assert files_left() == files, f"killed at step {at}"
