@@ -17,7 +17,6 @@ import sys
 import time
 import uuid
 import zipfile
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -59,24 +58,22 @@ def _once_for(results: int) -> Callable[[Callable[[Entries], _T]], Callable[[Ent
     """
 
     def keeping(function: Callable[[Entries], _T]) -> Callable[[Entries], _T]:
-        kept: OrderedDict[tuple[object, ...], _T] = OrderedDict()
+        kept: dict[tuple[object, ...], _T] = {}
 
         @functools.wraps(function)
         def kept_or_new(entries: Entries) -> _T:
             now = time.time_ns()
-            found = [(name, str(path), os.stat(path)) for name, path in entries]
+            statuses = [(name, str(path), os.stat(path)) for name, path in entries]
             key = tuple(
                 (name, path, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-                for name, path, status in found
+                for name, path, status in statuses
             )
-            if key in kept:
-                kept.move_to_end(key)
-                return kept[key]
-            result = function(entries)
-            if all(status.st_ctime_ns < now - _RACY for _, _, status in found):
+            earlier = kept.pop(key, None)  # in one step: threads plan, too
+            result = function(entries) if earlier is None else earlier
+            if all(status.st_ctime_ns < now - _RACY for _, _, status in statuses):
                 kept[key] = result
                 while len(kept) > results:
-                    kept.popitem(last=False)
+                    kept.pop(next(iter(kept)), None)
             return result
 
         return kept_or_new
