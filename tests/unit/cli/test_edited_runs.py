@@ -100,6 +100,7 @@ def shop(tmp_path: Path) -> Shop:
 
 
 @pytest.mark.extended
+@pytest.mark.extended
 def test_a_resumed_run_is_rejected_whose_aggregation_was_edited(shop: Shop) -> None:
     shop.fails()
     shop.edit("cents=sum_", "cents=max_")
@@ -132,6 +133,7 @@ def test_a_run_again_keeps_the_stages_before_an_edit(shop: Shop) -> None:
     assert shop.rows == {}
 
 
+@pytest.mark.extended
 @pytest.mark.extended
 def test_a_run_again_keeps_everything_where_nothing_has_changed(shop: Shop) -> None:
     assert shop.run().returncode == 0

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from airflow_samza.cli.app import app
 from airflow_samza.cli.init_command import files_of
+from tests.support.budgets import extended_but
 
 HERE = Path(__file__).parents[3]
 
@@ -28,7 +29,7 @@ def run_in(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("name", ["page_views", "clicks2"])
+@pytest.mark.parametrize("name", extended_but(["page_views"], ["page_views", "clicks2"]))
 def test_the_test_that_is_written_passes_and_the_application_can_be_planned(tmp_path: Path, name: str) -> None:
     said = init(str(tmp_path / "first"), "--name", name)
     assert said.exit_code == 0, said.output

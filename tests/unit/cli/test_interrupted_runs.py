@@ -106,7 +106,11 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
 
 
 @pytest.mark.parametrize(
-    ("sent", "code", "word"), [(signal.SIGINT, 130, "Interrupted."), (signal.SIGTERM, 143, "Terminated.")]
+    ("sent", "code", "word"),
+    [
+        (signal.SIGINT, 130, "Interrupted."),
+        pytest.param(signal.SIGTERM, 143, "Terminated.", marks=pytest.mark.extended),
+    ],
 )
 def test_a_run_that_is_asked_to_end_cancels_its_work_says_how_to_go_on_and_goes_on(
     shell: Shell, sent: int, code: int, word: str

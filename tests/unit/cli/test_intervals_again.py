@@ -81,6 +81,7 @@ def shell(tmp_path: Path) -> Shell:
 
 
 @pytest.mark.extended
+@pytest.mark.extended
 def test_a_day_that_is_run_again_under_another_id_is_there_once(shell: Shell) -> None:
     shell.day(1, 1, 2)
     shell.day(2, 3)

@@ -109,6 +109,7 @@ def lines(run: Run, tmp_path: Path) -> Iterator[Callable[..., None]]:
         sys.modules.pop(name, None)
 
 
+@pytest.mark.extended
 def test_rejects_to_resume_the_run_of_another_application_of_the_same_name(
     run: Run, lines: Callable[..., None]
 ) -> None:

@@ -239,6 +239,7 @@ def test_a_runner_that_cannot_start_on_a_full_disk_is_said_to_lack_room(
         ground.submit(ground.stages[0])
 
 
+@pytest.mark.extended
 def test_a_frozen_runner_is_given_up_and_finds_itself_replaced_when_it_wakes_up(ground: Ground) -> None:
     ground.dials.turn("hold")
     handle = ground.submit(ground.stages[0])
