@@ -57,7 +57,7 @@ setup: ## Build .venv (PYTHON=... chooses the Python) and look for Java; nothing
 
 ##@ While working
 unit: setup ## Run the tests that need no Spark, Airflow, HDFS, Kafka or browser: seconds.
-	@$(PYTHON_IN_VENV) -m pytest -m "not nightly and not extended and not spark and not airflow and not browser and not hdfs and not kafka" $(ARGS)
+	@$(PYTHON_IN_VENV) -m tests --unit --workers $(WORKERS) $(ARGS)
 
 lint: setup ## Check style and formatting.
 	@$(PYTHON_IN_VENV) -m ruff check .

@@ -1,7 +1,8 @@
-"""Run the tests of ``make test`` or ``make test-all``: those without servers first, then those on servers.
+"""Run the tests of ``make test``, ``make test-all`` or ``make unit``: those without servers first, then those on servers.
 
     python -m tests                 what each change runs
     python -m tests --rest          the others, but the nightly ones
+    python -m tests --unit          those without servers, of what each change runs
     python -m tests -- -k join      further arguments are pytest's
 
 A line twice a minute says how far the tests are and which time is left. The last line has the counts and the name of
@@ -37,11 +38,13 @@ ENOUGH = 12 << 30
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run both parts; return 0 if all tests have passed."""
+    """Run the parts; return 0 if all tests have passed."""
     parser = argparse.ArgumentParser(
         prog="python -m tests", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--rest", action="store_true", help="run what make test leaves out, but the nightly tests")
+    part = parser.add_mutually_exclusive_group()
+    part.add_argument("--rest", action="store_true", help="run what make test leaves out, but the nightly tests")
+    part.add_argument("--unit", action="store_true", help="run the tests without servers only")
     parser.add_argument("--workers", default="2", help="processes for tests without servers, which use a core each")
     parser.add_argument(
         "--server-workers", default="3", help="processes for tests on servers, which wait a fifth of the time"
@@ -50,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     more = [argument for argument in more if argument != "--"]
     started = time.monotonic()
     REPORTS.mkdir(parents=True, exist_ok=True)
-    log = REPORTS / ("rest.log" if options.rest else "test.log")
+    log = REPORTS / ("rest.log" if options.rest else "unit.log" if options.unit else "test.log")
     log.unlink(missing_ok=True)
     selected = f"not nightly and {'extended' if options.rest else 'not extended'}"
     parts = [
@@ -65,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
     codes, counts = [], Counter[str]()
     budgets = {"EXTENDED": "1"} if options.rest else {}
     with _files_in_memory() as memory:
-        for name, marks, workers, where in parts:
+        for name, marks, workers, where in parts[:1] if options.unit else parts:
             if name == "on-servers":
                 _archive_classes()
             report = REPORTS / f"{log.stem}-{name}.xml"
