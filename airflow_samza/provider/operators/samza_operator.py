@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
 
+from airflow_samza.errors import SamzaError
+from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout
 from airflow_samza.provider.connections.fields import connection_id
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.links import PAGE, SamzaLink, show_link, task_page
 from airflow_samza.provider.run_identity import run_id_of
+from airflow_samza.runs.stages.stage_state import StageHandle
 
 
 class SamzaOperator(BaseOperator):
@@ -104,9 +108,27 @@ class SamzaOperator(BaseOperator):
         super().pre_execute(context)
         self.show(context, PAGE, task_page(context["ti"]))
 
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
+        """Set the keyword arguments that Airflow sets.
+
+        A trigger that failed or timed out leaves nobody to look after submitted work, so it is cancelled.
+        """
+        try:
+            return super().resume_execution(next_method, next_kwargs, context)
+        except (TaskDeferralError, TaskDeferralTimeout) as error:
+            with suppress(SamzaError):
+                hook = self.hook
+                for handle in self._submitted(hook, context, error):
+                    hook.cancel(handle)
+            raise
+
     def show(self, context: Mapping[str, Any], link: SamzaLink, address: str) -> None:
         """Have Airflow's page show a link on this task from now on; an empty address is none."""
         show_link(self, context["ti"], link, address)
+
+    def _submitted(self, hook: SamzaHook, context: Any, error: Exception) -> Sequence[StageHandle]:
+        """Return the handles of what the task may have submitted, from the records alone; note the error as lineage."""
+        return ()
 
     def _run_id(self, context: Mapping[str, Any], scope: str | None = None) -> str:
         """Return the id of the task's run, or of the run of another scope in the same Dag run."""

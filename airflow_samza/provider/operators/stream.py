@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,7 @@ from airflow_samza.errors import ConfigError, SamzaError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.titles import stage_named, stage_names, stage_titles
 from airflow_samza.prepare.unchanged import reject_changed, reject_other_config
-from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout, conf
+from airflow_samza.provider.airflow_versions import conf
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.deferral import (
     LOST,
@@ -188,18 +187,6 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
             said = (event or {}).get("said")
             return self._run_stages(hook, run, generation, context, deadline, handles, told, said)
 
-    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
-        """Set the keyword arguments that Airflow sets.
-
-        A trigger that failed or timed out leaves nobody to look after the stages, so they are cancelled.
-        """
-        try:
-            return super().resume_execution(next_method, next_kwargs, context)
-        except (TaskDeferralError, TaskDeferralTimeout) as error:
-            with suppress(SamzaError):
-                self._abandon(context, error)
-            raise
-
     def on_kill(self) -> None:
         """Cancel this task's stages and no others."""
         if self._watch is not None:
@@ -320,7 +307,7 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         self.defer(
             trigger=SamzaProducersTrigger(
                 **hook.place_of_root,
-                poll_interval=self._poll_interval,
+                poll_interval=poll_seconds(self.poll_interval),
                 deadline=again if deadline is None else min(again, deadline),
                 application=run.application,
                 run_id=run.run_id,
@@ -343,7 +330,7 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
             trigger=SamzaStageTrigger(
                 **hook.place_of_root,
                 stages=[handle.to_dict() for handle in watch.active.values()],
-                poll_interval=self._poll_interval,
+                poll_interval=poll_seconds(self.poll_interval),
                 progress_interval=self._progress_interval,
                 deadline=deadline,
                 said=watch.progress.said,
@@ -390,7 +377,7 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         return StageWatch(
             hook,
             self.log,
-            self._poll_interval,
+            poll_seconds(self.poll_interval),
             on_result=lambda result: self._report(result, names[result.stage_id]),
             progress=progress,
             guard=guard,
@@ -399,26 +386,19 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         )
 
     @property
-    def _poll_interval(self) -> float:
-        return poll_seconds(self.poll_interval)
-
-    @property
     def _progress_interval(self) -> float:
         return self.progress_interval or conf.getfloat(CONFIG_SECTION, "progress_interval", fallback=DEFAULT_INTERVAL)
 
-    def _abandon(self, context: Any, error: Exception) -> None:
-        """Cancel the stages that this task may have submitted, from the records alone, and note the datasets."""
-        hook = self.hook
+    def _submitted(self, hook: SamzaHook, context: Any, error: Exception) -> Sequence[StageHandle]:
         if self.plan is not None:
             run = hook.load_plan(PlanTicket.from_dict(self.plan))
         else:
             run = hook.load_run(
                 load_application(self.application).spec(text_map("config", self.config)).name, self._run_id(context)
             )
-        self._lineage = self._begun(hook, run)
-        self._lineage.error = sentence_of(error)
-        for stage_id in self._lineage.stage_ids:
-            hook.cancel(hook.newest_handle(run, stage_id))
+        lineage = self._lineage = self._begun(hook, run)
+        lineage.error = sentence_of(error)
+        return [hook.newest_handle(run, stage_id) for stage_id in lineage.stage_ids]
 
     def _run_and_generation(self, hook: SamzaHook, context: Any, deadline: float | None) -> tuple[RunPlan, int]:
         own = generation_of(context)

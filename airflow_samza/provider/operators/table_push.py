@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any, ClassVar
 
+from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError, SamzaError
-from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout
 from airflow_samza.provider.assets import version_facts
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.connections.fields import connection_id
@@ -249,32 +248,18 @@ class SamzaTablePushOperator(TableOperator):
                 raise
             return self._finished(hook, handle, context)
 
-    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Any) -> Any:
-        """Set the keyword arguments that Airflow sets.
-
-        A trigger that failed or timed out leaves nobody to look after the push, so it is cancelled.
-        """
-        try:
-            return super().resume_execution(next_method, next_kwargs, context)
-        except (TaskDeferralError, TaskDeferralTimeout) as error:
-            with suppress(SamzaError):
-                hook = self.hook
-                self._note_lineage(hook)
-                if self._lineage is not None:
-                    self._lineage.error = str(error)
-                hook.cancel(push_handle(self._application_name(), self.table, self._push_id(context)))
-            raise
-
     def on_kill(self) -> None:
         """Cancel the push."""
         self._killed = True
         if self._handle is not None:
             self.hook.cancel(self._handle)
 
-    def _application_name(self) -> str:
-        from airflow_samza.application.loader import load_application
-
-        return load_application(self.application).spec(text_map("config", self.config)).name
+    def _submitted(self, hook: SamzaHook, context: Any, error: Exception) -> Sequence[StageHandle]:
+        self._note_lineage(hook)
+        if self._lineage is not None:
+            self._lineage.error = sentence_of(error)
+        application = load_application(self.application).spec(text_map("config", self.config)).name
+        return [push_handle(application, self.table, self._push_id(context))]
 
     def _defer(self, hook: SamzaHook, handle: StageHandle, deadline: float | None) -> None:
         from airflow_samza.provider.triggers.tables import TablePushTrigger  # a Dag file need not load it
@@ -282,7 +267,7 @@ class SamzaTablePushOperator(TableOperator):
         push = handle.to_dict()
         self.defer(
             trigger=TablePushTrigger(
-                **hook.place_of_root, poll_interval=self._poll_interval, deadline=deadline, push=push
+                **hook.place_of_root, poll_interval=poll_seconds(self.poll_interval), deadline=deadline, push=push
             ),
             method_name="execute_complete",
             kwargs={"push": push, "deadline": deadline},
@@ -305,7 +290,7 @@ class SamzaTablePushOperator(TableOperator):
             self.show(context, SPARK, pages.look(hook.files, handle, status))
             if status.is_final or self._killed:
                 return
-            own = min(max(SHORTEST_NAP, (time.monotonic() - began) / 10), LONGEST_NAP, self._poll_interval)
+            own = min(max(SHORTEST_NAP, (time.monotonic() - began) / 10), LONGEST_NAP, poll_seconds(self.poll_interval))
             until = time.monotonic() + looks.pause(own)
             while (left := until - time.monotonic()) > 0 and not self._killed:
                 time.sleep(min(left, LONGEST_NAP))
@@ -334,10 +319,6 @@ class SamzaTablePushOperator(TableOperator):
             raise
         self.tell(describe_version(version))
         return self._announced(hook, context, version)
-
-    @property
-    def _poll_interval(self) -> float:
-        return poll_seconds(self.poll_interval)
 
 
 class SamzaTableRollbackOperator(TableOperator):
