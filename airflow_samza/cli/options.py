@@ -188,7 +188,7 @@ def at_place(names: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable
         parameters: list[inspect.Parameter] = []
         for parameter in inspect.signature(command, eval_str=True).parameters.values():
             parameters += [_PLACE_OPTIONS[name] for name in names] if parameter.name == "place" else [parameter]
-        # What Typer makes options of.
+        # What Typer makes options of; mypy does not know that functions may have it.
         called.__signature__ = inspect.Signature([p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters])  # type: ignore[attr-defined]
         called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return called

@@ -8,6 +8,7 @@ files.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import re
 import shutil
@@ -24,11 +25,6 @@ from typing import BinaryIO
 from airflow_samza.errors import ConfigError, RuntimeMissing, SamzaError
 from airflow_samza.launch.class_archive import EXTRA_CLASS_PATH, MAKER, VARIABLE, ClassArchive, class_archive
 from airflow_samza.launch.masters import CHOOSES_A_SPARK
-
-try:
-    import fcntl
-except ImportError:  # no Unix: makers that meet do the work twice
-    fcntl = None  # type: ignore[assignment]
 
 TRAINING_SECONDS = 3600.0
 """Half a minute on two idle cores; what takes so long never ends."""
@@ -162,8 +158,7 @@ def _locked(path: str, wait: bool) -> Iterator[BinaryIO | None]:
     """Hold the lock, and yield its file; None: another process has it. Without locks the rename alone decides."""
     with open(path, "ab") as file:
         try:
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             yield None
             return

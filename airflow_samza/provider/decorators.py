@@ -99,7 +99,7 @@ def _without_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function with a signature whose parameter may be left out: the runner gives it."""
     signature = inspect.signature(function)
     parameters = [parameter.replace(default=None) for parameter in signature.parameters.values()]
-    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # mypy knows none
     return function
 
 

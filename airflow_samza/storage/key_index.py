@@ -231,8 +231,8 @@ class _Keys:
 def _equal_values(mine: pa.Array, theirs: pa.Array) -> Numbers:
     one, other = whole_numbers(mine), whole_numbers(theirs)
     if one is not None and other is not None:
-        return one == other  # type: ignore[no-any-return]
-    return pc.equal(mine, theirs).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+        return one == other  # type: ignore[no-any-return]  # an array, though == may return anything
+    return pc.equal(mine, theirs).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]  # Arrow has no types
 
 
 def _native(column: pa.Array) -> Numbers | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import json
 import logging
@@ -33,11 +34,6 @@ from airflow_samza.errors import ConfigError, StoreError
 from airflow_samza.private_folder import named_folder, private_folder, scratch_folder
 from airflow_samza.storage.columnar import FORMAT, ColumnarTable
 from airflow_samza.storage.host_files import of_another_version, remove_at_once
-
-try:
-    import fcntl
-except ImportError:  # no Unix: builders that meet do the work twice
-    fcntl = None  # type: ignore[assignment]
 
 logger = logging.getLogger(__name__)
 
@@ -324,7 +320,6 @@ def _locked(path: str) -> Iterator[None]:
             file = held.enter_context(open(path, "ab"))
         except OSError as error:
             raise not_written(path.removesuffix(".lock"), error) from error
-        if fcntl is not None:
-            with contextlib.suppress(OSError):
-                fcntl.flock(file, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield

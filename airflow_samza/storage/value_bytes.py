@@ -186,9 +186,9 @@ def _python_type(kind: DataType) -> Any:
     """Return the Python type of a nested value, each part of which may be null."""
     parts = [_python_type(child) for child in kind.children]
     if kind.name == "array":
-        python_type: Any = list[parts[0]]  # type: ignore[valid-type]
+        python_type: Any = list[parts[0]]  # type: ignore[valid-type]  # a type made here
     elif kind.name == "map":
-        python_type = list[tuple[parts[0], parts[1]]]  # type: ignore[valid-type]
+        python_type = list[tuple[parts[0], parts[1]]]  # type: ignore[valid-type]  # a type made here
     elif kind.name == "struct":
         python_type = _typed_dict("struct", dict(zip(kind.names, parts, strict=True)))
     else:

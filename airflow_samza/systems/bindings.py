@@ -57,7 +57,8 @@ def log_under(root: str) -> LogSystem:
 def bind_log(name: str, binding: SystemBinding, root: str) -> LogSystem:
     """Return the log that a binding stands for; of brokers, their topics between stages."""
     if traits_of(binding.kind).own_topics:
-        between: LogSystem = bind_system(name, binding, root).own_topics  # type: ignore[attr-defined]
+        between = log_of(bind_system(name, binding, root), own=True)
+        assert between is not None
         return between
     from airflow_samza.systems.log.system import LogSystem
 

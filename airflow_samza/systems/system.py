@@ -105,17 +105,17 @@ class UnreadableRun(MessageRun):
     @property
     def texts(self) -> list[str]:
         """The messages as they lie in the system."""
-        return self.batch.column("text").to_pylist()  # type: ignore[no-any-return]
+        return self.batch.column("text").to_pylist()  # type: ignore[no-any-return]  # Arrow has no types
 
     @property
     def errors(self) -> list[str]:
         """The error of each."""
-        return self.batch.column("error").to_pylist()  # type: ignore[no-any-return]
+        return self.batch.column("error").to_pylist()  # type: ignore[no-any-return]  # Arrow has no types
 
     @property
     def headers(self) -> list[str | None]:
         """The headers of each, as JSON."""
-        return self.batch.column("headers").to_pylist()  # type: ignore[no-any-return]
+        return self.batch.column("headers").to_pylist()  # type: ignore[no-any-return]  # Arrow has no types
 
     def slice(self, first: int, count: int) -> UnreadableRun:
         """Return ``count`` messages of it, from message ``first`` on."""

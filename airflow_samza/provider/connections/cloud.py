@@ -56,7 +56,7 @@ def _role(conn_id: str, extra: Mapping[str, Any]) -> Options:
     if method == "assume_role_with_web_identity" and extra.get("assume_role_with_web_identity_federation") == "file":
         return {**role, "web_identity_token_file": extra.get("assume_role_with_web_identity_token_file")}
     try:
-        from airflow.providers.amazon.aws.hooks.base_aws import (  # type: ignore[import-not-found,unused-ignore]
+        from airflow.providers.amazon.aws.hooks.base_aws import (  # type: ignore[import-not-found,unused-ignore]  # it need not be installed
             AwsGenericHook,
         )
     except ImportError:
@@ -85,7 +85,7 @@ def google_options(conn_id: str, connection: Any) -> Options:
 
 def _google_token(conn_id: str, name: str) -> str:
     try:
-        from airflow.providers.google.common.hooks.base_google import (  # type: ignore[import-not-found,unused-ignore]
+        from airflow.providers.google.common.hooks.base_google import (  # type: ignore[import-not-found,unused-ignore]  # it need not be installed
             GoogleBaseHook,
         )
     except ImportError:

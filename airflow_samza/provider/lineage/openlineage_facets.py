@@ -70,13 +70,13 @@ class SamzaPlanRunFacet(RunFacet):
     """The plan of a run: its stages with what each reads and writes, and the partition counts of its streams."""
 
     application: str
-    runId: str  # noqa: N815 (OpenLineage's spelling)
+    runId: str  # noqa: N815 - OpenLineage's spelling
     generation: int
     fingerprint: str
     mode: str
     stages: list[dict[str, Any]]
     partitions: dict[str, int]
-    leftOut: int = 0  # noqa: N815
+    leftOut: int = 0  # noqa: N815 - OpenLineage's spelling
 
     @staticmethod
     def _get_schema() -> str:
@@ -88,9 +88,9 @@ class SamzaStagesRunFacet(RunFacet):
     """The stages of a run that have ended."""
 
     application: str
-    runId: str  # noqa: N815
+    runId: str  # noqa: N815 - OpenLineage's spelling
     stages: list[dict[str, Any]]
-    leftOut: int = 0  # noqa: N815
+    leftOut: int = 0  # noqa: N815 - OpenLineage's spelling
 
     @staticmethod
     def _get_schema() -> str:

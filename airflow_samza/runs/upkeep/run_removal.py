@@ -11,7 +11,7 @@ other and gives way.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -191,8 +191,11 @@ def _sweep_topics(
     dry: bool,
 ) -> bool:
     """Deletes the topics of a run that are expired; whether others are left."""
+
+    def is_open() -> bool:
+        return not files.exists(run.folder.closed)
+
     left = False
-    is_open: Callable[[], bool] = lambda: not files.exists(run.folder.closed)  # noqa: E731
     for system, name in own_topics(files, plan):
         topic = find_own(systems, system, name)
         if topic is None:

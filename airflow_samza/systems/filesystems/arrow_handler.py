@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 
-class RemoteHandler(pafs.FileSystemHandler):  # type: ignore[misc]
+class RemoteHandler(pafs.FileSystemHandler):  # type: ignore[misc]  # Arrow has no types
     """Handler of Arrow's calls of a filesystem, over a client of the storage; one that is unpickled connects anew.
 
     Files are written whole, and what the root of the storage holds is never emptied.
@@ -26,13 +26,13 @@ class RemoteHandler(pafs.FileSystemHandler):  # type: ignore[misc]
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    def get_type_name(self) -> str:  # noqa: D102
+    def get_type_name(self) -> str:
         return self.kind
 
-    def normalize_path(self, path: str) -> str:  # noqa: D102
+    def normalize_path(self, path: str) -> str:
         return path
 
-    def get_file_info(self, paths: list[str]) -> list[pafs.FileInfo]:  # noqa: D102
+    def get_file_info(self, paths: list[str]) -> list[pafs.FileInfo]:
         return [self._info(path) for path in paths]
 
     def _info(self, path: str) -> pafs.FileInfo:
@@ -42,7 +42,7 @@ class RemoteHandler(pafs.FileSystemHandler):  # type: ignore[misc]
         """Reject it: emptying a whole storage is never meant."""
         raise NotImplementedError(f"the root of {self.kind} is not emptied")
 
-    def open_input_stream(self, path: str) -> pa.NativeFile:  # noqa: D102
+    def open_input_stream(self, path: str) -> pa.NativeFile:
         return self.open_input_file(path)
 
     def open_append_stream(self, path: str, metadata: Mapping[str, str] | None) -> pa.NativeFile:

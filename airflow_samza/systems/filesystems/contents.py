@@ -47,16 +47,16 @@ class RangeReader(io.RawIOBase):
         self._grows = grows
         self._last, self._ahead = (0, -1), READ_AT_LEAST
 
-    def readable(self) -> bool:  # noqa: D102
+    def readable(self) -> bool:
         return True
 
-    def seekable(self) -> bool:  # noqa: D102
+    def seekable(self) -> bool:
         return True
 
-    def tell(self) -> int:  # noqa: D102
+    def tell(self) -> int:
         return self._at
 
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:  # noqa: D102
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         return self._at
 
@@ -70,7 +70,7 @@ class RangeReader(io.RawIOBase):
         self._at = end
         return content
 
-    def readall(self) -> bytes:  # noqa: D102
+    def readall(self) -> bytes:
         return self.read()
 
     def _range(self, start: int, end: int) -> tuple[int, bytes]:
@@ -94,7 +94,7 @@ class RangeReader(io.RawIOBase):
             self._kept.pop(0)
         return begin, data
 
-    def close(self) -> None:  # noqa: D102
+    def close(self) -> None:
         self._kept.clear()
         super().close()
 
@@ -104,25 +104,25 @@ class WholeFileWriter:
 
     def __init__(self, store: Callable[[BinaryIO], None]) -> None:
         self._store = store
-        self._file = cast(BinaryIO, tempfile.SpooledTemporaryFile(HELD_IN_MEMORY))  # noqa: SIM115
+        self._file = cast(BinaryIO, tempfile.SpooledTemporaryFile(HELD_IN_MEMORY))  # noqa: SIM115 - close() closes it
         self.closed = False
 
-    def write(self, data: bytes) -> int:  # noqa: D102
+    def write(self, data: bytes) -> int:
         return self._file.write(data)
 
-    def tell(self) -> int:  # noqa: D102
+    def tell(self) -> int:
         return self._file.tell()
 
     def flush(self) -> None:
         """Do nothing: closing sends the bytes."""
 
-    def readable(self) -> bool:  # noqa: D102
+    def readable(self) -> bool:
         return False
 
-    def writable(self) -> bool:  # noqa: D102
+    def writable(self) -> bool:
         return True
 
-    def seekable(self) -> bool:  # noqa: D102
+    def seekable(self) -> bool:
         return False
 
     def close(self) -> None:

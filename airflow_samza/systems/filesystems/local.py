@@ -49,22 +49,22 @@ class LocalFilesystem:
         """Do nothing before a change of the disk; a test's filesystem fails or dies here."""
 
     @property
-    def root(self) -> str:  # noqa: D102
+    def root(self) -> str:
         return self._root
 
     @property
-    def pace(self) -> Pace:  # noqa: D102
+    def pace(self) -> Pace:
         return FREE
 
     @property
-    def renames_folders(self) -> bool:  # noqa: D102
+    def renames_folders(self) -> bool:
         return True
 
-    def location(self, path: str) -> str:  # noqa: D102
+    def location(self, path: str) -> str:
         check_below(self, path)
         return os.path.normpath(os.path.join(self._root, path))  # a third of what a Path costs, thousands of times
 
-    def local_path(self, path: str) -> str | None:  # noqa: D102
+    def local_path(self, path: str) -> str | None:
         where = self.location(path)
         with contextlib.suppress(FileNotFoundError), self._inside("look at", path) as (inside, name):
             self._reject_link(inside, name, path)  # which other programs would follow
@@ -187,7 +187,7 @@ class LocalFilesystem:
 
     # -- what is asked of a filesystem -----------------------------------------------------------------------------
 
-    def put_if_absent(self, path: str, data: bytes) -> bool:  # noqa: D102
+    def put_if_absent(self, path: str, data: bytes) -> bool:
         if self.exists(path):
             return False
         with storage_errors("write", self.location(path)):
@@ -203,7 +203,7 @@ class LocalFilesystem:
                 os.close(folder)
         return True
 
-    def put(self, path: str, data: bytes) -> None:  # noqa: D102
+    def put(self, path: str, data: bytes) -> None:
         check_below(self, path)
         with storage_errors("write", self.location(path)):
             folder, temporary = self._write_temporary(path, data)
@@ -242,13 +242,13 @@ class LocalFilesystem:
             self.step("unlink", path)
             os.unlink(temporary, dir_fd=folder)
 
-    def read(self, path: str) -> bytes:  # noqa: D102
+    def read(self, path: str) -> bytes:
         with self._inside("read", path) as (folder, name):
             self.step("read", path)
             with os.fdopen(self._opened(folder, name, path), "rb") as file:
                 return file.read()
 
-    def list(self, directory: str) -> list[str]:  # noqa: D102
+    def list(self, directory: str) -> list[str]:
         try:
             with self._inside("list", f"{directory or '.'}/.") as (folder, _):
                 names = _names(folder)
@@ -260,15 +260,15 @@ class LocalFilesystem:
             return []
         return sorted(name for name in names if not name.startswith(TEMPORARY_PREFIX))
 
-    def open_output(self, path: str, *, durable: bool = True) -> BinaryIO:  # noqa: D102
+    def open_output(self, path: str, *, durable: bool = True) -> BinaryIO:
         check_below(self, path)
         with storage_errors("write", self.location(path)):
             self.step("create", path)
             folder, _, file = self._created(path)
             os.close(folder)
-        return LocalOutput(file, self.step, path, self.location(path), durable)  # type: ignore[return-value]
+        return LocalOutput(file, self.step, path, self.location(path), durable)  # type: ignore[return-value]  # the part of a file that writers use
 
-    def open_input(self, path: str) -> pa.NativeFile:  # noqa: D102
+    def open_input(self, path: str) -> pa.NativeFile:
         import pyarrow as pa
 
         with self._inside("read", path) as (folder, name):
@@ -281,28 +281,28 @@ class LocalFilesystem:
             finally:
                 os.close(file)
 
-    def rename(self, source: str, target: str) -> None:  # noqa: D102
+    def rename(self, source: str, target: str) -> None:
         with self._inside("rename", source) as (folder, name):
             self.step("rename", source)
             with self._inside("rename", target, make=True) as (other, new):
                 os.replace(name, new, src_dir_fd=folder, dst_dir_fd=other)
 
-    def delete(self, path: str) -> None:  # noqa: D102
+    def delete(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError), self._inside("delete", path) as (folder, name):
             self.step("delete", path)
             os.unlink(name, dir_fd=folder)
 
-    def delete_tree(self, directory: str) -> None:  # noqa: D102
+    def delete_tree(self, directory: str) -> None:
         with contextlib.suppress(FileNotFoundError), self._inside("delete", directory) as (folder, name):
             self.step("delete", directory)
             _delete_tree(folder, name)
 
-    def delete_empty(self, directory: str) -> None:  # noqa: D102
+    def delete_empty(self, directory: str) -> None:
         with contextlib.suppress(OSError, TopicError), self._inside("delete", directory) as (folder, name):
             self.step("delete", directory)
             os.rmdir(name, dir_fd=folder)
 
-    def delete_temporary(self, directory: str, before: float) -> None:  # noqa: D102
+    def delete_temporary(self, directory: str, before: float) -> None:
         with contextlib.suppress(FileNotFoundError), self._inside("delete", f"{directory or '.'}/.") as (folder, _):
             for name in _names(folder):
                 if not name.startswith(TEMPORARY_PREFIX):
@@ -311,7 +311,7 @@ class LocalFilesystem:
                     if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime < before:
                         os.unlink(name, dir_fd=folder)
 
-    def exists(self, path: str) -> bool:  # noqa: D102
+    def exists(self, path: str) -> bool:
         try:
             self._stat("look at", path)
         except FileNotFoundError:
@@ -322,13 +322,13 @@ class LocalFilesystem:
             return False
         return True
 
-    def size(self, path: str) -> int:  # noqa: D102
+    def size(self, path: str) -> int:
         return self._stat("read", path).st_size
 
-    def modified(self, path: str) -> float:  # noqa: D102
+    def modified(self, path: str) -> float:
         return self._stat("read", path).st_mtime
 
-    def make_dirs(self, directory: str) -> None:  # noqa: D102
+    def make_dirs(self, directory: str) -> None:
         with self._inside("write", f"{directory or '.'}/.", make=True):
             pass
 

@@ -26,33 +26,33 @@ class LocalOutput:
         self._durable = durable
 
     @property
-    def closed(self) -> bool:  # noqa: D102
+    def closed(self) -> bool:
         return self._file.closed
 
-    def writable(self) -> bool:  # noqa: D102
+    def writable(self) -> bool:
         return True
 
-    def readable(self) -> bool:  # noqa: D102
+    def readable(self) -> bool:
         return False
 
-    def seekable(self) -> bool:  # noqa: D102
+    def seekable(self) -> bool:
         return False
 
-    def tell(self) -> int:  # noqa: D102
+    def tell(self) -> int:
         return self._file.tell()
 
-    def flush(self) -> None:  # noqa: D102
+    def flush(self) -> None:
         with storage_errors("write", self._location):
             self._file.flush()
 
-    def write(self, data: bytes) -> int:  # noqa: D102
+    def write(self, data: bytes) -> int:
         try:  # called for every buffer of every batch
             self._step("write", self._path)
             return self._file.write(data)
         except OSError as error:
             raise_storage_error(error, "write", self._location)
 
-    def close(self) -> None:  # noqa: D102
+    def close(self) -> None:
         if self._file.closed:
             return
         with storage_errors("write", self._location):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -123,7 +124,7 @@ class Writer:
         """Wait until all that was sent has come, write the markers, and commit."""
         self._flush()
         for key, value in markers.items():
-            self._checked(lambda key=key, value=value: self._client.produce(topic, value, key, partition))  # type: ignore[misc]
+            self._checked(partial(self._client.produce, topic, value, key, partition))
         if self._transactional:
             self._call(self._client.commit_transaction)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import logging
 import multiprocessing
@@ -9,6 +10,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -330,7 +332,7 @@ def test_processes_that_race_all_get_the_same_whole_store(
 ) -> None:
     """With locks each is built once; without, whoever renames first wins."""
     if not locks:
-        monkeypatch.setattr(local_store, "fcntl", None)
+        monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError(95, "Operation not supported")))
     context = multiprocessing.get_context("fork")
     start, results = context.Event(), context.Queue()
     processes = [context.Process(target=_race, args=(str(tmp_path), start, results)) for _ in range(5)]

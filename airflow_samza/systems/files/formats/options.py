@@ -74,7 +74,7 @@ class FileOptions:
             values[name] = _boolean(stream, name, str(text)) if isinstance(defaults[name].default, bool) else str(text)
             if name == "compression":
                 values[name] = str(text).strip().lower()
-        options = cls(**values)  # type: ignore[arg-type]
+        options = cls(**values)  # type: ignore[arg-type]  # each has the type of its default
         check_mode(stream.name, stream.options)
         for name in ("delimiter", "quote", "escape"):
             value = getattr(options, name)

@@ -21,7 +21,7 @@ _LENGTH = len(str(uuid.UUID(int=0)))
 _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
-class NoColumn(pa.ExtensionType):  # type: ignore[misc]
+class NoColumn(pa.ExtensionType):  # type: ignore[misc]  # Arrow has no types
     """Type of a column of a file that no stream can read; ``what`` says what the file has there, for people.
 
     No value of it exists: a file that has such columns is read without them.

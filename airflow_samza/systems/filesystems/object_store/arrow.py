@@ -85,7 +85,7 @@ class ObjectStoreHandler(RemoteHandler):
             is_folder = bool(self._client.below(key, 1))
         return pafs.FileInfo(path, pafs.FileType.Directory if is_folder or not key else pafs.FileType.NotFound)
 
-    def get_file_info_selector(self, selector: pafs.FileSelector) -> list[pafs.FileInfo]:  # noqa: D102
+    def get_file_info_selector(self, selector: pafs.FileSelector) -> list[pafs.FileInfo]:
         base = str(selector.base_dir)
         key = _key(base)
         with as_os_errors():
@@ -106,14 +106,14 @@ class ObjectStoreHandler(RemoteHandler):
     def create_dir(self, path: str, recursive: bool) -> None:
         """Do nothing: a folder is there with the first object in it."""
 
-    def delete_dir(self, path: str) -> None:  # noqa: D102
+    def delete_dir(self, path: str) -> None:
         with as_os_errors():
             self._client.delete([each.key for each in self._client.below(_key(path))])
 
-    def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:  # noqa: D102
+    def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:
         self.delete_dir(path)
 
-    def delete_file(self, path: str) -> None:  # noqa: D102
+    def delete_file(self, path: str) -> None:
         with as_os_errors():
             if self._client.status(_key(path)) is None:
                 raise FileNotFoundError(2, "No such file or directory", path)
@@ -125,11 +125,11 @@ class ObjectStoreHandler(RemoteHandler):
             self._client.copy(_key(src), _key(dest))
             self._client.delete([_key(src)])
 
-    def copy_file(self, src: str, dest: str) -> None:  # noqa: D102
+    def copy_file(self, src: str, dest: str) -> None:
         with as_os_errors():
             self._client.copy(_key(src), _key(dest))
 
-    def open_input_file(self, path: str) -> pa.NativeFile:  # noqa: D102
+    def open_input_file(self, path: str) -> pa.NativeFile:
         with as_os_errors():
             return open_object(self._client, _key(path))
 
@@ -138,7 +138,7 @@ class ObjectStoreHandler(RemoteHandler):
         with as_os_errors():
             return open_object(self._client, _key(path), version)
 
-    def open_output_stream(self, path: str, metadata: Mapping[str, str] | None) -> pa.NativeFile:  # noqa: D102
+    def open_output_stream(self, path: str, metadata: Mapping[str, str] | None) -> pa.NativeFile:
         key = _key(path)
 
         def store(content: BinaryIO) -> None:

@@ -64,21 +64,21 @@ class ObjectStoreFilesystem:
         return f"ObjectStoreFilesystem({self.root!r})"
 
     @property
-    def root(self) -> str:  # noqa: D102
+    def root(self) -> str:
         return self.client.address.url(_text(self._prefix))
 
     @property
-    def pace(self) -> Pace:  # noqa: D102
+    def pace(self) -> Pace:
         return CHARGED
 
     @property
-    def renames_folders(self) -> bool:  # noqa: D102
+    def renames_folders(self) -> bool:
         return False
 
-    def location(self, path: str) -> str:  # noqa: D102
+    def location(self, path: str) -> str:
         return self.client.address.url(self.key(path))
 
-    def local_path(self, path: str) -> str | None:  # noqa: D102
+    def local_path(self, path: str) -> str | None:
         self.key(path)
         return None
 
@@ -90,16 +90,16 @@ class ObjectStoreFilesystem:
         """Return the key of the object that a path names."""
         return _text(self._prefix / path_below(self, path))
 
-    def put_if_absent(self, path: str, data: bytes) -> bool:  # noqa: D102
+    def put_if_absent(self, path: str, data: bytes) -> bool:
         return self.client.create(self.key(path), data)
 
-    def put(self, path: str, data: bytes) -> None:  # noqa: D102
+    def put(self, path: str, data: bytes) -> None:
         self.client.put(self.key(path), data)
 
-    def read(self, path: str) -> bytes:  # noqa: D102
+    def read(self, path: str) -> bytes:
         return self.client.read(self.key(path))
 
-    def list(self, directory: str) -> list[str]:  # noqa: D102
+    def list(self, directory: str) -> list[str]:
         folders, objects = self.client.entries(key := self.key(directory))
         names = {_name(each) for each in folders} | {_name(each.key) for each in objects if each.key != key}
         return sorted(name for name in names if not name.startswith(TEMPORARY_PREFIX))
@@ -110,9 +110,9 @@ class ObjectStoreFilesystem:
         One that exists already is an error at that time: to look before would cost a request for each file.
         """
         key = self.key(path)
-        return WholeFileWriter(lambda content: upload_new(self.client, key, content))  # type: ignore[return-value]
+        return WholeFileWriter(lambda content: upload_new(self.client, key, content))  # type: ignore[return-value]  # the part of a file that writers use
 
-    def open_input(self, path: str) -> pa.NativeFile:  # noqa: D102
+    def open_input(self, path: str) -> pa.NativeFile:
         return open_object(self.client, self.key(path))
 
     def rename(self, source: str, target: str) -> None:
@@ -130,10 +130,10 @@ class ObjectStoreFilesystem:
             moved = [each.key for each in below]
         self.client.delete(moved)
 
-    def delete(self, path: str) -> None:  # noqa: D102
+    def delete(self, path: str) -> None:
         self.client.delete([self.key(path)])
 
-    def delete_tree(self, directory: str) -> None:  # noqa: D102
+    def delete_tree(self, directory: str) -> None:
         key = self.key(directory)
         self.client.delete([each.key for each in self.client.below(key)] or [key])
 
@@ -141,18 +141,18 @@ class ObjectStoreFilesystem:
         """Do nothing: a folder in which nothing is does not exist."""
         self.key(directory)
 
-    def delete_temporary(self, directory: str, before: float) -> None:  # noqa: D102
+    def delete_temporary(self, directory: str, before: float) -> None:
         _, objects = self.client.entries(self.key(directory))
         old = [each.key for each in objects if _name(each.key).startswith(TEMPORARY_PREFIX) and each.modified < before]
         self.client.delete(old)
 
-    def exists(self, path: str) -> bool:  # noqa: D102
+    def exists(self, path: str) -> bool:
         return self.client.status(self.key(path)) is not None
 
-    def size(self, path: str) -> int:  # noqa: D102
+    def size(self, path: str) -> int:
         return self._status_of(path).size
 
-    def modified(self, path: str) -> float:  # noqa: D102
+    def modified(self, path: str) -> float:
         return self._status_of(path).modified
 
     def _status_of(self, path: str) -> ObjectStatus:

@@ -47,7 +47,7 @@ class HdfsHandler(RemoteHandler):
             status = self._client.status(_absolute(path))
         return pafs.FileInfo(path, pafs.FileType.NotFound) if status is None else _info_of(path, status)
 
-    def get_file_info_selector(self, selector: pafs.FileSelector) -> list[pafs.FileInfo]:  # noqa: D102
+    def get_file_info_selector(self, selector: pafs.FileSelector) -> list[pafs.FileInfo]:
         base = str(selector.base_dir)
         try:
             with as_os_errors():
@@ -66,19 +66,19 @@ class HdfsHandler(RemoteHandler):
                 )
         return entries
 
-    def create_dir(self, path: str, recursive: bool) -> None:  # noqa: D102
+    def create_dir(self, path: str, recursive: bool) -> None:
         with as_os_errors():
             self._client.make_dirs(_absolute(path))
 
-    def delete_dir(self, path: str) -> None:  # noqa: D102
+    def delete_dir(self, path: str) -> None:
         with as_os_errors():
             self._client.delete(_absolute(path), recursive=True)
 
-    def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:  # noqa: D102
+    def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:
         for info in self.get_file_info_selector(pafs.FileSelector(path, allow_not_found=missing_dir_ok)):
             self.delete_dir(info.path)
 
-    def delete_file(self, path: str) -> None:  # noqa: D102
+    def delete_file(self, path: str) -> None:
         if self._info(path).type == pafs.FileType.NotFound:
             raise FileNotFoundError(2, "No such file or directory", path)
         with as_os_errors():
@@ -90,12 +90,12 @@ class HdfsHandler(RemoteHandler):
             self._client.make_dirs(str(PurePosixPath(_absolute(dest)).parent))
             self._client.rename(_absolute(src), _absolute(dest), overwrite=True)
 
-    def copy_file(self, src: str, dest: str) -> None:  # noqa: D102
+    def copy_file(self, src: str, dest: str) -> None:
         with self.open_input_file(src) as source, self.open_output_stream(dest, None) as target:
             while block := source.read(1 << 20):
                 target.write(block)
 
-    def open_input_file(self, path: str) -> pa.NativeFile:  # noqa: D102
+    def open_input_file(self, path: str) -> pa.NativeFile:
         info = self._info(path)
         if info.type == pafs.FileType.NotFound:
             raise FileNotFoundError(2, "No such file or directory", path)
@@ -109,7 +109,7 @@ class HdfsHandler(RemoteHandler):
         with as_os_errors():
             return self._client.read(_absolute(path), offset, length)
 
-    def open_output_stream(self, path: str, metadata: Mapping[str, str] | None) -> pa.NativeFile:  # noqa: D102
+    def open_output_stream(self, path: str, metadata: Mapping[str, str] | None) -> pa.NativeFile:
         def store(content: BinaryIO) -> None:
             with as_os_errors():
                 self._client.create(_absolute(path), content, durable=True)

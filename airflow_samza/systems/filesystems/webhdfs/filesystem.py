@@ -63,21 +63,21 @@ class WebHdfsFilesystem:
         return f"WebHdfsFilesystem({self.root!r})"
 
     @property
-    def root(self) -> str:  # noqa: D102
+    def root(self) -> str:
         return self._client.address.url(str(self._directory))
 
     @property
-    def pace(self) -> Pace:  # noqa: D102
+    def pace(self) -> Pace:
         return FREE
 
     @property
-    def renames_folders(self) -> bool:  # noqa: D102
+    def renames_folders(self) -> bool:
         return True
 
-    def location(self, path: str) -> str:  # noqa: D102
+    def location(self, path: str) -> str:
         return self._client.address.url(self._path(path))
 
-    def local_path(self, path: str) -> str | None:  # noqa: D102
+    def local_path(self, path: str) -> str | None:
         self._path(path)
         return None
 
@@ -98,7 +98,7 @@ class WebHdfsFilesystem:
     def _path(self, path: str) -> str:
         return str(self._directory / path_below(self, path)).replace(":", _COLON)
 
-    def put_if_absent(self, path: str, data: bytes) -> bool:  # noqa: D102
+    def put_if_absent(self, path: str, data: bytes) -> bool:
         target = self._path(path)
         for _ in range(3):
             if self._is_file(target):
@@ -126,7 +126,7 @@ class WebHdfsFilesystem:
             )
         return status is not None
 
-    def put(self, path: str, data: bytes) -> None:  # noqa: D102
+    def put(self, path: str, data: bytes) -> None:
         target = self._path(path)
         temporary = _temporary(target)
         self._client.create(temporary, data, durable=False, shown=target)
@@ -137,10 +137,10 @@ class WebHdfsFilesystem:
                 self._client.delete(temporary)
             raise
 
-    def read(self, path: str) -> bytes:  # noqa: D102
+    def read(self, path: str) -> bytes:
         return self._client.read(self._path(path))
 
-    def list(self, directory: str) -> list[str]:  # noqa: D102
+    def list(self, directory: str) -> list[str]:
         return sorted(
             status.name.replace(_COLON, ":")
             for status in self._entries(directory)
@@ -153,11 +153,11 @@ class WebHdfsFilesystem:
         except FileNotFoundError:
             return ()
 
-    def open_output(self, path: str, *, durable: bool = True) -> BinaryIO:  # noqa: D102
+    def open_output(self, path: str, *, durable: bool = True) -> BinaryIO:
         target = self._path(path)
         if self._client.status(target) is not None:
             raise FileExistsError(17, "File exists", self.location(path))
-        return WholeFileWriter(lambda content: self._store(target, content, durable))  # type: ignore[return-value]
+        return WholeFileWriter(lambda content: self._store(target, content, durable))  # type: ignore[return-value]  # the part of a file that writers use
 
     def _store(self, target: str, content: BinaryIO, durable: bool) -> None:
         temporary = _temporary(target)
@@ -166,7 +166,7 @@ class WebHdfsFilesystem:
             self._client.delete(temporary)
             raise FileExistsError(17, "File exists", self._client.address.url(target))
 
-    def open_input(self, path: str) -> pa.NativeFile:  # noqa: D102
+    def open_input(self, path: str) -> pa.NativeFile:
         import pyarrow as pa
 
         size = self.size(path)
@@ -177,33 +177,33 @@ class WebHdfsFilesystem:
             RangeReader(size, lambda offset, length: self._client.read(target, offset, length)), mode="r"
         )
 
-    def rename(self, source: str, target: str) -> None:  # noqa: D102
+    def rename(self, source: str, target: str) -> None:
         self._client.make_dirs(str(PurePosixPath(self._path(target)).parent))
         self._client.rename(self._path(source), self._path(target), overwrite=True)
 
-    def delete(self, path: str) -> None:  # noqa: D102
+    def delete(self, path: str) -> None:
         self._client.delete(self._path(path))
 
-    def delete_tree(self, directory: str) -> None:  # noqa: D102
+    def delete_tree(self, directory: str) -> None:
         self._client.delete(self._path(directory), recursive=True)
 
-    def delete_empty(self, directory: str) -> None:  # noqa: D102
+    def delete_empty(self, directory: str) -> None:
         if not self._entries(directory):
             with contextlib.suppress(TopicError):  # it is not empty any more
                 self._client.delete(self._path(directory))
 
-    def delete_temporary(self, directory: str, before: float) -> None:  # noqa: D102
+    def delete_temporary(self, directory: str, before: float) -> None:
         for status in self._entries(directory):
             if status.name.startswith(TEMPORARY_PREFIX) and status.modified_ms < before * 1000:
                 self.delete(f"{directory}/{status.name}")
 
-    def exists(self, path: str) -> bool:  # noqa: D102
+    def exists(self, path: str) -> bool:
         return self._client.status(self._path(path)) is not None
 
-    def size(self, path: str) -> int:  # noqa: D102
+    def size(self, path: str) -> int:
         return self._status_of(path).length
 
-    def modified(self, path: str) -> float:  # noqa: D102
+    def modified(self, path: str) -> float:
         return self._status_of(path).modified_ms / 1000
 
     def _status_of(self, path: str) -> FileStatus:
@@ -212,7 +212,7 @@ class WebHdfsFilesystem:
             raise FileNotFoundError(2, "No such file or directory", self.location(path))
         return status
 
-    def make_dirs(self, directory: str) -> None:  # noqa: D102
+    def make_dirs(self, directory: str) -> None:
         self._client.make_dirs(self._path(directory))
 
 

@@ -56,7 +56,7 @@ def _stream(batch: pa.RecordBatch) -> bytes:
     options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
     with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
         writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]  # Arrow has no types
 
 
 def unframed(value: bytes, columns: Sequence[str] | None) -> pa.RecordBatch:

@@ -26,7 +26,7 @@ class OwnTopics(LogSystem):
         super().__init__(brokers.system, SystemBinding(EMBEDDED), root, filesystem)
         self.store = MessageSegments(brokers, self.filesystem)
 
-    def expiring(self, name: str) -> ExpiringTopic | None:  # type: ignore[override]
+    def expiring(self, name: str) -> ExpiringTopic | None:  # type: ignore[override]  # its leftovers are no topic of the log
         """Return the topic of this name, if its messages lie here, or what is left of it here; else None."""
         topic = super().expiring(name)
         if topic is not None:
