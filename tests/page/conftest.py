@@ -12,7 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from fastapi.routing import APIRoute
 
+from airflow_samza.provider.page.routes import data, plan, progress, results, runs
 from airflow_samza.provider.plan_xcoms import PlanNote
 from airflow_samza.runs.progress.run_list import note_origin
 from airflow_samza.runs.records.folders import RunFolder
@@ -35,6 +37,28 @@ def visits(app):
     moved = read.partition_by("country", id="by-country").where("n >= 0", id="there")
     moved.send_to(app.output_stream("countries", system="log", partitions=2, key="country"))
 """
+
+
+ROUTES = {
+    route.path: route
+    for module in (runs, plan, progress, results, data)
+    for route in module.router.routes
+    if isinstance(route, APIRoute)
+}
+
+PARAMETERS: dict[str, dict[str, Any]] = {
+    "difference": {"other_run_id": DAG_RUN},
+    "backfill": {"first": "2013-01-01", "last": "2013-01-31"},
+    "clearPreview": {"task_id": "flow.visits"},
+}
+"""The parameters that routes need, by their operations' ids."""
+
+
+def address(path: str, dag_id: str) -> str:
+    """Return an address of a route, about the run of a Dag."""
+    values = {"dag_id": dag_id, "run_id": DAG_RUN, "plan_task": PLAN_TASK, "map_index": -1}
+    streams = {"stage_id": "by-country", "stream_id": "by-country", "conn_id": CONNECTION}
+    return f"/samza{path}".format(**values, **streams)
 
 
 @dataclass(frozen=True)

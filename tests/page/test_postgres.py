@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from demo.databases import running_postgres
-from tests.page.conftest import DAGS, Place
+from tests.page.conftest import DAGS, PARAMETERS, ROUTES, Place, address
 from tests.page.fab_airflow import FabAirflow
-from tests.page.test_rights import ASKED, ROUTES, address
 
 pytestmark = [pytest.mark.airflow, pytest.mark.nightly, pytest.mark.timeout(1200)]
 
@@ -31,8 +30,8 @@ def over_postgres(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Ite
 def test_each_question_has_the_answer_that_it_has_over_sqlite(
     site: FabAirflow, over_postgres: FabAirflow, path: str
 ) -> None:
-    asked = ASKED.get(str(ROUTES[path].operation_id), {})
-    answers = [one.get(address(path, "ours"), one.token("ours"), **asked) for one in (site, over_postgres)]
+    parameters = PARAMETERS.get(str(ROUTES[path].operation_id), {})
+    answers = [one.get(address(path, "ours"), one.token("ours"), **parameters) for one in (site, over_postgres)]
     assert answers[0].status_code == answers[1].status_code
     assert _lasting(answers[0].json()) == _lasting(answers[1].json())
 

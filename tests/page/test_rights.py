@@ -9,38 +9,15 @@ import pytest
 from fastapi.routing import APIRoute
 
 from airflow_samza.provider.page import rights
-from airflow_samza.provider.page.routes import data, plan, progress, results, runs
-from tests.page.conftest import CONNECTION
+from tests.page.conftest import PARAMETERS, ROUTES, address
 from tests.page.fab_airflow import FabAirflow
-from tests.page.site_setup import DAG_RUN, PLAN_TASK
 
 pytestmark = [pytest.mark.extended, pytest.mark.airflow]
 
-ROUTES = {
-    route.path: route
-    for module in (runs, plan, progress, results, data)
-    for route in module.router.routes
-    if isinstance(route, APIRoute)
-}
-
 OF_DAGS = sorted(path for path in ROUTES if "{dag_id}" in path)
-
-ASKED: dict[str, dict[str, Any]] = {
-    "difference": {"other_run_id": DAG_RUN},
-    "backfill": {"first": "2013-01-01", "last": "2013-01-31"},
-    "clearPreview": {"task_id": "flow.visits"},
-}
-"""The parameters that routes need, by their operations' ids."""
 
 NOTHING_TO_FIND = {"difference"}
 """Routes that answer 404 here, because there is one run of each Dag."""
-
-
-def address(path: str, dag_id: str) -> str:
-    """Return an address of a route, about the run of a Dag."""
-    values = {"dag_id": dag_id, "run_id": DAG_RUN, "plan_task": PLAN_TASK, "map_index": -1}
-    streams = {"stage_id": "by-country", "stream_id": "by-country", "conn_id": CONNECTION}
-    return f"/samza{path}".format(**values, **streams)
 
 
 def needs(route: APIRoute, right: Any) -> bool:
@@ -57,21 +34,21 @@ def statuses(route: APIRoute) -> dict[str, int]:
 
 @pytest.mark.parametrize("path", sorted(ROUTES))
 def test_nobody_gets_an_answer_without_a_session(site: FabAirflow, path: str) -> None:
-    asked = ASKED.get(str(ROUTES[path].operation_id), {})
-    found = site.get(address(path, "ours"), **asked)
+    parameters = PARAMETERS.get(str(ROUTES[path].operation_id), {})
+    found = site.get(address(path, "ours"), **parameters)
     assert (found.status_code, found.json()["rule"]) == (statuses(ROUTES[path])["nobody"], "not-signed-in")
-    assert site.get(address(path, "ours"), "no-token", **asked).status_code in (401, 403)
+    assert site.get(address(path, "ours"), "no-token", **parameters).status_code in (401, 403)
 
 
 @pytest.mark.parametrize("path", OF_DAGS)
 def test_the_run_of_a_dag_is_for_those_who_may_read_it(site: FabAirflow, tokens: dict[str, str], path: str) -> None:
     route = ROUTES[path]
-    asked = ASKED.get(str(route.operation_id), {})
-    own = site.get(address(path, "ours"), tokens["ours"], **asked)
+    parameters = PARAMETERS.get(str(route.operation_id), {})
+    own = site.get(address(path, "ours"), tokens["ours"], **parameters)
     assert own.status_code == (404 if route.operation_id in NOTHING_TO_FIND else statuses(route)["ours"]), own.text
-    other = site.get(address(path, "ours"), tokens["theirs"], **asked)
+    other = site.get(address(path, "ours"), tokens["theirs"], **parameters)
     assert (other.status_code, other.json()["rule"]) == (statuses(route)["theirs"], "not-permitted")
-    nowhere = site.get(address(path, "~"), tokens["theirs"], **asked)
+    nowhere = site.get(address(path, "~"), tokens["theirs"], **parameters)
     assert nowhere.status_code in (403, 404)
 
 
@@ -79,7 +56,7 @@ def test_the_run_of_a_dag_is_for_those_who_may_read_it(site: FabAirflow, tokens:
 def test_logs_and_rows_need_a_right_of_their_own(site: FabAirflow, tokens: dict[str, str], path: str) -> None:
     route = ROUTES[path]
     assert needs(route, rights.may_read_run)
-    found = site.get(address(path, "ours"), tokens["limited"], **ASKED.get(str(route.operation_id), {}))
+    found = site.get(address(path, "ours"), tokens["limited"], **PARAMETERS.get(str(route.operation_id), {}))
     more = needs(route, rights.may_read_logs) or needs(route, rights.may_read_rows)
     assert more == (route.operation_id in ("failures", "logs", "samples", "messages"))
     assert found.status_code == (404 if route.operation_id in NOTHING_TO_FIND else statuses(route)["limited"])

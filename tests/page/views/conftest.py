@@ -57,6 +57,13 @@ class Viewed:
         return f"{self.airflow.url}/samza/runs/wide_views/{self.wide_run_id}"
 
 
+def shown(page: Page, label: str) -> list[list[str]]:
+    """The rows of a table, by its label."""
+    table = page.get_by_role("table", name=label, exact=True)
+    table.wait_for()
+    return [row.locator("td").all_inner_texts() for row in table.locator("tbody tr").all()]
+
+
 @pytest.fixture(scope="session")
 def airflow(site: FabAirflow) -> FabAirflow:
     """All of the Airflow."""

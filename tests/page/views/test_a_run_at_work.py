@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.page.views.test_views import shown
+from tests.page.views.conftest import shown
 from tests.support.waiting import until
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.page.site_setup import STRANGER
+from tests.page.views.conftest import shown
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
     from tests.page.views.conftest import Viewed, Watch
 
 pytestmark = [
@@ -23,13 +22,6 @@ pytestmark = [
 ]
 
 TABS = ("plan", "progress", "results", "data", "clear", "backfill")
-
-
-def shown(page: Page, label: str) -> list[list[str]]:
-    """The rows of a table, by its label."""
-    table = page.get_by_role("table", name=label, exact=True)
-    table.wait_for()
-    return [row.locator("td").all_inner_texts() for row in table.locator("tbody tr").all()]
 
 
 def test_the_plan_is_a_graph_whose_nodes_show_their_details(viewed: Viewed, watch: Watch) -> None:

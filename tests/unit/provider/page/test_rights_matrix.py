@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from airflow_samza.provider.page import rights
-from tests.page.test_rights import ROUTES, needs, statuses
+from tests.page.conftest import ROUTES
+from tests.page.test_rights import needs, statuses
 
 DOCUMENT = Path(__file__).parents[4] / "docs" / "operate/airflow-page.md"
 
