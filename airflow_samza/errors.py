@@ -224,12 +224,6 @@ class PlanChanged(PlanError):
     rule = "plan-changed"
 
 
-class NotYet(PlanError):
-    """Error for an application that can be planned, and that this version cannot run."""
-
-    rule = "not-yet"
-
-
 class ControlError(SamzaError):
     """Error for an invalid control message.
 

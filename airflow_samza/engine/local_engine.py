@@ -12,7 +12,7 @@ from airflow_samza.engine.stage_setup import StageSetup, bindings_of_tasks, prog
 from airflow_samza.engine.table_compaction import CompactionTask
 from airflow_samza.engine.task_section import TaskSection
 from airflow_samza.engine.worker_errors import error_of_task
-from airflow_samza.errors import NotYet, SamzaError
+from airflow_samza.errors import RuntimeMissing, SamzaError
 from airflow_samza.launch.bindings import bindings_to_json
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
@@ -40,7 +40,7 @@ class LocalEngine:
         run = context.run
         for stream_id in run.plan.stage(context.handle.stage_id).inputs:
             if not run.is_own(stream_id) and isinstance(context.systems[run.stream(stream_id).system], CarriedByDriver):
-                raise NotYet(
+                raise RuntimeMissing(
                     f"The input {stream_id!r} is read by Spark, and there is no Spark here.",
                     hint="Run the stage on Spark.",
                     stream=stream_id,
@@ -62,7 +62,7 @@ class LocalEngine:
 
     def open_source(self, push: PushContext) -> NoReturn:
         """Reject pushes, whose sources Spark reads."""
-        raise NotYet("A push reads its table with Spark, and there is no Spark here.", hint="Push it on Spark.")
+        raise RuntimeMissing("A push reads its table with Spark, and there is no Spark here.", hint="Push it on Spark.")
 
     def compact(self, push: PushContext, work: CompactionTask) -> None:
         """Compact one partition after the other."""

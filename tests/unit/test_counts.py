@@ -21,7 +21,7 @@ LIMITS = {
     "files": 731,
     "files in one folder": 29,
     "kinds of records": 47,
-    "error classes": 40,
+    "error classes": 39,
     "configuration keys": 37,
 }
 """Lower a number when the package has become smaller."""

@@ -80,5 +80,5 @@ def test_every_error_has_a_rule_of_its_own_or_its_parents() -> None:
         "duplicate-id",
         "bad-id",
         "partition-mismatch",
-        "not-yet",
+        "runtime-missing",
     }

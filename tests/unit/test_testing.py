@@ -14,8 +14,8 @@ from airflow_samza import Row, avg, count, count_distinct, max_, min_, stream_ap
 from airflow_samza.errors import (
     InvalidApplication,
     MessageError,
-    NotYet,
     PlanErrors,
+    RuntimeMissing,
     SchemaError,
     UnknownName,
 )
@@ -369,7 +369,7 @@ def test_what_only_catalyst_runs_is_rejected_with_the_reason() -> None:
     def describe(app: Any) -> None:
         app.input_stream("views", schema=View).where("country RLIKE 'N.'", id="like").send_to(app.output_stream("out"))
 
-    with pytest.raises(NotYet, match=r"where 'like' of stage .* runs only in Catalyst .*RLIKE.* no Spark here"):
+    with pytest.raises(RuntimeMissing, match=r"where 'like' of stage .* runs only in Catalyst .*RLIKE.* no Spark here"):
         driver_of(describe).pipe("views", VIEWS).run()
 
 

@@ -130,7 +130,7 @@ def hands_time_on(operator: Operator[Any]) -> bool:
 
 
 def make_operator(compiled: CompiledOperator, resources: TaskResources, *, beside: bool = True) -> Operator[Any]:
-    """Return the operator of one task; reject what the planner knows and the runtime does not (``NotYet``).
+    """Return the operator of one task; reject one that only Spark runs.
 
     ``beside``: whether it writes dead letters and late messages beside its results; of an operator that all tasks run
     alike, one does.

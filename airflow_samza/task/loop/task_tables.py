@@ -10,7 +10,7 @@ import pyarrow as pa
 from airflow_samza.application.descriptors import TableKind
 from airflow_samza.application.operator_spec import TableUserSpec
 from airflow_samza.application.operator_specs import TableJoinSpec
-from airflow_samza.errors import NotYet
+from airflow_samza.errors import InvalidApplication
 from airflow_samza.task.checkpoint import fitting_state
 from airflow_samza.task.program.stage_program import StageProgram
 from airflow_samza.task.report import InputReport, TableReport, TaskReport, added
@@ -38,7 +38,7 @@ def empty_store(program: StageProgram, table_id: str) -> TableStore:
     """An empty table."""
     schema = program.tables.get(table_id)
     if schema is None:
-        raise NotYet(
+        raise InvalidApplication(
             f"The columns of table {table_id!r} are not known.",
             hint=f'Declare them: schema= of table "{table_id}".',
             table=table_id,

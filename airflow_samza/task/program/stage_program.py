@@ -16,7 +16,14 @@ from airflow_samza.application.operator_specs import InputOperatorSpec, SendToTa
 from airflow_samza.chooser.default import check_chooser, looks_at_messages
 from airflow_samza.config import Config
 from airflow_samza.control.end_of_stream import stage_producing_tasks
-from airflow_samza.errors import InvalidApplication, NotYet, SamzaError, SchemaError, UnsupportedShape, raise_all
+from airflow_samza.errors import (
+    InvalidApplication,
+    RuntimeMissing,
+    SamzaError,
+    SchemaError,
+    UnsupportedShape,
+    raise_all,
+)
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.replication import Replication, find_replication
 from airflow_samza.quoting import one_line
@@ -390,7 +397,7 @@ def reject_catalyst(program: StageProgram) -> None:
         )
     if len(program.sections) > 1:
         catalyst = next(c for c in program.operators.values() if c.engine == CATALYST)
-        raise NotYet(
+        raise RuntimeMissing(
             f"{catalyst.spec.title} of stage {program.stage.stage_id!r} runs only in Catalyst ({catalyst.reason}), and "
             "there is no Spark here.",
             hint="Write it within the subset that Arrow runs, or run the stage on Spark.",

@@ -12,7 +12,7 @@ from airflow_samza.engine.local_engine import LocalEngine, LocalStage
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_run import run_stage
 from airflow_samza.engine.stage_setup import StageSetup
-from airflow_samza.errors import MessageError, NotYet, StageCancelled
+from airflow_samza.errors import MessageError, RuntimeMissing, StageCancelled
 from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.runs.records.names import Generation
@@ -56,7 +56,7 @@ def test_every_task_of_a_stage_runs_and_its_output_is_published(here: Here) -> N
 
 
 def test_rejects_what_only_catalyst_runs(here: Here) -> None:
-    with pytest.raises(NotYet, match="there is no Spark here"):
+    with pytest.raises(RuntimeMissing, match="there is no Spark here"):
         here.whole(f"{HERE}narrow", "run-1")
 
 

@@ -10,7 +10,7 @@ from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.operator_specs import TaskSpec
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.application.source_location import SourceLocation
-from airflow_samza.errors import NotYet, SchemaError, UnknownName
+from airflow_samza.errors import InvalidApplication, SchemaError, UnknownName
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.messages import CHUNK, MessageWriter, ShapeError
 from airflow_samza.task.messages.output_writers import OutputWriter
@@ -95,8 +95,9 @@ class Collector:
                 name=stream,
             )
         if key is not None and not self._streams[stream].key:
-            raise NotYet(
-                f"The task sends to {stream!r} with a key of its own, which is not there yet.",
+            raise InvalidApplication(
+                f"The task sends to {stream!r} with a key of its own, and the stream has no key columns "
+                f"({SourceLocation.of_caller()}).",
                 hint=f'Declare the key columns: app.output_stream("{stream}", key=…).',
                 stream=stream,
             )

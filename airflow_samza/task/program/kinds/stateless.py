@@ -22,7 +22,7 @@ from airflow_samza.application.operator_specs import (
     WhereSpec,
 )
 from airflow_samza.application.output_schemas import merged_schema
-from airflow_samza.errors import InvalidApplication, NotYet, SchemaError
+from airflow_samza.errors import InvalidApplication, RuntimeMissing, SchemaError
 from airflow_samza.quoting import one_line
 from airflow_samza.schema import Schema
 from airflow_samza.task.expressions.column_use import ColumnUse, column_use
@@ -219,9 +219,9 @@ def _read_time(making: Making) -> ReadTime:
 
 
 def _only_on_spark(making: Making) -> Operator[Any]:
-    raise NotYet(
-        f"{making.spec.title} is planned, and this version cannot run it yet.",
-        hint="Leave it out for now; the plan shows what the application will do.",
+    raise RuntimeMissing(
+        f"{making.spec.title} is run by Spark, and there is no Spark here.",
+        hint="Run the stage on Spark.",
         operator=making.spec.op_id,
     )
 

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_samza import Row, StreamTask, count, stream_application, task_application
 from airflow_samza.control.messages import EndOfStreamMessage
-from airflow_samza.errors import ControlError, MessageError, NotYet, StageError, UnknownName
+from airflow_samza.errors import ControlError, MessageError, RuntimeMissing, StageError, UnknownName
 from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.records import from_plain, plain
 from airflow_samza.schema import Schema
@@ -202,7 +202,7 @@ def test_catalyst_cuts_a_stage_into_sections_that_run_one_after_the_other() -> N
 
 
 def test_a_stage_with_catalyst_is_not_run_without_spark() -> None:
-    with pytest.raises(NotYet, match=r"RLIKE.*no Spark here"):
+    with pytest.raises(RuntimeMissing, match=r"RLIKE.*no Spark here"):
         run_task(program_of(sectioned, views=1), 0, [], {})
 
 
