@@ -15,6 +15,7 @@ from airflow_samza.cli.options import (
     SYSTEMS,
     Application,
     DeployMode,
+    Format,
     Interval,
     Json,
     Master,
@@ -23,7 +24,7 @@ from airflow_samza.cli.options import (
     RunnerPython,
     at_most_two,
     at_place,
-    check_text_or_json,
+    is_json,
     look_from_here,
 )
 from airflow_samza.cli.plan_commands import explain, plan
@@ -138,9 +139,7 @@ def run(
             "be repeated.",
         ),
     ] = None,
-    form: Annotated[
-        str, typer.Option("--format", "-f", metavar="FORMAT", help="The format of the summary: text or json.")
-    ] = "text",
+    form: Format = "text",
     as_json: Json = False,
 ) -> None:
     """Plan an application and run its stages on Spark.
@@ -151,8 +150,7 @@ def run(
     from airflow_samza.prepare.run_request import RunRequest
 
     look_from_here()
-    form = "json" if as_json else form
-    check_text_or_json(form)
+    as_json = as_json or is_json(form)
     environment = place.environment()
     request = RunRequest(
         application,
@@ -176,7 +174,7 @@ def run(
         until=until,
         runner_python=runner_python,
     )
-    typer.echo(run_command.summary_json(done, results) if form == "json" else run_command.summary(done, results))
+    typer.echo(run_command.summary_json(done, results) if as_json else run_command.summary(done, results))
 
 
 @at_place(SYSTEMS)
@@ -193,7 +191,7 @@ def status(
             "--worst", metavar="N", help="The number of partitions of each input to show, furthest behind first.", min=0
         ),
     ] = 3,
-    form: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="The format: text or json.")] = "text",
+    form: Format = "text",
     as_json: Json = False,
 ) -> None:
     """Show the progress of a run, stage by stage.
@@ -203,14 +201,13 @@ def status(
     from airflow_samza.cli import status_command
 
     look_from_here()
-    form = "json" if as_json else form
-    check_text_or_json(form)
+    as_json = as_json or is_json(form)
     run_status = status_command.RunStatus(place.environment(), at_most_two(names, "status"))
     if run_status.note:
         typer.echo(f"Note: {run_status.note}", err=True)
     looks = [run_status.reports()] if watch is None else status_command.watched(run_status, watch)
     for number, reports in enumerate(looks):
-        if form == "json":
+        if as_json:
             typer.echo(
                 status_command.status_json(
                     run_status.state, run_status.run, reports, run_status.requests(), run_status.waiting()

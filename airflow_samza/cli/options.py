@@ -111,6 +111,9 @@ ConnId = Annotated[
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
+Format = Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help="text, or json as --json.", hidden=True)]
+"""Another way to say ``--json``, for commands without other formats."""
+
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
@@ -211,9 +214,9 @@ def check_format(form: str, formats: Sequence[str]) -> str:
     return form
 
 
-def check_text_or_json(form: str) -> None:
-    """Reject another ``--format``."""
-    check_format(form, ("text", "json"))
+def is_json(form: str) -> bool:
+    """Return whether ``--format``, which is text or json, says the same as ``--json``."""
+    return check_format(form, ("text", "json")) == "json"
 
 
 def at_most_two(names: Sequence[str] | None, word: str) -> Sequence[str]:

@@ -28,7 +28,8 @@ def plan(
         ),
     ] = None,
     form: Annotated[
-        str, typer.Option("--format", "-f", metavar="FORMAT", help="The format: text, json, mermaid or dot.")
+        str,
+        typer.Option("--format", "-f", metavar="FORMAT", help="The format: text, mermaid, dot, or json, as --json."),
     ] = "text",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead of printing.")

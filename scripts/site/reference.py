@@ -84,7 +84,7 @@ def _command(name: str, command: Any, shared: Collection[str]) -> str:
 
 
 def _options(command: Any) -> list[Any]:
-    return [one for one in command.params if one.param_type_name == "option"]
+    return [one for one in command.params if one.param_type_name == "option" and not one.hidden]
 
 
 def _option_row(option: Any) -> str:
