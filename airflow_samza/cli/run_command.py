@@ -27,7 +27,7 @@ from airflow_samza.records import plain
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.folders import RunFolder, read
 from airflow_samza.runs.records.run_plan import STAGED, RunPlan
-from airflow_samza.runs.records.stage_result import StageResult, describe_result, made_now, run_seconds
+from airflow_samza.runs.records.stage_result import StageResult, describe_result, new_results, run_seconds
 from airflow_samza.runs.stages.stage_state import StageStatus
 from airflow_samza.runs.state_history.lease_holder import finished_stage
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -305,7 +305,7 @@ def parse_interval(text: str | None) -> DataInterval | None:
 
 def summary(run: RunPlan, results: list[StageResult]) -> str:
     """Return the results of a run for people."""
-    lines = [f"Run {run.run_id} of {run.application} succeeded in {duration(run_seconds(run, made_now(results)))}."]
+    lines = [f"Run {run.run_id} of {run.application} succeeded in {duration(run_seconds(run, new_results(results)))}."]
     for output in (output for result in results for output in result.outputs if not output.own):
         place = output.facts.get("path") or f"{output.system}.{output.stream}"
         lines.append(f"  {output.stream_id}: {output.messages:,} {output.unit}, {size(output.bytes)}, in {place}")
@@ -320,7 +320,7 @@ def summary_json(run: RunPlan, results: list[StageResult]) -> str:
             "run_id": run.run_id,
             "generation": run.generation,
             "fingerprint": run.plan.fingerprint,
-            "seconds": run_seconds(run, made_now(results)),
+            "seconds": run_seconds(run, new_results(results)),
             "stages": [plain(result) for result in results],
         },
         indent=2,

@@ -17,7 +17,7 @@ from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.planner.titles import stage_named, stage_names
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.private_folder import user_name
-from airflow_samza.runs.progress.run_list import facts_of, known_runs, plan_of
+from airflow_samza.runs.progress.run_list import facts_of, list_runs, plan_of
 from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -38,7 +38,7 @@ Stage = Annotated[
 
 @runs.command("list", epilog="Example: airflow-samza runs list page-views --running")
 @at_place(ROOT)
-def list_runs(
+def list_command(
     place: Place,
     application: Annotated[str, typer.Argument(metavar="[APP]", help="Only runs of this application; its name.")] = "",
     limit: Annotated[int, typer.Option("-n", metavar="N", help="The number of runs to list; 0: all.", min=0)] = 20,
@@ -47,7 +47,7 @@ def list_runs(
 ) -> None:
     """List runs, newest first: state, mode, data interval, time of the plan, and the Dag run."""
     files = open_filesystem(place.environment().root)
-    listed = [run for run in known_runs(files, application or None) if not (only_running and run.closed)]
+    listed = [run for run in list_runs(files, application or None) if not (only_running and run.closed)]
     shown = [facts_of(files, run) for run in (listed[:limit] if limit else listed)]
     if as_json:
         for facts in shown:

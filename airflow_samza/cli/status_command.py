@@ -14,7 +14,7 @@ from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
 from airflow_samza.runs.progress.progress_text import describe_progress
 from airflow_samza.runs.progress.run_costs import run_requests
-from airflow_samza.runs.progress.run_list import RUNNING, KnownRun, find_run, known_runs, plan_of, run_state
+from airflow_samza.runs.progress.run_list import RUNNING, RunEntry, find_run, list_runs, plan_of, run_state
 from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -68,7 +68,7 @@ class RunStatus:
         return [stage_progress(self._files, self._systems, self.run, stage.stage_id) for stage in self.run.plan.stages]
 
 
-def chosen_run(files: Filesystem, names: Sequence[str]) -> KnownRun:
+def chosen_run(files: Filesystem, names: Sequence[str]) -> RunEntry:
     """Return the run that one or two arguments name.
 
     Nothing (the newest of all), an application (its newest), a run, or an application and a run.
@@ -76,7 +76,7 @@ def chosen_run(files: Filesystem, names: Sequence[str]) -> KnownRun:
     words = [load_application(word).spec({}).name if ":" in word else word for word in names]
     if len(words) == 2:
         return find_run(files, words[0], words[1])
-    if words and known_runs(files, words[0]):
+    if words and list_runs(files, words[0]):
         return find_run(files, words[0])
     return find_run(files, None, words[0] if words else None)
 

@@ -66,7 +66,7 @@ def list_tables(place: Place, as_json: Json = False) -> None:
                 )
         return
     rows: list[list[object]] = [
-        [v.table, folder.system, folder.topic, v.number, v.kind, v.known_rows, _at(v.current_from)]
+        [v.table, folder.system, folder.topic, v.number, v.kind, v.base_rows, _at(v.current_from)]
         for folder, v in newest_versions
         if v is not None
     ]
@@ -251,7 +251,7 @@ def versions_text(kept: list[TableVersion], gone: set[int], current: TableVersio
         [
             version.number,
             f"rollback to {version.reads}" if version.kind == ROLLBACK else version.kind,
-            version.known_rows if version.kind == ROLLBACK else version.rows,
+            version.base_rows if version.kind == ROLLBACK else version.rows,
             version.deletes,
             version.bytes,
             _at(version.current_from),

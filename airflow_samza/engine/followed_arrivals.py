@@ -62,7 +62,7 @@ class FollowedArrivals:
             self._looked = None  # there may be more
 
     def _decided(self, number: int, final: bool | None) -> Look | None:
-        arrived = self._looks.known(number - 1)
+        arrived = self._looks.intake(number - 1)
         if arrived is None:  # another stage has just decided the look
             return self._looks.find(number)
         if final is None or (final and not self._drained):

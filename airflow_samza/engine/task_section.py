@@ -22,7 +22,7 @@ from airflow_samza.records import durable, from_plain, plain
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.epoch_records import Manifest, Staged, control_entries, read_manifest
 from airflow_samza.runs.records.folders import StageFolder, must_read, read, replace, write_once
-from airflow_samza.runs.records.names import Generation, writer_attempt
+from airflow_samza.runs.records.names import Generation, writer_name
 from airflow_samza.runs.records.stage_result import request_facts
 from airflow_samza.runs.records.stage_start import StageStart, TaskLeft
 from airflow_samza.runs.records.totals import GAUGES
@@ -131,9 +131,7 @@ class TaskSection:
         return written
 
     def _new_attempt(self) -> str:
-        return writer_attempt(
-            self._intent.stage, Generation.parse(self._intent.generation), self._intent.epoch, self.task
-        )
+        return writer_name(self._intent.stage, Generation.parse(self._intent.generation), self._intent.epoch, self.task)
 
     def _goes_on(self, report: TaskReport) -> bool:
         """Return whether anybody starts from what the task leaves: its next epoch, or another run."""

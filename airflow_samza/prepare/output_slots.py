@@ -9,7 +9,7 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.config import own_keys
 from airflow_samza.prepare.carried_state import carries_state
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.runs.records.folders import RunFolder, read_told
+from airflow_samza.runs.records.folders import RunFolder, read_report
 from airflow_samza.runs.records.names import producer_id, safe
 from airflow_samza.runs.records.run_plan import Note, RunPlan
 from airflow_samza.systems.capabilities import PublishesForGood, ReplacesSlots
@@ -121,7 +121,7 @@ def _outside(run: RunPlan, stream_id: str, system: ReplacesSlots, files: Filesys
 
 def _is_of_same_data(run: RunPlan, folder: RunFolder, files: Filesystem) -> bool:
     generations = folder.plan_generations(files)
-    other = read_told(files, folder.plan(generations[-1]), RunPlan) if generations else None
+    other = read_report(files, folder.plan(generations[-1]), RunPlan) if generations else None
     if other is None or other.keeps_state or (other.app_id, other.interval) != (run.app_id, run.interval):
         return False
     return other.interval is not None or other.slot is not None

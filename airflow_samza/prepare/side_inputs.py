@@ -20,7 +20,14 @@ from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.epoch_records import InputIntent
 from airflow_samza.runs.records.run_plan import BoundStream, Note, RunPlan, side_input_key
 from airflow_samza.runs.tables import versions as table_versions
-from airflow_samza.runs.tables.pins import CURRENT, PinnedTable, check_asked, check_columns, find_version, push_stream
+from airflow_samza.runs.tables.pins import (
+    CURRENT,
+    PinnedTable,
+    check_columns,
+    check_requests,
+    find_version,
+    push_stream,
+)
 from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import Schema
 from airflow_samza.system_kinds import traits_of
@@ -97,7 +104,7 @@ class SideInputSlices:
         requests: Mapping[str, str],
         interval: DataInterval | None,
     ) -> None:
-        check_asked(spec, requests)
+        check_requests(spec, requests)
         self._files = files
         self._spec = spec
         self._systems = systems

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.records.stage_result import StageResult, made_now, run_seconds
+from airflow_samza.runs.records.stage_result import StageResult, new_results, run_seconds
 
 LONGEST_LIST = 50
 """Files of an output beyond this many are left out of the XCom."""
@@ -25,7 +25,7 @@ def summary(run: RunPlan, results: Iterable[StageResult]) -> dict[str, Any]:
         "run_id": run.run_id,
         "stages": [result.stage_id for result in stage_results],
         "generation": stage_results[-1].generation if stage_results else None,
-        "seconds": round(run_seconds(run, made_now(stage_results)), 3),
+        "seconds": round(run_seconds(run, new_results(stage_results)), 3),
         "read": {
             read.stream_id: {"messages": read.messages, "control": read.control, "bytes": read.bytes} for read in inputs
         },

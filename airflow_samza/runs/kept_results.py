@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from airflow_samza.planner.plan import Stage
-from airflow_samza.runs.records.folders import RunFolder, read_told
+from airflow_samza.runs.records.folders import RunFolder, read_report
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
 from airflow_samza.runs.records.stage_result import CODE, StageResult
@@ -21,7 +21,7 @@ NOT_COMPARABLE = "its callables cannot be compared"
 def standing_result(files: Filesystem, folder: RunFolder, stage_id: str) -> StageResult | None:
     """Return the result of the newest generation of a stage; None where that has none: its output may be half there."""
     generations = folder.generations(files, stage_id)
-    return read_told(files, folder.stage(stage_id, generations[-1]).result, StageResult) if generations else None
+    return read_report(files, folder.stage(stage_id, generations[-1]).result, StageResult) if generations else None
 
 
 def why_never(files: Filesystem, run: RunPlan, stage: Stage, result: StageResult | None) -> str:

@@ -14,7 +14,7 @@ from airflow_samza.provider.triggers import deferred_progress
 from airflow_samza.provider.triggers.deferred_progress import WatchedSystems
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.progress.progress_text import describe_progress
-from airflow_samza.runs.progress.stage_progress import stage_progress, systems_asked
+from airflow_samza.runs.progress.stage_progress import open_systems, stage_progress
 from demo.airflow_settings import free_port
 from tests.support.kafka_runs import NOON, Running, Runs
 from tests.support.kafka_topics import Sent, Topics, numbered
@@ -106,7 +106,7 @@ def test_a_deferred_task_shows_the_lag_by_the_connection_and_none_where_brokers_
         files, plan = runs.here.runtime._files, running.plan
         return stage_progress(files, systems, plan, running.handle.stage_id, running.handle.generation).lag
 
-    assert systems_asked(running.plan, running.handle.stage_id) == {"events"}
+    assert open_systems(running.plan, running.handle.stage_id) == {"events"}
     assert (lag(), said) == (3, [])
     brokers = of_brokers(f"127.0.0.1:{free_port()}")
     assert lag() is None

@@ -48,12 +48,12 @@ from airflow_samza.runs.stages.spark_page import SparkPage
 from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerEnd, RunnerPlace, StageRequest
 from airflow_samza.runs.stages.stage_state import Cancellation, EpochTasks, StageProgress, StatusRecord
 from airflow_samza.runs.state_history import lease
-from airflow_samza.runs.state_history.arrivals import Known, Look
+from airflow_samza.runs.state_history.arrivals import Intake, Look
 from airflow_samza.runs.state_history.lease import FINISHED, Begun, Ended, Lease
 from airflow_samza.runs.state_history.versions import Version, VersionPin
 from airflow_samza.runs.tables.compacting import CompactionPart
 from airflow_samza.runs.tables.compactions import Compaction
-from airflow_samza.runs.tables.marks import Mark, MarkAttempt, Verdict
+from airflow_samza.runs.tables.marks import Mark, MarkProposal, Verdict
 from airflow_samza.runs.tables.push_records import PushIntent, PushManifest, PushPublication, PushResult
 from airflow_samza.runs.tables.push_request import PushRequest, request_path
 from airflow_samza.runs.tables.table_version import FULL, INCREMENTAL, PushBegun, TablePin, TableVersion
@@ -161,7 +161,7 @@ _DESCRIBED = {"segment": "s0", "bytes": 50, "partitions": [0], "rows": [4], "end
 
 SAMPLES: tuple[Any, ...] = (
     Look(1, {"kind": "files", "files": [], "chunks": []}, "runs/page-views/run-1/arrivals/1/views/known/1-ab.json"),
-    Known(_ARRIVED),
+    Intake(_ARRIVED),
     RunPlan(
         application="page-views",
         app_id="1",
@@ -310,7 +310,7 @@ SAMPLES: tuple[Any, ...] = (
     PushBegun(1),
     TablePin("page-views/run-1", TEXT),
     Mark(TEXT),
-    MarkAttempt(TEXT, "tables/log/profiles/expired/1.json"),
+    MarkProposal(TEXT, "tables/log/profiles/expired/1.json"),
     Verdict(True),
     Claim("worker-1", "worker-1/boot/pid:[1]", 7, AT, AT),
     Heartbeat(AT, AT),

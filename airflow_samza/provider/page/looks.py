@@ -25,7 +25,7 @@ from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
 from airflow_samza.runs.progress.run_costs import run_requests
 from airflow_samza.runs.progress.run_list import RUNNING, run_state
 from airflow_samza.runs.progress.stage_progress import newest_generation, stage_progress
-from airflow_samza.runs.progress.task_facts import TaskFacts, read_told
+from airflow_samza.runs.progress.task_facts import TaskFacts, read_task_facts
 from airflow_samza.runs.records.epoch_records import read_commit
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.names import Generation
@@ -78,7 +78,7 @@ class _Known:
     def read_tasks(self, files: Filesystem, paths: Sequence[str]) -> list[TaskFacts | None]:
         """Return what manifests tell, which never change."""
         unknown = [path for path in paths if path not in self.tasks]
-        read = of_each(files, lambda path: read_told(files, [path])[0], unknown)
+        read = of_each(files, lambda path: read_task_facts(files, [path])[0], unknown)
         for path, task in zip(unknown, read, strict=True):
             if task is not None:
                 self.tasks[path] = task

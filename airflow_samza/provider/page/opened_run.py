@@ -16,8 +16,8 @@ from airflow_samza.provider.page.airflow_records import Planned, Records
 from airflow_samza.provider.page.problems import NotFound
 from airflow_samza.provider.page.routes.addresses import DagId, MapIndex, PlanTask, RunId
 from airflow_samza.provider.plan_xcoms import PlanNote
-from airflow_samza.runs.progress.asked_systems import AskedSystems, lag_not_known
 from airflow_samza.runs.progress.run_list import Origin
+from airflow_samza.runs.progress.system_heads import SystemHeads, unknown_lag
 from airflow_samza.runs.records.folders import RunFolder, read
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.system import StreamMetadata, StreamSpec
@@ -197,7 +197,7 @@ def why_not_planned(records: Records, dag_id: str, run_id: str, plan_task: str |
 Opened = Annotated[OpenedRun, Depends(open_planned)]
 
 
-class Heads(AskedSystems):
+class Heads(SystemHeads):
     """The systems of a run as a report on progress needs them; ``why`` is a sentence on those that did not answer."""
 
     def __init__(self, opened: OpenedRun) -> None:
@@ -211,5 +211,5 @@ class Heads(AskedSystems):
             with self._opened.asking(name):
                 return self._systems[name].admin.metadata(streams)
         except SamzaError as error:
-            self.why = lag_not_known(name, error.sentence)
+            self.why = unknown_lag(name, error.sentence)
             return {}

@@ -13,7 +13,7 @@ from airflow_samza.provider.connections.fields import connection_id
 from airflow_samza.provider.deferral import UNKNOWN, is_deferrable, raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.root import RootHook
-from airflow_samza.runs.progress.stream_ends import AskedEnd, StreamEnd, stream_end
+from airflow_samza.runs.progress.stream_ends import StreamEnd, StreamQuery, stream_end
 
 
 class SamzaEndOfStreamSensor(BaseSensorOperator):
@@ -103,6 +103,6 @@ class SamzaEndOfStreamSensor(BaseSensorOperator):
         return RootHook(self.conn_id)
 
     @property
-    def _asked(self) -> AskedEnd:
+    def _asked(self) -> StreamQuery:
         name = load_application(self.application).spec({}).name if ":" in self.application else self.application
-        return AskedEnd(name, self.stream, self.run_id or None, self.external_dag_id or None)
+        return StreamQuery(name, self.stream, self.run_id or None, self.external_dag_id or None)

@@ -82,7 +82,7 @@ class SamzaTableFreshnessSensor(BaseSensorOperator):
             readers = freshness(self._hook.files, what)
             self.log.info("%s", readers)
             if readers.is_reached:
-                return {"version": readers.wanted, "readers": dict(readers.readers)}
+                return {"version": readers.target, "readers": dict(readers.readers)}
             from datetime import timedelta
 
             from airflow_samza.provider.triggers.tables import TableFreshnessTrigger  # a Dag file need not load it
@@ -106,7 +106,7 @@ class SamzaTableFreshnessSensor(BaseSensorOperator):
             what = self._asked = self._asked or self._what()
             readers = freshness(self._hook.files, what)
             self.log.info("%s", readers)
-            return PokeReturnValue(readers.is_reached, {"version": readers.wanted, "readers": dict(readers.readers)})
+            return PokeReturnValue(readers.is_reached, {"version": readers.target, "readers": dict(readers.readers)})
 
     @property
     def _hook(self) -> SamzaHook:

@@ -18,8 +18,8 @@ from airflow_samza.provider.connections.bindings import binding_of
 from airflow_samza.provider.connections.root_access import access_conn_id
 from airflow_samza.provider.progress_log import Measure, ProgressLog
 from airflow_samza.provider.triggers.client_threads import CLIENT_THREADS, in_client_thread
-from airflow_samza.runs.progress.asked_systems import AskedSystems, lag_not_known
 from airflow_samza.runs.progress.progress import ProgressReport
+from airflow_samza.runs.progress.system_heads import SystemHeads, unknown_lag
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.capabilities import WaitsForServers
@@ -82,7 +82,7 @@ async def find_connections(systems: Mapping[str, str]) -> dict[str, Any]:
     return connections
 
 
-class WatchedSystems(AskedSystems):
+class WatchedSystems(SystemHeads):
     """The systems of a run by name, each bound when a report asks it for heads.
 
     Where that fails, or no answer comes, they know no heads, and ``tell`` gets the reason once.
@@ -123,7 +123,7 @@ class WatchedSystems(AskedSystems):
             self.needs_connections = bool(self._systems)
             if str(error) != self._problem:
                 self._problem = str(error)
-                self._tell(lag_not_known(name, error))
+                self._tell(unknown_lag(name, error))
             return {}
 
     def _read(self, name: str, connections: Mapping[str, Any]) -> SystemBinding | Exception:

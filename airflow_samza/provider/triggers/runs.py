@@ -38,8 +38,8 @@ from airflow_samza.provider.triggers import class_path
 from airflow_samza.provider.triggers.deferred_progress import DeferredProgress, WatchedSystems
 from airflow_samza.provider.triggers.settling import settled
 from airflow_samza.runs.progress.run_list import is_over
-from airflow_samza.runs.progress.stage_progress import stage_progress, systems_asked
-from airflow_samza.runs.progress.stream_ends import AskedEnd, stream_end
+from airflow_samza.runs.progress.stage_progress import open_systems, stage_progress
+from airflow_samza.runs.progress.stream_ends import StreamQuery, stream_end
 from airflow_samza.runs.records.folders import RunFolder, must_read
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -218,7 +218,7 @@ class SamzaStageTrigger(RunTrigger):
             self._files, first = files, self._handles[0]
             self._run = must_read(files, first.run.plan(first.generation.plan), RunPlan)
             start_stats()
-            system_names = {name for handle in self._handles for name in systems_asked(self._run, handle.stage_id)}
+            system_names = {name for handle in self._handles for name in open_systems(self._run, handle.stage_id)}
             systems = {name: conn_id for name, conn_id in self.systems.items() if name in system_names}
             self._watched = WatchedSystems(self._run.systems, systems, files.root, self._tell)
             self._progress = DeferredProgress(
@@ -356,7 +356,7 @@ class SamzaRunTrigger(RunTrigger):
 class SamzaEndOfStreamTrigger(RunTrigger):
     """Waits until a stream of a run has end-of-stream in all partitions, or turns out to be none of its streams.
 
-    :param stream: What is waited for, as ``AskedEnd`` has it.
+    :param stream: What is waited for, as ``StreamQuery`` has it.
     """
 
     arguments = ("stream",)
@@ -369,7 +369,7 @@ class SamzaEndOfStreamTrigger(RunTrigger):
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return an event when it is time for the task to look; log what is new."""
         try:
-            ended = stream_end(files, AskedEnd(**self.stream))
+            ended = stream_end(files, StreamQuery(**self.stream))
         except UnknownName as error:  # the run has begun meanwhile, and writes no such stream
             return {UNKNOWN: error.sentence}
         if str(ended) != self._told:

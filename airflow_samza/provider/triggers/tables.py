@@ -74,4 +74,4 @@ class TableFreshnessTrigger(RunTrigger):
         if str(readers) != self._told:
             self._told = str(readers)
             self.log.info("%s", readers)
-        return {"readers": readers.readers, "version": readers.wanted} if readers.is_reached else None
+        return {"readers": readers.readers, "version": readers.target} if readers.is_reached else None

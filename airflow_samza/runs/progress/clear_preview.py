@@ -15,7 +15,7 @@ from airflow_samza.planner.plan import Stage
 from airflow_samza.runs.kept_results import replaced, why_never
 from airflow_samza.runs.progress.progress import NOT_STARTED
 from airflow_samza.runs.progress.stage_progress import newest_generation
-from airflow_samza.runs.records.folders import RunFolder, numbers, read, read_told
+from airflow_samza.runs.records.folders import RunFolder, numbers, read, read_report
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED, StageHandle, stage_status, written_by
@@ -85,7 +85,7 @@ def clear_preview(
     elif downstream and not run.stages_run_concurrently:
         again = _with_readers(run, again)
     gone = {} if plan else dict(_topics_gone(files, systems, run, again))
-    found = []
+    cleared_stages = []
     for stage in run.plan.stages:
         result = _result(files, run, stage.stage_id)
         if plan and downstream:
@@ -95,7 +95,7 @@ def clear_preview(
             effect, why = _effect(run, stage.stage_id, states, again, gone, plan)
         messages = result.read if result is not None else None
         seconds = result.seconds if result is not None else None
-        found.append(ClearedStage(stage.stage_id, effect, why, seconds, messages))
+        cleared_stages.append(ClearedStage(stage.stage_id, effect, why, seconds, messages))
     written = {
         stream_id
         for stage in run.plan.stages
@@ -104,7 +104,7 @@ def clear_preview(
         if not run.is_own(stream_id)
     }
     return ClearPreview(
-        tuple(found),
+        tuple(cleared_stages),
         tuple(_section_readers(files, run, written)),
         (
             *_sentences(files, run, downstream=downstream, plan=plan),
@@ -153,7 +153,7 @@ def _handle(files: Filesystem, run: RunPlan, stage_id: str) -> StageHandle:
 
 
 def _result(files: Filesystem, run: RunPlan, stage_id: str) -> StageResult | None:
-    return read_told(files, _handle(files, run, stage_id).folder.result, StageResult)
+    return read_report(files, _handle(files, run, stage_id).folder.result, StageResult)
 
 
 def _with_readers(run: RunPlan, stages: Collection[str]) -> set[str]:

@@ -9,8 +9,8 @@ from statistics import linear_regression, median
 from typing import Any
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.runs.progress.run_list import KnownRun, known_runs, plan_of, run_state
-from airflow_samza.runs.records.folders import RunFolder, numbers, read_fixed, read_told
+from airflow_samza.runs.progress.run_list import RunEntry, list_runs, plan_of, run_state
+from airflow_samza.runs.records.folders import RunFolder, numbers, read_fixed, read_report
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult, requests_of, run_seconds
 from airflow_samza.runs.stages.run_ends import RunEnd
@@ -87,10 +87,10 @@ class History:
         if not self._succeeded:
             return None
         for by in ("bytes", "offsets"):
-            wanted = total(inputs, by)
-            known = [(run, amount) for run in self._succeeded if (amount := total(run.inputs, by))]
-            if known and wanted is not None:
-                return _estimate(known, wanted, by)
+            planned = total(inputs, by)
+            former = [(run, amount) for run in self._succeeded if (amount := total(run.inputs, by))]
+            if former and planned is not None:
+                return _estimate(former, planned, by)
         return _estimate([(run, 1) for run in self._succeeded], 1, "run")
 
 
@@ -101,7 +101,7 @@ _MOST = 20
 def history(files: Filesystem, application: str, most: int | None = None) -> History:
     """Return the former runs of an application: all, or the newest ``most``."""
     costs, unread = [], 0
-    for former_run in sorted(known_runs(files, application), key=lambda run: run.at, reverse=True)[:most]:
+    for former_run in sorted(list_runs(files, application), key=lambda run: run.at, reverse=True)[:most]:
         try:
             costs.append(_cost(files, former_run))
         except (SamzaError, OSError, KeyError, ValueError):
@@ -141,7 +141,7 @@ def _amount(stream_id: str, system: str, kind: str, slice_: Mapping[str, Any]) -
     )
 
 
-def _cost(files: Filesystem, former_run: KnownRun) -> RunCost:
+def _cost(files: Filesystem, former_run: RunEntry) -> RunCost:
     run = plan_of(files, former_run)
     results: dict[str, StageResult] = {}
     for stage in run.plan.stages:
@@ -219,11 +219,11 @@ def run_requests(files: Filesystem, run: RunPlan) -> dict[str, int]:
         for generation in folder.generations(files, stage.stage_id):
             records = folder.stage(stage.stage_id, generation)
             for attempt in numbers(files, records.attempts):
-                request = read_told(files, records.attempt(attempt, "request"), StageRequest)
+                request = read_report(files, records.attempt(attempt, "request"), StageRequest)
                 parts += [request.requests] if request is not None else []
-            result = read_told(files, records.result, StageResult)
+            result = read_report(files, records.result, StageResult)
             parts += [result.requests, requests_of(result.task_facts)] if result is not None else []
-    ends = [read_told(files, runner.closed, RunnerEnd) for runner in all_runners(files, folder)]
+    ends = [read_report(files, runner.closed, RunnerEnd) for runner in all_runners(files, folder)]
     parts += [end.requests for end in ends if end is not None]
-    closed = read_told(files, folder.closed, RunEnd)
+    closed = read_report(files, folder.closed, RunEnd)
     return added([*parts, closed.requests if closed is not None else {}])

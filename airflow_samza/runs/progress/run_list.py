@@ -11,7 +11,7 @@ from typing import Any
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import SamzaError, UnknownName
 from airflow_samza.records import durable
-from airflow_samza.runs.records.folders import RunFolder, must_read, read, read_told, write_once
+from airflow_samza.runs.records.folders import RunFolder, must_read, read, read_report, write_once
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.run_ends import RunEnd
@@ -32,7 +32,7 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class KnownRun:
+class RunEntry:
     """A run, by its newest plan.
 
     ``at`` is when it was planned, or its first stage runner started (seconds since 1970; 0: not known).
@@ -53,18 +53,18 @@ class KnownRun:
         return RunFolder(self.application, self.run_id)
 
 
-def known_runs(files: Filesystem, application: str | None = None) -> list[KnownRun]:
+def list_runs(files: Filesystem, application: str | None = None) -> list[RunEntry]:
     """The runs of an application (its name), or all runs, newest first."""
     return sorted(_runs(files, application), key=lambda run: (-run.at, run.application, run.run_id))
 
 
-def find_run(files: Filesystem, application: str | None = None, run_id: str | None = None) -> KnownRun:
+def find_run(files: Filesystem, application: str | None = None, run_id: str | None = None) -> RunEntry:
     """A run by its id; without one the newest.
 
     ``application`` may be left out where only one application has such a run.
     """
     safe_id = None if run_id is None else safe(run_id)
-    runs = known_runs(files, application)
+    runs = list_runs(files, application)
     matches = [run for run in runs if safe_id in (None, run.run_id)]
     if not matches:
         what = f"a run {run_id!r}" if run_id is not None else "any run"
@@ -95,7 +95,7 @@ def active_runs(
     ``run_id`` (the run's own, or Airflow's) and ``dag_id`` narrow the choice.
     """
     active = []
-    for run in known_runs(files, application):
+    for run in list_runs(files, application):
         names = (run.run_id, run.origin.run_id)
         if run.closed or (run_id is not None and run_id not in names and safe(run_id) not in names):
             continue
@@ -122,15 +122,15 @@ def note_origin(files: Filesystem, folder: RunFolder, origin: Mapping[str, str])
 
 def origin_of(files: Filesystem, application: str, run_id: str) -> Origin:
     """Return where a run comes from; an empty origin of one that is not from Airflow, or whose note cannot be read."""
-    return read_told(files, f"{RunFolder(application, run_id).path}/origin.json", Origin) or Origin()
+    return read_report(files, f"{RunFolder(application, run_id).path}/origin.json", Origin) or Origin()
 
 
-def plan_of(files: Filesystem, run: KnownRun) -> RunPlan:
+def plan_of(files: Filesystem, run: RunEntry) -> RunPlan:
     """The newest plan of a run."""
     return must_read(files, run.folder.plan(run.generation), RunPlan)
 
 
-def _runs(files: Filesystem, application: str | None) -> Iterator[KnownRun]:
+def _runs(files: Filesystem, application: str | None) -> Iterator[RunEntry]:
     for name in [safe(application)] if application is not None else files.list("runs"):
         for run_id in files.list(f"runs/{name}"):
             folder = RunFolder(name, run_id)
@@ -140,7 +140,7 @@ def _runs(files: Filesystem, application: str | None) -> Iterator[KnownRun]:
                 claims = [read(files, runner.claim, Claim) for runner in all_runners(files, folder)]
                 begun = [origin.at, *(claim.claimed_at for claim in claims if claim is not None)]
                 times = [at for at in begun if at]
-                yield KnownRun(
+                yield RunEntry(
                     name, run_id, generations[-1], min(times, default=0.0), files.exists(folder.closed), origin
                 )
 
@@ -150,13 +150,13 @@ RUNNING, SUCCEEDED, FAILED = "running", "succeeded", "failed"
 
 def run_state(files: Filesystem, folder: RunFolder) -> str:
     """Return whether a run is running, as one that has not ended is, or how it has ended."""
-    end = read_told(files, folder.closed, RunEnd)
+    end = read_report(files, folder.closed, RunEnd)
     if end is None:
         return FAILED if files.exists(folder.closed) else RUNNING
     return SUCCEEDED if end.succeeded else FAILED
 
 
-def facts_of(files: Filesystem, run: KnownRun) -> dict[str, Any]:
+def facts_of(files: Filesystem, run: RunEntry) -> dict[str, Any]:
     """Return a run as ``runs list --json`` has it; what its plan says is None where the plan cannot be read.
 
     ``interval`` are start and end of the data interval (ISO texts, UTC), None for a run without one.

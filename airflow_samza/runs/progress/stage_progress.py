@@ -12,10 +12,9 @@ from typing import Any
 
 from airflow_samza.control.end_of_stream import producing_task_count
 from airflow_samza.runs.progress.progress import NOT_STARTED, PartitionProgress, ProgressReport, Rate
-from airflow_samza.runs.progress.task_facts import Reached, TaskFacts
-from airflow_samza.runs.progress.task_facts import read_told as read_tasks_told
+from airflow_samza.runs.progress.task_facts import Reached, TaskFacts, read_task_facts
 from airflow_samza.runs.records.epoch_records import Commit, Intent, newest_intent, read_commit
-from airflow_samza.runs.records.folders import RunFolder, StageFolder, read, read_told
+from airflow_samza.runs.records.folders import RunFolder, StageFolder, read, read_report
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
 from airflow_samza.runs.records.spans import seconds_of
@@ -41,7 +40,7 @@ Counts = Mapping[str, int]
 RATE_SECONDS = 30.0
 """About how far back the present rate looks."""
 
-ReadTold = Callable[[Filesystem, Sequence[str]], "list[TaskFacts | None]"]
+ReadTaskFacts = Callable[[Filesystem, Sequence[str]], "list[TaskFacts | None]"]
 
 LATE = "late_messages"
 DROPPED = "dropped_messages"
@@ -58,7 +57,7 @@ def stage_progress(
     *,
     status: StageStatus | None = None,
     now: float | None = None,
-    read_tasks: ReadTold = read_tasks_told,
+    read_tasks: ReadTaskFacts = read_task_facts,
 ) -> ProgressReport:
     """The progress of a stage: of its newest generation under this plan, unless one is named.
 
@@ -67,41 +66,41 @@ def stage_progress(
     """
     at = time.time() if now is None else now
     handle = StageHandle(run.application, run.run_id, stage_id, generation or newest_generation(files, run, stage_id))
-    found = stage_status(files, handle) if status is None else status
-    if found.state == SUCCEEDED and not found.attempt:  # it keeps the result of a former generation
+    status = status or stage_status(files, handle)
+    if status.state == SUCCEEDED and not status.attempt:  # it keeps the result of a former generation
         written = written_by(files, handle.run, stage_id, handle.generation)
         handle = replace(handle, generation=written)
-        found = replace(found, attempt=newest_attempt(files, handle.folder))
+        status = replace(status, attempt=newest_attempt(files, handle.folder))
     folder = handle.folder
     intent = newest_intent(files, folder)
     if intent is None:
-        state = found.state if found.attempt or found.state == SUCCEEDED else NOT_STARTED
+        state = status.state if status.attempt or status.state == SUCCEEDED else NOT_STARTED
         return ProgressReport(
-            stage_id, str(handle.generation), state, at, found.attempt, waiting_for=_waiting_for(found)
+            stage_id, str(handle.generation), state, at, status.attempt, waiting_for=_waiting_for(status)
         )
     committed = read_commit(files, folder, intent.epoch)
     if committed is None and intent.epoch > 0:
         committed = read_commit(files, folder, intent.epoch - 1)
-    told = _told(files, folder, intent, committed, read_tasks)
-    totals = committed.totals if committed is not None else _open_totals(intent, told)
-    result = read_told(files, folder.result, StageResult) if found.state == SUCCEEDED else None
+    task_facts = _standing_facts(files, folder, intent, committed, read_tasks)
+    totals = committed.totals if committed is not None else _open_totals(intent, task_facts)
+    result = read_report(files, folder.result, StageResult) if status.state == SUCCEEDED else None
     if result is not None:
-        report = ended_report(run, result, found.attempt, totals.began_at, at)
+        report = ended_report(run, result, status.attempt, totals.began_at, at)
     else:
-        seconds = _seconds(files, handle, found, totals, at)
+        seconds = _seconds(files, handle, status, totals, at)
         report = ProgressReport(
             stage_id=stage_id,
             generation=str(handle.generation),
-            state=found.state,
+            state=status.state,
             at=at,
-            attempt=found.attempt,
+            attempt=status.attempt,
             epochs=totals.epochs,
             tasks=intent.tasks,
-            tasks_done=_tasks_done(intent, committed, told, found),
-            tasks_ended=len(committed.ended) if committed is not None else sum(task.ended for task in told),
+            tasks_done=_tasks_done(intent, committed, task_facts, status),
+            tasks_ended=len(committed.ended) if committed is not None else sum(task.ended for task in task_facts),
             began_at=totals.began_at,
-            now=_rate_of_late(files, folder, committed, seconds) if found.state == RUNNING else None,
-            waiting_for=_waiting_for(found),
+            now=_rate_of_late(files, folder, committed, seconds) if status.state == RUNNING else None,
+            waiting_for=_waiting_for(status),
             several_epochs=not intent.whole,
             bytes_written=summed(totals.written, "bytes"),
             **_of_messages(run, stage_id, totals.read, totals.sent, seconds),
@@ -109,7 +108,7 @@ def stage_progress(
         )
     return replace(
         report,
-        partitions=_partitions(systems, run, stage_id, intent, told),
+        partitions=_partitions(systems, run, stage_id, intent, task_facts),
         tables=_tables(files, run, intent),
         side_inputs=_side_inputs(systems, run, stage_id, _committed_intent(files, folder, intent, committed)),
     )
@@ -192,7 +191,7 @@ def _tasks_done(intent: Intent, committed: Commit | None, tasks: Sequence[TaskFa
     return min(max(status.tasks_done, intent.tasks - len(intent.running)), intent.tasks)
 
 
-def systems_asked(run: RunPlan, stage_id: str) -> set[str]:
+def open_systems(run: RunPlan, stage_id: str) -> set[str]:
     """Return the names of the systems that a report on a stage asks for heads while it runs."""
     stage = run.plan.stage(stage_id)
     open_ = {run.stream(name).system for name in stage.inputs if run.is_own(name) or not run.plan.stream(name).bounded}
@@ -213,8 +212,8 @@ def counted(facts: Mapping[str, Any], name: str) -> int:
     return sum(int(value) for value in values if isinstance(value, int | float))
 
 
-def _told(
-    files: Filesystem, folder: StageFolder, intent: Intent, committed: Commit | None, read_tasks: ReadTold
+def _standing_facts(
+    files: Filesystem, folder: StageFolder, intent: Intent, committed: Commit | None, read_tasks: ReadTaskFacts
 ) -> list[TaskFacts]:
     """Return what the newest manifest of each task tells that counts; of the open epoch where there is no other."""
     if committed is not None:
@@ -223,7 +222,7 @@ def _told(
         there = set(files.list(folder.manifests(intent.epoch)))
         standing = {task: intent.epoch for task in intent.running if f"{task}.json" in there}
     paths = [folder.manifest(epoch, task) for task, epoch in standing.items()]
-    return [told for told in read_tasks(files, paths) if told is not None]
+    return [facts for facts in read_tasks(files, paths) if facts is not None]
 
 
 def _open_totals(intent: Intent, tasks: Iterable[TaskFacts]) -> Totals:
@@ -302,7 +301,7 @@ def _rate_of_late(
 
 
 @dataclass(slots=True)
-class _Known:
+class _PartitionState:
     """The knowledge of one partition that the tasks that read it have.
 
     Of a broadcast every task reads all, and the slowest counts.
@@ -334,14 +333,14 @@ def _partitions(
     intent: Intent,
     tasks: Iterable[TaskFacts],
 ) -> tuple[PartitionProgress, ...]:
-    known: dict[tuple[str, int], _Known] = {}
+    states: dict[tuple[str, int], _PartitionState] = {}
     for task in tasks:
         for reached in task.reached:
             place = (reached.stream_id, reached.partition)
-            if place not in known:
-                known[place] = _Known(reached.offset, reached.ended)
-            known[place].learn(reached, in_epochs=task.in_epochs)
-    found = []
+            if place not in states:
+                states[place] = _PartitionState(reached.offset, reached.ended)
+            states[place].learn(reached, in_epochs=task.in_epochs)
+    partitions = []
     for stream_id in run.plan.stage(stage_id).inputs:
         expected = ends_expected(run, stream_id)
         begins = [int(begin) for begin, _ in (intent.inputs[stream_id].slice or {}).get("offsets") or ()]
@@ -350,8 +349,8 @@ def _partitions(
             begin = begins[partition] if partition < len(begins) else 0
             head = heads[partition] if partition < len(heads) else None
             # What has ended is at its head, and what no task has read yet is where the run begins.
-            knows = known.get((stream_id, partition)) or _Known(begin, ended=False)
-            found.append(
+            knows = states.get((stream_id, partition)) or _PartitionState(begin, ended=False)
+            partitions.append(
                 PartitionProgress(
                     stream_id=stream_id,
                     partition=partition,
@@ -364,7 +363,7 @@ def _partitions(
                     ended=knows.ended,
                 )
             )
-    return tuple(found)
+    return tuple(partitions)
 
 
 def ends_expected(run: RunPlan, stream_id: str) -> int:

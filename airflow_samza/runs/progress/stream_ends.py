@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import UnknownName
-from airflow_samza.runs.progress.run_list import KnownRun, known_runs, plan_of
+from airflow_samza.runs.progress.run_list import RunEntry, list_runs, plan_of
 from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records.epoch_records import newest_intent, read_commit
 from airflow_samza.runs.records.folders import RunFolder
@@ -24,7 +24,7 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
 @dataclass(frozen=True)
-class AskedEnd:
+class StreamQuery:
     """A stream whose end is waited for, of a run of an application: by its id or Airflow's, else of the newest run.
 
     ``dag_id`` leaves out runs that other Dags have planned.
@@ -70,28 +70,28 @@ class StreamEnd:
         return f"The stream {self.stream_id} of the run {self.run_id!r}: {said} have sent end-of-stream{published}."
 
 
-def stream_end(files: Filesystem, asked: AskedEnd) -> StreamEnd:
+def stream_end(files: Filesystem, query: StreamQuery) -> StreamEnd:
     """Return how far a stream is from its end; one that no stage of the run writes is an UnknownName."""
-    known = _run(files, asked)
-    if known is None:
-        return StreamEnd(asked.stream_id)
-    run = plan_of(files, known)
+    entry = _run(files, query)
+    if entry is None:
+        return StreamEnd(query.stream_id)
+    run = plan_of(files, entry)
     ended, tasks, generations = {}, {}, {}
-    for stage in _writers(run, asked.stream_id):
+    for stage in _writers(run, query.stream_id):
         tasks[stage], ended[stage] = run.plan.stage(stage).task_count, _ended(files, run, stage)
         handle = finished_stage(files, run, stage)
         if handle is not None:
             ended[stage], generations[stage] = tasks[stage], str(handle.generation)
-    return StreamEnd(asked.stream_id, known.run_id, ended, tasks, generations)
+    return StreamEnd(query.stream_id, entry.run_id, ended, tasks, generations)
 
 
-def _run(files: Filesystem, asked: AskedEnd) -> KnownRun | None:
+def _run(files: Filesystem, query: StreamQuery) -> RunEntry | None:
     """Return the newest run that is asked for."""
-    for run in known_runs(files, asked.application):
+    for run in list_runs(files, query.application):
         names = (run.run_id, run.origin.run_id)
-        if asked.run_id is not None and asked.run_id not in names and safe(asked.run_id) != run.run_id:
+        if query.run_id is not None and query.run_id not in names and safe(query.run_id) != run.run_id:
             continue
-        if asked.dag_id is None or run.origin.dag_id == asked.dag_id:
+        if query.dag_id is None or run.origin.dag_id == query.dag_id:
             return run
     return None
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from airflow_samza.runs.progress.run_list import is_over, known_runs, plan_of
+from airflow_samza.runs.progress.run_list import is_over, list_runs, plan_of
 from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records.epoch_records import newest_intent
 from airflow_samza.runs.records.folders import RunFolder
@@ -42,34 +42,34 @@ class Freshness:
 class Readers:
     """The versions that runs read, by run id, and the one that is wanted; 0: none that is known."""
 
-    wanted: int
+    target: int
     least: int
     readers: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_reached(self) -> bool:
         """Return whether all of them have it."""
-        return len(self.readers) >= self.least and all(number >= self.wanted for number in self.readers.values())
+        return len(self.readers) >= self.least and all(number >= self.target for number in self.readers.values())
 
     def __str__(self) -> str:
         said = ", ".join(f"{run} reads {number or 'none'}" for run, number in sorted(self.readers.items()))
-        return f"version {self.wanted} is waited for; {said or 'no run is on'}"
+        return f"version {self.target} is waited for; {said or 'no run is on'}"
 
 
-def freshness(files: Filesystem, asked: Freshness) -> Readers:
+def freshness(files: Filesystem, expected: Freshness) -> Readers:
     """Return the versions that the readers of a table have now."""
-    found: dict[str, int] = {}
-    for run in known_runs(files, asked.application):
+    numbers: dict[str, int] = {}
+    for run in list_runs(files, expected.application):
         if run.closed:
             continue
         plan = plan_of(files, run)
-        stages = [stage.stage_id for stage in plan.plan.stages if asked.stream_id in stage.side_inputs]
+        stages = [stage.stage_id for stage in plan.plan.stages if expected.stream_id in stage.side_inputs]
         if stages and not is_over(files, plan):
-            found[run.run_id] = min(
-                number_read(files, asked.system, asked.topic, _slice(files, plan, stage_id, asked.stream_id))
+            numbers[run.run_id] = min(
+                number_read(files, expected.system, expected.topic, _slice(files, plan, stage_id, expected.stream_id))
                 for stage_id in stages
             )
-    return Readers(asked.number, asked.least, found)
+    return Readers(expected.number, expected.least, numbers)
 
 
 def _slice(files: Filesystem, run: RunPlan, stage_id: str, stream_id: str) -> Mapping[str, Any]:

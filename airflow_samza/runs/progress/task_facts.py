@@ -54,7 +54,7 @@ def facts_of_manifest(manifest: Manifest) -> TaskFacts:
     )
 
 
-def read_told(files: Filesystem, paths: Sequence[str]) -> list[TaskFacts | None]:
+def read_task_facts(files: Filesystem, paths: Sequence[str]) -> list[TaskFacts | None]:
     """Return the facts of the manifests at these paths; None where there is none."""
     manifests = (read(files, path, Manifest) for path in paths)
     return [facts_of_manifest(manifest) if manifest is not None else None for manifest in manifests]

@@ -32,7 +32,7 @@ def take_turn(
     files: Filesystem,
     uri: str,
     by: str,
-    is_known: Callable[[], bool],
+    is_registered: Callable[[], bool],
     *,
     now: Callable[[], float] = time.time,
     sleep: Callable[[float], None] = time.sleep,
@@ -40,10 +40,10 @@ def take_turn(
     """Wait until an asset is known, or it is the turn of ``by`` to make it known."""
     folder = f"assets/{hashlib.sha256(uri.encode()).hexdigest()[:32]}"
     numbers = count()
-    while not is_known():
+    while not is_registered():
         path = f"{folder}/{next(numbers):020}.json"
         if write_once(files, path, FirstEvent(uri, by, now())):
             return
         turn = read(files, path, FirstEvent)
-        while turn is not None and abs(now() - turn.at) < TURN_SECONDS and not is_known():
+        while turn is not None and abs(now() - turn.at) < TURN_SECONDS and not is_registered():
             sleep(_POLL_SECONDS)

@@ -56,7 +56,7 @@ def read_fixed(files: Filesystem, path: str, kind: type[T]) -> T | None:
     return decode(kind, data, files.location(path))
 
 
-def read_told(files: Filesystem, path: str, kind: type[T]) -> T | None:
+def read_report(files: Filesystem, path: str, kind: type[T]) -> T | None:
     """Return a record that only reports; None for a damaged one, whose place the next one takes."""
     try:
         return read(files, path, kind)
@@ -140,9 +140,9 @@ class StageFolder:
         """The folder of state files, by epoch."""
         return f"{self.path}/state"
 
-    def state(self, epoch: int, attempt: str) -> str:
+    def state(self, epoch: int, writer: str) -> str:
         """The folder for the state files of one try at one task."""
-        return f"{self.path}/state/{epoch}/{attempt}"
+        return f"{self.path}/state/{epoch}/{writer}"
 
     @property
     def attempts(self) -> str:

@@ -129,7 +129,7 @@ def task_name(task: int) -> str:
     return f"task-{task}"
 
 
-def writer_attempt(stage_id: str, generation: Generation, epoch: int, task: int) -> str:
+def writer_name(stage_id: str, generation: Generation, epoch: int, task: int) -> str:
     """A name for what one try at one task writes.
 
     Unique over all tries of all runs, so that no two ever write one file.

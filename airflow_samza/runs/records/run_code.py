@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from airflow_samza.records import durable
-from airflow_samza.runs.records.folders import RunFolder, read_told, replace
+from airflow_samza.runs.records.folders import RunFolder, read_report, replace
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
@@ -29,11 +29,11 @@ class RunCode:
 
 def code_in_use(files: Filesystem, folder: RunFolder, plan: int) -> RunCode | None:
     """Return the code with which stages of a plan run; None where none is noted, or it is gone."""
-    noted = read_told(files, folder.code_in_use, RunCode)
+    noted = read_report(files, folder.code_in_use, RunCode)
     return noted if noted is not None and noted.plan == plan and files.exists(noted.path) else None
 
 
 def use_code(files: Filesystem, folder: RunFolder, code: RunCode) -> None:
     """Have stages that are submitted for the first time run with this code from now on."""
-    if read_told(files, folder.code_in_use, RunCode) != code:
+    if read_report(files, folder.code_in_use, RunCode) != code:
         replace(files, folder.code_in_use, code)

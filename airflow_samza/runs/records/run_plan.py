@@ -180,8 +180,8 @@ class RunPlan:
         """The engine of each operator, and why, by operator id: ``"arrow: works on whole batches"``."""
         return {
             op: f"{engine}: {why}" if why else engine
-            for found in self.engines.values()
-            for op, (engine, why) in found.items()
+            for engines in self.engines.values()
+            for op, (engine, why) in engines.items()
         }
 
     @property

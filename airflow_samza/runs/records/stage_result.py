@@ -108,7 +108,7 @@ def run_seconds(run: RunPlan, results: Sequence[StageResult]) -> float:
     return max(seconds) if run.stages_run_concurrently else sum(seconds)
 
 
-def made_now(results: Iterable[StageResult]) -> list[StageResult]:
+def new_results(results: Iterable[StageResult]) -> list[StageResult]:
     """Return the results that were made under a run's plan, without those that it keeps of a former one."""
     return [result for result in results if not result.kept]
 

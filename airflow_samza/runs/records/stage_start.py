@@ -27,7 +27,7 @@ class StageStart:
     tasks: Mapping[int, TaskLeft]
 
 
-@durable("topics of a stage", 2, upgrades={1: lambda found: {"topics": found}})
+@durable("topics of a stage", 2, upgrades={1: lambda topics: {"topics": topics}})
 @dataclass(frozen=True)
 class StageTopics:
     """The identities of the run's own topics that a stage writes, by stream; None: the topic had none."""

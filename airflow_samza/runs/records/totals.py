@@ -39,14 +39,14 @@ class Totals:
     def plus(self, tasks: Iterable[Did]) -> Totals:
         """With what several tasks did: their read and written counts, facts and seconds."""
         read, written = _copied(self.read), _copied(self.written)
-        found, task_seconds = dict(self.facts), self.task_seconds
+        all_facts, task_seconds = dict(self.facts), self.task_seconds
         for more_read, more_written, facts, seconds in tasks:
             for sums, more in ((read, more_read), (written, more_written)):
                 for name, counts in more.items():
                     _add(sums.setdefault(name, {}), counts)
-            _add(found, facts)
+            _add(all_facts, facts)
             task_seconds = round(task_seconds + seconds, 6)
-        return replace(self, read=read, written=written, facts=found, task_seconds=task_seconds)
+        return replace(self, read=read, written=written, facts=all_facts, task_seconds=task_seconds)
 
     def plus_epoch(self, seconds: float | None = None) -> Totals:
         """With one epoch more, and the time for which attempts have run the stage by now."""

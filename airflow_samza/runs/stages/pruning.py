@@ -33,9 +33,9 @@ def sweep_state(files: Filesystem, folder: StageFolder, before: int, kept: set[s
     for epoch in files.list(folder.states):
         if not epoch.isdigit() or int(epoch) >= before:
             continue
-        attempts = [f"{folder.states}/{epoch}/{attempt}" for attempt in files.list(f"{folder.states}/{epoch}")]
-        unused = [attempt for attempt in attempts if attempt not in kept]
-        for attempt in unused:
-            files.delete_tree(attempt)
-        if len(unused) == len(attempts):
+        folders = [f"{folder.states}/{epoch}/{written}" for written in files.list(f"{folder.states}/{epoch}")]
+        unused = [written for written in folders if written not in kept]
+        for written in unused:
+            files.delete_tree(written)
+        if len(unused) == len(folders):
             files.delete_tree(f"{folder.states}/{epoch}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
 from airflow_samza.records import durable
-from airflow_samza.runs.records.folders import read_told, replace
+from airflow_samza.runs.records.folders import read_report, replace
 from airflow_samza.runs.stages.stage_runners import RunnerFolder
 from airflow_samza.secrecy import without_passwords
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -64,7 +64,7 @@ def note_spark_page(files: Filesystem, runner: RunnerFolder, page: SparkPage) ->
 
 def read_spark_page(files: Filesystem, runner: RunnerFolder) -> SparkPage | None:
     """Return the page of a runner's Spark; None while it is not up."""
-    return read_told(files, runner.spark, SparkPage)
+    return read_report(files, runner.spark, SparkPage)
 
 
 def _checked(address: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 from airflow_samza.errors import RecordUnreadable, StorageFull
 from airflow_samza.records import durable, plain
 from airflow_samza.runs.records import liveness
-from airflow_samza.runs.records.folders import RunFolder, newest, numbers, read_fixed, read_told, write_once
+from airflow_samza.runs.records.folders import RunFolder, newest, numbers, read_fixed, read_report, write_once
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.stages.disk_room import SILENT_SECONDS, full_disk
 from airflow_samza.runs.stages.heartbeats import SEEN
@@ -172,7 +172,7 @@ class RunnerFolder:
 
     def heard_at(self, files: Filesystem) -> float:
         """Return when the runner gave its last sign of life (seconds since 1970, its host's clock); 0.0: never."""
-        beat = read_told(files, self.heartbeat, Heartbeat)
+        beat = read_report(files, self.heartbeat, Heartbeat)
         if beat is not None and beat.at:
             return beat.at
         with suppress(FileNotFoundError):

@@ -11,7 +11,7 @@ from typing import Any
 from airflow_samza.errors import StageCancelled
 from airflow_samza.records import durable, parse_object, understood
 from airflow_samza.runs.records.epoch_records import Manifest, read_commit
-from airflow_samza.runs.records.folders import RunFolder, StageFolder, newest, read_fixed, read_told, write_once
+from airflow_samza.runs.records.folders import RunFolder, StageFolder, newest, read_fixed, read_report, write_once
 from airflow_samza.runs.records.kept_records import KEPT
 from airflow_samza.runs.records.liveness import FROZEN_AFTER_SECONDS, process_is_there
 from airflow_samza.runs.records.names import Generation
@@ -188,13 +188,13 @@ class EpochTasks:
 def newest_attempt(files: Filesystem, folder: StageFolder) -> int:
     """The number of the latest attempt that was asked for; 0 when there was none."""
 
-    def asked_for(number: int) -> int | None:
+    def requested(number: int) -> int | None:
         with suppress(FileNotFoundError):
             KEPT.read(files, folder.attempt(number, "request"))
             return number
         return None
 
-    return newest(files, folder.attempts, asked_for) or 0
+    return newest(files, folder.attempts, requested) or 0
 
 
 def newest_request(files: Filesystem, folder: StageFolder) -> StageRequest | None:
@@ -242,8 +242,8 @@ def _going_on(files: Filesystem, handle: StageHandle) -> StageStatus | None:
     """
     folder = handle.folder
     runner = runner_of(files, handle, handle.attempt)
-    report = read_told(files, folder.attempt(handle.attempt, "status"), StatusRecord)
-    status = _as_told(StageStatus(QUEUED, handle.attempt), report)
+    report = read_report(files, folder.attempt(handle.attempt, "status"), StatusRecord)
+    status = _with_report(StageStatus(QUEUED, handle.attempt), report)
     if status.state == SUCCEEDED:  # its result stands, and says how many tasks there were
         with suppress(FileNotFoundError):
             tasks = parse_object(KEPT.read(files, folder.result), files.location(folder.result)).get("tasks", 0)
@@ -269,7 +269,9 @@ def _whole_status(files: Filesystem, handle: StageHandle) -> StageStatus:
     attempt = newest_attempt(files, folder)
     status = StageStatus(QUEUED, attempt)
     runner = runner_of(files, handle, attempt)
-    status = _as_told(status, read_told(files, folder.attempt(attempt, "status"), StatusRecord) if attempt else None)
+    status = _with_report(
+        status, read_report(files, folder.attempt(attempt, "status"), StatusRecord) if attempt else None
+    )
     if runner is not None:
         who = runner.who(files) or {}
         lender = f", warm runner {who['warm']}" if who.get("warm") else ""
@@ -308,7 +310,7 @@ def runner_of(files: Filesystem, handle: StageHandle, attempt: int) -> RunnerFol
     return _runner(handle, read_fixed(files, path, StageRequest) if attempt else None)
 
 
-def _as_told(status: StageStatus, report: StatusRecord | None) -> StageStatus:
+def _with_report(status: StageStatus, report: StatusRecord | None) -> StageStatus:
     """Return the status with what the runner has reported."""
     if report is None or not report.state:
         return status
@@ -334,17 +336,17 @@ def spans_of(files: Filesystem, handle: StageHandle, status: StageStatus, now: f
 def spans_before(files: Filesystem, handle: StageHandle, attempt: int) -> tuple[Span, ...]:
     """Return the times for which the attempts before one have run the stage, as the last of them has told them."""
     for number in range(attempt - 1, 0, -1):
-        status = read_told(files, handle.folder.attempt(number, "status"), StatusRecord)
+        status = read_report(files, handle.folder.attempt(number, "status"), StatusRecord)
         if status is not None and status.at is not None:
             return status.ran if status.state in FINAL else _until_lost(files, handle, number, status.ran, status.at)
     return ()
 
 
 def _until_lost(
-    files: Filesystem, handle: StageHandle, attempt: int, ran: Sequence[Span], told_at: float
+    files: Filesystem, handle: StageHandle, attempt: int, ran: Sequence[Span], reported_at: float
 ) -> tuple[Span, ...]:
     runner = runner_of(files, handle, attempt)
-    return tuple(ran) if runner is None else _lived(files, ran, attempt, runner.heard_at(files) - told_at)
+    return tuple(ran) if runner is None else _lived(files, ran, attempt, runner.heard_at(files) - reported_at)
 
 
 def _lived(files: Filesystem, ran: Sequence[Span], attempt: int, seconds: float) -> tuple[Span, ...]:

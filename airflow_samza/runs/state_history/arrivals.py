@@ -36,7 +36,7 @@ class Look:
 
 @durable("record of what was read of an input")
 @dataclass(frozen=True)
-class Known:
+class Intake:
     """The system's record of what was read."""
 
     known: Mapping[str, Any]
@@ -64,21 +64,21 @@ class Looks:
         """Return a look; None while nobody has decided it."""
         return read(self.files, self.at(number), Look)
 
-    def known(self, number: int) -> Mapping[str, Any] | None:
+    def intake(self, number: int) -> Mapping[str, Any] | None:
         """Return the record of what was read up to a look; None when a later look has replaced it."""
         if number == 0:
             planned: Mapping[str, Any] = (self.stream.slice or {})["known"]
             return planned
         look = self.find(number)
-        record = read(self.files, look.known, Known) if look is not None else None
+        record = read(self.files, look.known, Intake) if look is not None else None
         return record.known if record is not None else None
 
     def decide(
-        self, number: int, known: Mapping[str, Any], slice_: Mapping[str, Any] | None = None, end: bool | None = None
+        self, number: int, intake: Mapping[str, Any], slice_: Mapping[str, Any] | None = None, end: bool | None = None
     ) -> Look:
         """Decide a look; return the one that stands, which another stage may have decided before."""
         place = f"{self.path}/known/{number}-{uuid.uuid4().hex}.json"
-        write_once(self.files, place, Known(known))
+        write_once(self.files, place, Intake(intake))
         reach("look-before-decision")
         standing = adopt(self.files, self.at(number), Look(number, slice_, place, end))
         reach("look-after-decision")
@@ -94,7 +94,7 @@ class Looks:
         return max(numbers(self.files, self.path), default=0)
 
 
-def known_at_end(files: Filesystem, run: RunPlan, stream: BoundStream, reached: Sequence[int]) -> Mapping[str, Any]:
+def intake_at_end(files: Filesystem, run: RunPlan, stream: BoundStream, reached: Sequence[int]) -> Mapping[str, Any]:
     """Return the record of what a run has read of an input; ``reached`` is by partition where its tasks have stopped.
 
     A task that ends the whole run may have left files unread: these, and the one in which it stopped, are no part of
@@ -102,8 +102,8 @@ def known_at_end(files: Filesystem, run: RunPlan, stream: BoundStream, reached: 
     """
     looks = Looks(files, run, stream)
     newest = looks.newest()
-    known = looks.known(newest)
-    if known is None:
+    intake = looks.intake(newest)
+    if intake is None:
         raise AssertionError(f"the newest look at {stream.stream_id!r} has no record of what was read")
     unread: dict[str, int] = {}
     for number in range(newest, -1, -1):
@@ -115,12 +115,12 @@ def known_at_end(files: Filesystem, run: RunPlan, stream: BoundStream, reached: 
         if all(at >= int(first) for at, (first, _) in zip(reached, slice_["offsets"], strict=True)):
             break
     if not unread:
-        return known
+        return intake
     return {
-        **known,
-        "names": {name: entry for name, entry in known["names"].items() if name not in unread},
-        "files": known["files"] - len(unread),
-        "bytes": known["bytes"] - sum(unread.values()),
+        **intake,
+        "names": {name: entry for name, entry in intake["names"].items() if name not in unread},
+        "files": intake["files"] - len(unread),
+        "bytes": intake["bytes"] - sum(unread.values()),
     }
 
 

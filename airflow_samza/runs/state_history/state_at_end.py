@@ -16,7 +16,7 @@ from airflow_samza.runs.records.folders import adopt
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import CARRIED, SIDE_INPUT, RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.runs.state_history.arrivals import known_at_end
+from airflow_samza.runs.state_history.arrivals import intake_at_end
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.lease import begin, load_lease, reject_ended
 from airflow_samza.runs.state_history.lease_holder import finished_stage
@@ -152,13 +152,13 @@ def _offsets(run: RunPlan, stages: Mapping[str, Mapping[int, Mapping[str, Any]]]
         if ranges is None or stream.role == SIDE_INPUT or run.is_own(stream_id) or "chunks" in (stream.slice or {}):
             continue  # tables are filled anew, from their side inputs; of files there is a record of its own
         offsets[stream_id] = tuple(
-            min(told, default=int(end))
-            for (_, end), told in zip(ranges, _told(stages, stream_id, len(ranges)), strict=True)
+            min(next_offsets, default=int(end))
+            for (_, end), next_offsets in zip(ranges, _next_offsets(stages, stream_id, len(ranges)), strict=True)
         )
     return offsets
 
 
-def _told(
+def _next_offsets(
     stages: Mapping[str, Mapping[int, Mapping[str, Any]]], stream_id: str, partitions: int
 ) -> Iterator[list[int]]:
     """The next offsets of each partition of an input, as the tasks that read it tell."""
@@ -202,8 +202,10 @@ def _arrived(
     for stream_id, stream in run.streams.items():
         if "chunks" in (stream.slice or {}):
             partitions = run.plan.stream(stream_id).partitions
-            reached = [min(told, default=_EVERYTHING) for told in _told(stages, stream_id, partitions)]
-            arrived[stream_id] = known_at_end(files, run, stream, reached)
+            reached = [
+                min(next_offsets, default=_EVERYTHING) for next_offsets in _next_offsets(stages, stream_id, partitions)
+            ]
+            arrived[stream_id] = intake_at_end(files, run, stream, reached)
     return arrived
 
 

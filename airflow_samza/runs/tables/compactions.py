@@ -56,7 +56,7 @@ class Compactions:
         self._files = files
         self._folder = folder
         self._numbers: set[int] | None = None
-        self._found: dict[int, Compaction] = {}
+        self._by_number: dict[int, Compaction] = {}
 
     @property
     def numbers(self) -> set[int]:
@@ -69,11 +69,11 @@ class Compactions:
         """The compaction of a version, if it has one."""
         if number not in self.numbers:
             return None
-        if number not in self._found:
+        if number not in self._by_number:
             mark = self._folder.given_up(number)
             compaction = must_read(self._files, self._folder.compaction(number), Compaction)
-            self._found[number] = replace(compaction, mark=mark, is_given_up=self._files.exists(mark))
-        return self._found[number]
+            self._by_number[number] = replace(compaction, mark=mark, is_given_up=self._files.exists(mark))
+        return self._by_number[number]
 
     def from_above(self, number: int | None) -> tuple[Compaction, ...]:
         """Return the compaction of a version, that below it, and so on, down to the first chain that is given up."""

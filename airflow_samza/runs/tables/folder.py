@@ -37,8 +37,8 @@ class TableFolder:
         return f"{self.path}/expired"
 
     @property
-    def attempts(self) -> str:
-        """The folder of attempts at marks, of versions and of chains: none is made of what was pinned meanwhile."""
+    def proposals(self) -> str:
+        """The folder of proposals of marks, of versions and of chains: none is made of what was pinned meanwhile."""
         return f"{self.path}/attempts"
 
     @property

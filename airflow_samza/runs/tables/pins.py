@@ -43,7 +43,7 @@ def push_stream(table: TableDescriptor) -> str | None:
     return push_stream_id(table.table_id) if table.is_pushed else None
 
 
-def check_asked(spec: ApplicationSpec, requests: Mapping[str, str]) -> None:
+def check_requests(spec: ApplicationSpec, requests: Mapping[str, str]) -> None:
     """Rejects to name a version of what is no pushed table."""
     pushed = sorted(table_id for table_id, table in spec.tables.items() if push_stream(table) is not None)
     for table_id in requests:
@@ -82,11 +82,11 @@ def find_version(
     else:
         chosen = table_versions.by_push_id(files, system, topic, request)
         if chosen is None:
-            known_ids = [version.push_id for version in table_versions.versions(files, system, topic)]
+            push_ids = [version.push_id for version in table_versions.versions(files, system, topic)]
             raise NoSuchVersion(
                 f"The table {table.table_id!r} has no version of the push {request!r}.",
-                hint=f"{did_you_mean(request, known_ids)}Its newest pushes are "
-                f"{', '.join(known_ids[-3:][::-1]) or 'none: push it first'}.",
+                hint=f"{did_you_mean(request, push_ids)}Its newest pushes are "
+                f"{', '.join(push_ids[-3:][::-1]) or 'none: push it first'}.",
                 table=table.table_id,
                 wanted=request,
             )

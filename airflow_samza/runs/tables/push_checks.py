@@ -149,9 +149,9 @@ def _check_counts(request: PushRequest, totals: PushTotals, current: TableVersio
             rows=changed,
             min_rows=request.least_rows,
         )
-    if current is None or not current.known_rows:
+    if current is None or not current.base_rows:
         return
-    before, most = current.known_rows, request.max_change_ratio
+    before, most = current.base_rows, request.max_change_ratio
     if request.mode == FULL:
         change = (totals.rows - before) / before
         too_far = -change > SHRINKS_AT_MOST if most is None else abs(change) > most

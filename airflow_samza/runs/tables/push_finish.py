@@ -144,7 +144,7 @@ def _make_visible(
         commits=int(facts["commit"]) + 1,
         rows=publication.rows,
         deletes=publication.deletes,
-        full_rows=base.known_rows if base is not None else publication.rows,
+        full_rows=base.base_rows if base is not None else publication.rows,
         bytes=publication.bytes,
         schema=publication.schema,
         key=request.key,

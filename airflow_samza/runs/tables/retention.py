@@ -98,7 +98,7 @@ def is_pinned(files: Filesystem, folder: TableFolder, number: int) -> bool:
 def _marked(files: Filesystem, folder: TableFolder, mark: str, numbers: list[int]) -> bool:
     """Make a mark unless one of the versions is pinned, before or after; return whether it stands."""
     return make_mark(
-        files, mark, folder.attempts, now(), lambda: any(is_pinned(files, folder, number) for number in numbers)
+        files, mark, folder.proposals, now(), lambda: any(is_pinned(files, folder, number) for number in numbers)
     )
 
 

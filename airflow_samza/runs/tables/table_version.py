@@ -91,7 +91,7 @@ class TableVersion:
         return self.compacted.commits if self.compacted is not None else self.commits
 
     @property
-    def known_rows(self) -> int:
+    def base_rows(self) -> int:
         """The rows to which the next push is compared: of the full section underneath, or of the compacted one."""
         return self.compacted.rows if self.compacted is not None else self.full_rows
 

@@ -19,7 +19,7 @@ from airflow_samza.records import encode
 from airflow_samza.runs.records.folders import must_read, numbers, read, write_once
 from airflow_samza.runs.tables.compactions import Compactions
 from airflow_samza.runs.tables.folder import TableFolder
-from airflow_samza.runs.tables.marks import withdraw_attempts
+from airflow_samza.runs.tables.marks import withdraw_proposals
 from airflow_samza.runs.tables.table_version import (
     FULL,
     ROLLBACK,
@@ -166,16 +166,16 @@ def highest_number(files: Filesystem, system: str, topic: str) -> int:
     return max(numbers(files, TableFolder(system, topic).versions), default=0)
 
 
-def missing(files: Filesystem, system: str, topic: str, wanted: str) -> NoSuchVersion:
+def missing(files: Filesystem, system: str, topic: str, version: str) -> NoSuchVersion:
     """Return the error for a version that never was."""
     folder = TableFolder(system, topic)
     return NoSuchVersion(
-        f"The table of push stream {folder.topic!r} (system {folder.system!r}) has no {wanted.removeprefix('a ')}.",
+        f"The table of push stream {folder.topic!r} (system {folder.system!r}) has no {version.removeprefix('a ')}.",
         hint=f"Its versions are: {_those_left(files, folder)}."
         if files.list(folder.versions)
         else "Nothing was pushed yet: push first.",
         table=folder.topic,
-        wanted=wanted,
+        wanted=version,
     )
 
 
@@ -187,7 +187,7 @@ def pin(files: Filesystem, system: str, topic: str, number: int, reader: str) ->
     """
     folder = TableFolder(system, topic)
     files.put(folder.pin(number, reader), encode(TablePin(reader, now())))
-    withdraw_attempts(files, folder.attempts)
+    withdraw_proposals(files, folder.proposals)
     try:
         return by_number(files, system, topic, number)
     except NoSuchVersion:

@@ -33,7 +33,7 @@ from airflow_samza.systems.log.topic import Topic
 SWEEP_SECONDS = 10.0
 """Greatest number of seconds for which the end of a run looks for what may be deleted; the next run's end goes on."""
 
-_Found = TypeVar("_Found")
+_Item = TypeVar("_Item")
 
 _HALF_WRITTEN_SECONDS = 7 * 86400.0
 _SUFFIXES = (".json", ".arrow", ".zip", ".log", ".parquet", ".pem")
@@ -211,7 +211,7 @@ class OpenTopics:
         return self._runs.get(name)
 
 
-def _unless_link(look: Callable[..., Sequence[_Found]], *at: object) -> Sequence[_Found]:
+def _unless_link(look: Callable[..., Sequence[_Item]], *at: object) -> Sequence[_Item]:
     """Return what a look finds; nothing where a link was planted: behind it is nothing of ours."""
     try:
         return look(*at)

@@ -18,7 +18,7 @@ from airflow_samza.runs.records.stage_start import NeedsRunner, StageStart, Stag
 from airflow_samza.runs.stages.run_ends import Abort, EndRequest, RunEnd
 from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerEnd, StageRequest
 from airflow_samza.runs.stages.stage_state import StatusRecord
-from airflow_samza.runs.state_history.arrivals import Known, Look
+from airflow_samza.runs.state_history.arrivals import Intake, Look
 from airflow_samza.runs.tables.push_records import PushIntent, PushManifest, PushResult
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.runs.upkeep.run_removal import Removal, Slimmed
@@ -92,7 +92,7 @@ def _fsck_looks(files: Filesystem, folder: str) -> Iterator[Finding]:
     for number in numbers(files, folder):
         yield from checked(files, f"{folder}/{number}.json", Look)
     for name in files.list(f"{folder}/known"):
-        yield from checked(files, f"{folder}/known/{name}", Known)
+        yield from checked(files, f"{folder}/known/{name}", Intake)
 
 
 def published_by(files: Filesystem, run: RunFolder) -> Iterator[tuple[str, str, Published, float]]:

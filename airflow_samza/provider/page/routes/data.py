@@ -35,7 +35,7 @@ from airflow_samza.provider.page.tables import table_answer
 from airflow_samza.provider.page.topics import find_topic, run_topics, topic_answer, topic_detail
 from airflow_samza.runs.progress.clear_preview import clear_preview
 from airflow_samza.runs.progress.run_list import Origin
-from airflow_samza.runs.records.folders import RunFolder, read_told
+from airflow_samza.runs.records.folders import RunFolder, read_report
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.state_upkeep import report_state
 from airflow_samza.runs.state_history.versions import Version, is_reset, state_bytes
@@ -216,7 +216,7 @@ def _version(opened: OpenedRun, version: Version, may_read: Callable[[str], bool
 
 def _may_read_run(opened: OpenedRun, application: str, run_id: str, may_read: Callable[[str], bool]) -> bool:
     """Return whether the user may read the Dag that has planned a run; one of the command line is nobody's."""
-    origin = read_told(opened.files, f"{RunFolder(application, run_id).path}/origin.json", Origin)
+    origin = read_report(opened.files, f"{RunFolder(application, run_id).path}/origin.json", Origin)
     return origin is not None and may_read(origin.dag_id)
 
 

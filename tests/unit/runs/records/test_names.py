@@ -14,7 +14,7 @@ from airflow_samza.runs.records.names import (
     run_folder,
     safe,
     state_folder,
-    writer_attempt,
+    writer_name,
 )
 
 
@@ -93,4 +93,4 @@ def test_a_topic_is_named_after_its_run_and_its_writers_generation() -> None:
 
 
 def test_no_two_tries_write_one_file() -> None:
-    assert len({writer_attempt("stage", Generation(1, 1), 0, 3) for _ in range(100)}) == 100
+    assert len({writer_name("stage", Generation(1, 1), 0, 3) for _ in range(100)}) == 100

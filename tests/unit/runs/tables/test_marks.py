@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_samza.runs.tables.marks import make_mark, withdraw_attempts
+from airflow_samza.runs.tables.marks import make_mark, withdraw_proposals
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from tests.support.faulty_filesystem import FaultyFilesystem
 
@@ -47,7 +47,7 @@ def test_a_pin_that_comes_after_the_looks_withdraws_the_attempt(tmp_path: Path) 
     def look() -> bool:
         looks.append(True)
         if len(looks) == 2:
-            withdraw_attempts(files, ATTEMPTS)  # by a pin that this look was too early for
+            withdraw_proposals(files, ATTEMPTS)  # by a pin that this look was too early for
         return False
 
     assert not mark(files, look)
@@ -67,9 +67,9 @@ def test_wherever_an_owner_dies_the_pin_that_follows_knows_for_good_whether_the_
         with pytest.raises(Died):
             mark(FaultyFilesystem(root, step, die, lasting=True))
         files = LocalFilesystem(root)
-        withdraw_attempts(files, ATTEMPTS)
+        withdraw_proposals(files, ATTEMPTS)
         stands = files.exists(MARK)
         outcomes.add(stands)
-        withdraw_attempts(files, ATTEMPTS)
+        withdraw_proposals(files, ATTEMPTS)
         assert files.exists(MARK) == stands
     assert outcomes == {True, False}

@@ -9,7 +9,7 @@ from typing import cast
 from airflow_samza.systems.system import StreamMetadata, StreamSpec, System
 
 
-class AskedSystems(Mapping[str, System], ABC):
+class SystemHeads(Mapping[str, System], ABC):
     """Systems by name, of which each metadata question goes to :meth:`ask`; ``names`` are those that there are."""
 
     def __init__(self, names: Collection[str]) -> None:
@@ -31,7 +31,7 @@ class AskedSystems(Mapping[str, System], ABC):
         return len(self._names)
 
 
-def lag_not_known(name: str, why: object) -> str:
+def unknown_lag(name: str, why: object) -> str:
     """Return the sentence on a system that gave no heads."""
     return f"The lag behind streams of the system {name!r} is not known at present: {why}"
 
@@ -39,7 +39,7 @@ def lag_not_known(name: str, why: object) -> str:
 class _Admin:
     """The part of a system that reports need: its own admin, which knows streams or does not."""
 
-    def __init__(self, systems: AskedSystems, name: str) -> None:
+    def __init__(self, systems: SystemHeads, name: str) -> None:
         self._systems, self._name = systems, name
         self.admin = self
 
