@@ -26,7 +26,7 @@ from airflow_samza.runs.records.names import Generation, writer_name
 from airflow_samza.runs.records.stage_result import request_facts
 from airflow_samza.runs.records.stage_start import StageStart, TaskLeft
 from airflow_samza.runs.records.totals import GAUGES
-from airflow_samza.storage.snapshots import KnownTables, Restored, read_snapshot, snapshot_files, write_snapshot
+from airflow_samza.storage.snapshots import Restored, TableCache, read_snapshot, snapshot_files, write_snapshot
 from airflow_samza.systems.capabilities import Durable
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -39,7 +39,7 @@ from airflow_samza.task.report import Boundary, TaskReport, added
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_KNOWN = KnownTables()
+_KNOWN = TableCache()
 """State that this process has read or written last: the next epoch of the task often comes to the same process."""
 
 
@@ -181,7 +181,7 @@ class TaskSection:
             before.state,
             _KNOWN,
             durable=durable,
-            given=self._state,
+            former_state=self._state,
             host=self._host,
         )
 

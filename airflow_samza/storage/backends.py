@@ -45,11 +45,11 @@ class StoreSettings:
 def make_store(layout: StoreLayout, settings: StoreSettings, config: Config, clock: Callable[[], int]) -> KeyValueStore:
     """Return an empty store of one task."""
     if settings.ttl_ms is None:
-        return _made(layout, settings, config)
-    return ExpiringStore(layout, _made(with_times(layout), settings, config), settings.ttl_ms, clock)
+        return _new_store(layout, settings, config)
+    return ExpiringStore(layout, _new_store(with_times(layout), settings, config), settings.ttl_ms, clock)
 
 
-def _made(layout: StoreLayout, settings: StoreSettings, config: Config) -> KeyValueStore:
+def _new_store(layout: StoreLayout, settings: StoreSettings, config: Config) -> KeyValueStore:
     return _MAKERS[settings.backend](layout, settings, config)
 
 

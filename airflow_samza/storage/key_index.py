@@ -172,8 +172,8 @@ class HashIndex:
         size = len(self.slots)
         plain = [_like(column, key) for column, key in zip(columns, stored.columns, strict=True)]
         # Of a dictionary each text is hashed once.
-        as_asked = [c if pa.types.is_dictionary(c.type) else as_key for c, as_key in zip(columns, plain, strict=True)]
-        hashes = key_hashes(as_asked)
+        hashed = [c if pa.types.is_dictionary(c.type) else as_key for c, as_key in zip(columns, plain, strict=True)]
+        hashes = key_hashes(hashed)
         searched = _Keys(plain)
         places = np.full(len(hashes), -1, np.int64)
         left = np.arange(len(hashes))

@@ -144,7 +144,7 @@ class LocalStores:
         """
         now, kept = self.now(), []
         in_partition: dict[str, int] = {}
-        for path, used, size in sorted(self._stores(), key=lambda found: -found[1]):
+        for path, used, size in sorted(self._stores(), key=lambda store: -store[1]):
             partition = os.path.dirname(path)
             newer = in_partition.get(partition, 0)
             in_partition[partition] = newer + 1
@@ -307,7 +307,7 @@ def _byte_order() -> str:
 
 def _safe(text: str) -> str:
     """Return a text as one name in a folder; one that is too long ends in its hash."""
-    name = re.sub(r"[^A-Za-z0-9_-]", lambda found: f"%{ord(found[0]):x}.", text)
+    name = re.sub(r"[^A-Za-z0-9_-]", lambda match: f"%{ord(match[0]):x}.", text)
     return name if len(name) <= 120 else f"{name[:80]}~{hashlib.sha256(text.encode()).hexdigest()[:24]}"
 
 

@@ -33,7 +33,7 @@ _OLD_SECONDS = 86_400.0
 _WORK_SECONDS = 3600.0
 _GONE = ".gone-"
 
-_known: dict[tuple[int, int, int], int] = {}
+_checksums: dict[tuple[int, int, int], int] = {}
 """The checksums of files that this process has read, by inode, size and time.
 
 Hard links of them need not be read again.
@@ -110,12 +110,12 @@ def _described(entry: os.DirEntry[str]) -> list[int]:
     with open(entry.path, "rb") as file:
         about = os.fstat(file.fileno())
         place = (about.st_ino, about.st_size, about.st_mtime_ns)
-        if place not in _known:
+        if place not in _checksums:
             checksum = 0
             while block := file.read(1 << 20):
                 checksum = zlib.crc32(block, checksum)
-            _known[place] = checksum
-        return [about.st_size, _known[place]]
+            _checksums[place] = checksum
+        return [about.st_size, _checksums[place]]
 
 
 def _wrong(path: str) -> str | None:

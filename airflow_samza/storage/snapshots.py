@@ -67,7 +67,7 @@ class StateFile:
         return hashlib.sha256(data).hexdigest() == self.sha256 if self.sha256 else zlib.crc32(data) == self.checksum
 
 
-class KnownTables:
+class TableCache:
     """Tables that this process has read or written last, by the path of their file, to save reading them again."""
 
     def __init__(self, most_bytes: int = 128 << 20) -> None:
@@ -114,29 +114,29 @@ def write_snapshot(
     folder: str,
     state: State,
     former: Mapping[str, Any] | None = None,
-    known: KnownTables | None = None,
+    cache: TableCache | None = None,
     *,
     durable: bool = False,
-    given: State | None = None,
+    former_state: State | None = None,
     host: HostFiles | None = None,
 ) -> dict[str, Any] | None:
     """Write the tables of a state into a folder of its own; the description, or None when there is nothing to keep.
 
     ``former`` is the description of the snapshot before: its files are named again for tables that have not changed.
-    ``durable`` files survive a power failure, at the cost of waiting for the disk. ``given`` is the state that was read
-    of the former description: a table of it that comes back has not changed. ``host`` keeps copies on the host.
+    ``durable`` files survive a power failure, at the cost of waiting for the disk. ``former_state`` is the state that was
+    read of the former description: a table of it that comes back has not changed. ``host`` keeps copies on the host.
     """
     before = {(op_id, name): file for op_id, name, file in _described(former)}
-    given = given or {}
+    former_state = former_state or {}
     described: dict[str, dict[str, Any]] = {}
     for op_id, tables in state.items():
         for name, table in tables.items():
             path = f"{folder}/{_safe(op_id)}.{_safe(name)}.arrow"
             earlier = before.get((op_id, name))
-            if earlier is not None and given.get(op_id, {}).get(name) is table:
+            if earlier is not None and former_state.get(op_id, {}).get(name) is table:
                 file = earlier
             else:
-                file = _write(files, path, table, earlier, known, durable, host)
+                file = _write(files, path, table, earlier, cache, durable, host)
             described.setdefault(op_id, {})[name] = dataclasses.asdict(file)
     return described or None
 
@@ -144,26 +144,26 @@ def write_snapshot(
 def read_snapshot(
     files: Files,
     described: Mapping[str, Any] | None,
-    known: KnownTables | None = None,
+    cache: TableCache | None = None,
     host: HostFiles | None = None,
     restored: Restored | None = None,
 ) -> dict[str, dict[str, pa.Table]]:
     """Return the state of a description.
 
-    It is looked for in memory (``known``), then on the host (``host``), then under the root; ``restored`` counts the
+    It is looked for in memory (``cache``), then on the host (``host``), then under the root; ``restored`` counts the
     bytes. A file that is missing or damaged is a :class:`~airflow_samza.errors.StoreError` that names it.
     """
     state: dict[str, dict[str, pa.Table]] = {}
     restored = restored if restored is not None else Restored()
     started = time.perf_counter()
     for op_id, name, file in _described(described):
-        table = known.find(files.location(file.path)) if known is not None else None
+        table = cache.find(files.location(file.path)) if cache is not None else None
         if table is not None:
             restored.memory += file.bytes
         else:
             table = _fetched(files, op_id, file, host, restored)
-            if known is not None:
-                known.keep(files.location(file.path), table)
+            if cache is not None:
+                cache.keep(files.location(file.path), table)
         state.setdefault(op_id, {})[name] = table
     restored.seconds += time.perf_counter() - started
     return state
@@ -216,11 +216,11 @@ def _write(
     path: str,
     table: pa.Table,
     before: StateFile | None,
-    known: KnownTables | None,
+    cache: TableCache | None,
     durable: bool,
     host: HostFiles | None,
 ) -> StateFile:
-    if before is not None and known is not None and known.find(files.location(before.path)) is table:
+    if before is not None and cache is not None and cache.find(files.location(before.path)) is table:
         return before
     data = _encode(table)
     file = StateFile(path, table.num_rows, data.size, zlib.crc32(data), hashlib.sha256(data).hexdigest())
@@ -230,8 +230,8 @@ def _write(
         output.write(data)
     if host is not None:
         host.write(path, data)
-    if known is not None:
-        known.keep(files.location(path), table)
+    if cache is not None:
+        cache.keep(files.location(path), table)
     return file
 
 
@@ -278,4 +278,4 @@ def _described(described: Mapping[str, Any] | None) -> Iterator[tuple[str, str, 
 
 def _safe(text: str) -> str:
     """Return a text as a part of a file's name; a hexadecimal escape keeps different texts apart."""
-    return re.sub(r"[^A-Za-z0-9_-]", lambda found: f"%{ord(found[0]):x}.", text)
+    return re.sub(r"[^A-Za-z0-9_-]", lambda match: f"%{ord(match[0]):x}.", text)

@@ -32,7 +32,7 @@ def numbered_changes(tables: Mapping[str, pa.Table]) -> list[tuple[int, pa.Table
     """Return the tables of changes among those that were kept, with their numbers, in their order."""
     return sorted(
         ((int(name.removeprefix(CHANGES)), table) for name, table in tables.items() if name != BASE),
-        key=lambda found: found[0],
+        key=lambda change: change[0],
     )
 
 

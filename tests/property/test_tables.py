@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_samza.schema import Schema
-from airflow_samza.storage.snapshots import KnownTables, read_snapshot, write_snapshot
+from airflow_samza.storage.snapshots import TableCache, read_snapshot, write_snapshot
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.task.tables.store import TableStore
 from tests.support.budgets import share
@@ -64,7 +64,7 @@ def test_a_table_is_a_dict_however_it_is_cut_into_epochs(
     tmp_path_factory: Any, steps: list[tuple[str, Any]], ttl: int | None
 ) -> None:
     files = open_filesystem(str(tmp_path_factory.mktemp("tables")))
-    known = KnownTables()
+    known = TableCache()
     model, store = Model(ttl), TableStore("t", SCHEMA, ("k",), ttl)
     described: Any = None
     for number, (what, more) in enumerate(steps):
@@ -83,7 +83,7 @@ def test_a_table_is_a_dict_however_it_is_cut_into_epochs(
             assert all(store.snapshot()[name] is table for name, table in tables.items())
             described = write_snapshot(files, f"state/{number}", {"table": tables}, described, known)
             if more:  # the next epoch is run by another process
-                known = KnownTables()
+                known = TableCache()
             store = TableStore("t", SCHEMA, ("k",), ttl)
             if tables:
                 store.restore(read_snapshot(files, described, known)["table"])

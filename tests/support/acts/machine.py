@@ -38,7 +38,7 @@ from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import RunnerFolder, StageRequest, claim_runner
 from airflow_samza.runs.stages.stage_runners import enqueue as leave_request
-from airflow_samza.storage.snapshots import KnownTables
+from airflow_samza.storage.snapshots import TableCache
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.filesystems.pace import Looks
@@ -220,7 +220,7 @@ class Machine:
         for cached in (stage_task.load_program, stage_task._systems, stage_task._sweep_once):
             cached.cache_clear()
         warm_tables._WARM = warm_tables.WarmTables()
-        task_section._KNOWN = KnownTables()
+        task_section._KNOWN = TableCache()
         zipimport._zip_directory_cache.clear()  # type: ignore[attr-defined]
 
     def stop(self) -> None:

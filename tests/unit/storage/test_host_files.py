@@ -13,8 +13,8 @@ import pytest
 
 from airflow_samza.storage.host_files import UNUSED_SECONDS, HostFiles, sweep_host
 from airflow_samza.storage.snapshots import (
-    KnownTables,
     Restored,
+    TableCache,
     prefetch,
     read_snapshot,
     snapshot_files,
@@ -35,7 +35,7 @@ def on(tmp_path: Path, name: str) -> HostFiles:
     return HostFiles(str(tmp_path / name), "root", "stage/0")
 
 
-def restored(files: LocalFilesystem, described: Any, host: HostFiles, known: KnownTables | None = None) -> Restored:
+def restored(files: LocalFilesystem, described: Any, host: HostFiles, known: TableCache | None = None) -> Restored:
     counts = Restored()
     assert read_snapshot(files, described, known, host, counts) == {"a": {"rows": ROWS}}
     return counts
@@ -44,8 +44,8 @@ def restored(files: LocalFilesystem, described: Any, host: HostFiles, known: Kno
 def test_what_a_host_has_written_is_read_there_and_elsewhere_from_the_root(
     files: LocalFilesystem, tmp_path: Path
 ) -> None:
-    here, there, known = on(tmp_path, "here"), on(tmp_path, "there"), KnownTables()
-    described = write_snapshot(files, "state/0/x", {"a": {"rows": ROWS}}, known=known, host=here)
+    here, there, known = on(tmp_path, "here"), on(tmp_path, "there"), TableCache()
+    described = write_snapshot(files, "state/0/x", {"a": {"rows": ROWS}}, cache=known, host=here)
     assert restored(files, described, here, known).facts().keys() >= {"restored_from_memory_bytes", "restore_seconds"}
     assert restored(files, described, here, known).memory > 0
     near, far, again = (
@@ -138,10 +138,10 @@ def test_a_host_keeps_what_the_last_two_epochs_need(files: LocalFilesystem, tmp_
 
 
 def test_an_unchanged_table_is_not_written_again_although_the_process_has_forgotten_it(files: LocalFilesystem) -> None:
-    few = KnownTables(most_bytes=1)
-    described = write_snapshot(files, "state/0/x", {"a": {"rows": ROWS}}, known=few)
-    given = read_snapshot(files, described, few)
-    assert write_snapshot(files, "state/1/y", given, described, few, given=given) == described
+    few = TableCache(most_bytes=1)
+    described = write_snapshot(files, "state/0/x", {"a": {"rows": ROWS}}, cache=few)
+    former_state = read_snapshot(files, described, few)
+    assert write_snapshot(files, "state/1/y", former_state, described, few, former_state=former_state) == described
     assert files.list("state/1") == []
 
 

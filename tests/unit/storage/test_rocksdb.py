@@ -172,7 +172,7 @@ def test_a_version_that_is_damaged_or_of_another_format_is_built_again_with_a_wa
     store.close()
     (version,) = versions(tmp_path)
     harm(version)
-    monkeypatch.setattr(rocks_folder, "_known", {})  # as another process finds it
+    monkeypatch.setattr(rocks_folder, "_checksums", {})  # as another process finds it
     with caplog.at_level(logging.WARNING):
         again = following(tmp_path, kept)
     assert again.snapshot().equals(kept["base"])

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import StoreError
-from airflow_samza.storage.snapshots import KnownTables, read_snapshot, snapshot_files, write_snapshot
+from airflow_samza.storage.snapshots import TableCache, read_snapshot, snapshot_files, write_snapshot
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 
 WINDOWS = pa.table({"key": ["nl", "de"], "views": [3, None]})
@@ -55,8 +55,8 @@ def test_ids_that_differ_in_odd_characters_have_files_of_their_own(files: LocalF
 
 
 def test_what_a_process_has_written_or_read_it_does_not_read_again(files: LocalFilesystem) -> None:
-    known = KnownTables()
-    written = write_snapshot(files, "state/0/first", {"a": {"panes": WINDOWS}}, known=known)
+    known = TableCache()
+    written = write_snapshot(files, "state/0/first", {"a": {"panes": WINDOWS}}, cache=known)
     for path in snapshot_files(written):
         files.put(path, b"")
     assert read_snapshot(files, written, known)["a"]["panes"] is WINDOWS
@@ -64,7 +64,7 @@ def test_what_a_process_has_written_or_read_it_does_not_read_again(files: LocalF
 
 
 def test_known_tables_are_forgotten_when_they_take_too_much(files: LocalFilesystem) -> None:
-    known = KnownTables(most_bytes=WINDOWS.nbytes)
+    known = TableCache(most_bytes=WINDOWS.nbytes)
     known.keep("first", WINDOWS)
     known.keep("second", WINDOWS)
     assert known.find("first") is None
