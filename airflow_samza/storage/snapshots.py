@@ -123,8 +123,9 @@ def write_snapshot(
     """Write the tables of a state into a folder of its own; the description, or None when there is nothing to keep.
 
     ``former`` is the description of the snapshot before: its files are named again for tables that have not changed.
-    ``durable`` files survive a power failure, at the cost of waiting for the disk. ``former_state`` is the state that was
-    read of the former description: a table of it that comes back has not changed. ``host`` keeps copies on the host.
+    ``durable`` files survive a power failure, at the cost of waiting for the disk. ``former_state`` is the state
+    that was read of the former description: a table of it that comes back has not changed. ``host`` keeps copies on
+    the host.
     """
     before = {(op_id, name): file for op_id, name, file in _described(former)}
     former_state = former_state or {}
