@@ -99,16 +99,16 @@ class ClassArchive:
         """The file with the reason why it could not be made."""
         return os.path.join(self.folder, f"{self.place}-{self.state}.failed")
 
-    def why_not_made(self) -> str | None:
+    def obstacle(self) -> str | None:
         """Return why none can be made here now, and the remedy, in one line; None: one can."""
-        why = self._why_not_made()
+        why = self._obstacle()
         return (
             None
             if why is None
             else f"No archive of Spark's classes is made in {self.folder} ([samza] class_archives): {why}"
         )
 
-    def _why_not_made(self) -> str | None:
+    def _obstacle(self) -> str | None:
         if any(letter in self.folder for letter in ":\"'\\"):
             return "Java takes no colon, quote or backslash in its path. Name another folder."
         try:
@@ -189,11 +189,11 @@ def user_options(conf: Mapping[str, str], environment: Mapping[str, str]) -> lis
 
 def configured(folder: str | None = None) -> str | None:
     """Return the folder that is given, or that the environment names; whole, as a runner works elsewhere."""
-    found = folder or os.environ.get(VARIABLE)
-    return os.path.abspath(os.path.expanduser(found)) if found else None
+    place = folder or os.environ.get(VARIABLE)
+    return os.path.abspath(os.path.expanduser(place)) if place else None
 
 
-def wanted(folder: str | None, master: str, conf: Mapping[str, str]) -> ClassArchive | None:
+def session_archive(folder: str | None, master: str, conf: Mapping[str, str]) -> ClassArchive | None:
     """Return the archive that a session wants: for a Java that this process starts.
 
     The folder is that given, or the environment's.
@@ -214,9 +214,9 @@ def archived_classes(archive: ClassArchive | None) -> Iterator[None]:
     """Let a Java that starts meanwhile map the archive; log a warning where there is none and none can be made."""
     path = archive.find() if archive is not None else None
     if archive is not None and path is None:
-        why_not_made = archive.why_not_made()
-        if why_not_made is not None:
-            log.warning("%s", why_not_made)
+        obstacle = archive.obstacle()
+        if obstacle is not None:
+            log.warning("%s", obstacle)
     if path is None:
         yield
         return
@@ -235,7 +235,7 @@ def archived_classes(archive: ClassArchive | None) -> Iterator[None]:
 
 def make_in_background(archive: ClassArchive | None, conf: Mapping[str, str]) -> subprocess.Popen[bytes] | None:
     """Start a process that makes the archive, unless it exists or cannot be made; of many one does the work."""
-    if archive is None or archive.find() is not None or archive.why_not_made() is not None:
+    if archive is None or archive.find() is not None or archive.obstacle() is not None:
         return None
     command = [sys.executable, "-m", MAKER, archive.folder, "--in-background"]
     if conf.get(EXTRA_CLASS_PATH):
@@ -248,8 +248,8 @@ def make_in_background(archive: ClassArchive | None, conf: Mapping[str, str]) ->
 
 
 def _spark_home() -> str:
-    found = find_spec("pyspark")
-    return str(next(iter(found.submodule_search_locations or ()), "")) if found is not None else ""
+    spec = find_spec("pyspark")
+    return str(next(iter(spec.submodule_search_locations or ()), "")) if spec is not None else ""
 
 
 def _base_archive(java: str) -> tuple[int, int] | None:
@@ -262,8 +262,8 @@ def _base_archive(java: str) -> tuple[int, int] | None:
 
 
 def _size_and_time(path: str) -> tuple[int, int]:
-    found = os.stat(path)
-    return found.st_size, int(found.st_mtime)
+    status = os.stat(path)
+    return status.st_size, int(status.st_mtime)
 
 
 def _digest(facts: object) -> str:

@@ -53,25 +53,25 @@ def make(folder: str, *, extra_class_path: str = "", wait: bool = True, train: T
     if wait:  # a user asks for it: the cause of a former failure may be fixed
         with suppress(OSError):
             os.unlink(archive.note)
-    why_not_made = archive.why_not_made()
-    if why_not_made is not None:
-        raise ConfigError(why_not_made, key="class_archives", value=folder)
+    obstacle = archive.obstacle()
+    if obstacle is not None:
+        raise ConfigError(obstacle, key="class_archives", value=folder)
     with _locked(os.path.join(archive.folder, f"{archive.place}.lock"), wait) as lock:
         if lock is None:
             return None
-        found = archive.find()
-        if found is None:
+        path = archive.find()
+        if path is None:
             try:
-                found = _made(archive, extra_class_path, lock.fileno(), train or _train)
+                path = _new_archive(archive, extra_class_path, lock.fileno(), train or _train)
             except (SamzaError, OSError) as error:
                 why = f"{error.facts['why']}. {error.hint}" if isinstance(error, SamzaError) else f"{error}."
                 with suppress(OSError):
                     Path(archive.note).write_text(f"{why}\n", encoding="utf-8")
                 raise
-        return found
+        return path
 
 
-def _made(archive: ClassArchive, extra_class_path: str, lock: int, train: Train) -> str:
+def _new_archive(archive: ClassArchive, extra_class_path: str, lock: int, train: Train) -> str:
     beginning = f".making-{archive.place}-"
     for name in os.listdir(archive.folder):
         if name.startswith(beginning):  # of a maker that died: one that lives would hold the lock
@@ -147,9 +147,9 @@ def reason(output: str) -> str:
     """Return the line with the reason, of the output of Java and Spark."""
     lines = [line.strip().rstrip(".") for line in output.splitlines() if line.strip()]
     for words in (r"^Cannot |^Unable to (?!use)|unsupported|No space left", r"Error\b|Exception\b|^Unable"):
-        found = [line for line in lines if re.search(words, line)]
-        if found:
-            return found[-1][:300]
+        matches = [line for line in lines if re.search(words, line)]
+        if matches:
+            return matches[-1][:300]
     return lines[-1][:300] if lines else "it says nothing"
 
 

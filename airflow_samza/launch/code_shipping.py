@@ -234,16 +234,16 @@ def code_of(module: ModuleType) -> tuple[Path, list[tuple[str, Path]]]:
     tops = {module.__name__.partition(".")[0]}
     if not is_library(origin):
         tops |= {name for name in _imported_from(origin) if name.partition(".")[0] != "airflow_samza"}
-    found: dict[str, list[tuple[str, Path]]] = {}
+    files: dict[str, list[tuple[str, Path]]] = {}
     waiting = sorted(tops, reverse=True)
     while waiting:
         top = waiting.pop()
-        if top in found:
+        if top in files:
             continue
-        found[top] = _files_of(origin, top)
+        files[top] = _files_of(origin, top)
         if not is_library(origin):
-            waiting += sorted(_imported_later(found[top]).difference(found), reverse=True)
-    return origin, [entry for top in sorted(found) for entry in found[top]]
+            waiting += sorted(_imported_later(files[top]).difference(files), reverse=True)
+    return origin, [entry for top in sorted(files) for entry in files[top]]
 
 
 def more_code(paths: Iterable[str]) -> list[tuple[str, Path]]:
@@ -318,7 +318,7 @@ def _travels(path: str) -> bool:
 
 def _imported_from(origin: Path) -> set[str]:
     """Return the top-level names of the modules that this process imported from a folder by their place in it."""
-    found = set()
+    names = set()
     inside = f"{origin}{os.sep}"
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
@@ -327,8 +327,8 @@ def _imported_from(origin: Path) -> set[str]:
         parts = Path(real.removeprefix(inside)).with_suffix("").parts
         parts = parts[:-1] if parts[-1] == "__init__" else parts
         if ".".join(parts) == name:
-            found.add(parts[0])
-    return found
+            names.add(parts[0])
+    return names
 
 
 @_once_for(results=32)

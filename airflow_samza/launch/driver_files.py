@@ -92,20 +92,20 @@ def _by_root(files: Filesystem, run: RunFolder, settings: RunnerSettings, once: 
     driver_log, handover = f"{place}/starting-{once}.log", f"{place}/handover-{once}.sealed"
     program = ship_driver(files, run, ".jar" if cluster == STANDALONE else ".py")
     if cluster == YARN:
-        found = local_copy(files, program)
+        fetched = local_copy(files, program)
     else:
-        found = link_to(files, program, settings.submit.start_seconds + _FETCH_SECONDS)
-        if not found.endswith((".py", ".jar")) and cluster == KUBERNETES:
-            found += "#.py"  # spark-submit tells a Python program by the end of its name
+        fetched = link_to(files, program, settings.submit.start_seconds + _FETCH_SECONDS)
+        if not fetched.endswith((".py", ".jar")) and cluster == KUBERNETES:
+            fetched += "#.py"  # spark-submit tells a Python program by the end of its name
     handed = {**settings.to_json(), "starting_log": driver_log, "program": program.rpartition("/")[2]}
     sealed, key = seal(json.dumps(handed).encode())
     files.put(handover, sealed)
-    told = {"key": key.hex(), **_way_to(files, handover, settings)}
-    secret = base64.b64encode(json.dumps(told).encode()).decode()
+    envelope = {"key": key.hex(), **_way_to(files, handover, settings)}
+    secret = base64.b64encode(json.dumps(envelope).encode()).decode()
     setting = DRIVERS_VARIABLES.get(cluster)
     return DriverFiles(
-        FETCHED_JAR if cluster == STANDALONE else found,
-        found,
+        FETCHED_JAR if cluster == STANDALONE else fetched,
+        fetched,
         (*_runner(settings, run), handover, driver_log),
         driver_log,
         lambda: files.delete(handover),
@@ -148,10 +148,10 @@ def take_sealed(
             hint="spark-submit gives it that variable: does something between them (a wrapper named spark-binary, a "
             "policy of the cluster) keep variables or settings back?",
         )
-    told = json.loads(base64.b64decode(secret))
-    give_access(root, RootAccess(told.get("access") or {}))
+    envelope = json.loads(base64.b64decode(secret))
+    give_access(root, RootAccess(envelope.get("access") or {}))
     try:
-        sealed = _fetched(told["link"]) if "link" in told else open_filesystem(root).read(handover)
+        sealed = _fetched(envelope["link"]) if "link" in envelope else open_filesystem(root).read(handover)
     except FileNotFoundError:
         where = f"{root.rstrip('/')}/{handover}"
         raise StageFailed(
@@ -159,7 +159,7 @@ def take_sealed(
             hint="Try again; a longer [samza] driver_start_timeout lets the submitter wait longer.",
             path=where,
         ) from None
-    settings: dict[str, Any] = json.loads(unseal(sealed, bytes.fromhex(told["key"])))
+    settings: dict[str, Any] = json.loads(unseal(sealed, bytes.fromhex(envelope["key"])))
     take_root_access(root, settings["bindings"])
     files = open_filesystem(root)
     files.delete(handover)

@@ -58,6 +58,6 @@ def most_informative_line(lines: Sequence[str]) -> str:
     errors = [line for line in filled if _ERROR.search(line) and not _FRAME.match(line)]
     last = (errors or filled)[-1]
     if _YARN_FAILED.search(last):
-        said = (found[1] for pattern in _YARN_REASONS for line in reversed(lines) if (found := pattern.search(line)))
+        said = (match[1] for pattern in _YARN_REASONS for line in reversed(lines) if (match := pattern.search(line)))
         last = next(said, last)
     return _THREAD.sub("", last.strip())

@@ -35,21 +35,21 @@ LONGEST_SOCKET_FOLDER = 60
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
-_made: dict[int, str] = {}
+_folders: dict[int, str] = {}
 """The folder of this process, by its id: a fork has its own."""
 
 
 def own_scratch(*below: str) -> str:
     """Return the folder of this process, or one below it; each is made, is private, and goes when the process ends."""
     pid = os.getpid()
-    if pid not in _made:
+    if pid not in _folders:
         identity = liveness.identity()
         name = f"{_short(pid)}-{_short(int(identity['started'] * 100))}"
-        _made[pid] = folder = private_folder(os.path.join(scratch_folder(_FOLDER), name))
+        _folders[pid] = folder = private_folder(os.path.join(scratch_folder(_FOLDER), name))
         with open(os.path.join(folder, _OWNER), "w", encoding="utf-8") as file:
             json.dump(identity, file)
         atexit.register(leave_scratch)
-    folder = private_folder(_made[pid])
+    folder = private_folder(_folders[pid])
     for name in below:
         folder = private_folder(os.path.join(folder, name))
     return folder
@@ -60,12 +60,12 @@ def own_local_dirs(named: str) -> str:
 
     Spark makes folders there that every user of the host may read.
     """
-    found = []
+    folders = []
     for place in filter(None, (part.strip() for part in named.split(","))):
         mine = private_folder(os.path.join(place, f"airflow-samza-{os.geteuid()}"))
-        found.append(private_folder(os.path.join(mine, os.path.basename(own_scratch()))))
+        folders.append(private_folder(os.path.join(mine, os.path.basename(own_scratch()))))
         _note_place(mine)
-    return ",".join(found) or own_scratch("local")
+    return ",".join(folders) or own_scratch("local")
 
 
 def socket_folder() -> str | None:
@@ -78,7 +78,7 @@ def socket_folder() -> str | None:
 
 def sweep_left_behind(*, dry: bool = False) -> list[str]:
     """Delete what dead processes of this user have left on this host, and return the paths; ``dry`` only finds them."""
-    found = []
+    leftovers = []
     try:
         top = scratch_folder(_FOLDER)
         dead = [path for path in _below(top) if _is_left(path)]
@@ -86,18 +86,18 @@ def sweep_left_behind(*, dry: bool = False) -> list[str]:
         for path in dead:
             if f"{path}/" in used:  # by a Java whose starter has just died
                 continue
-            found += [path, *(place for place in _local_dirs(path) if os.path.isdir(place))]
-        found += _silent_sockets(scratch_folder(_SOCKETS))
+            leftovers += [path, *(place for place in _local_dirs(path) if os.path.isdir(place))]
+        leftovers += _silent_sockets(scratch_folder(_SOCKETS))
     except (SamzaError, OSError):  # nothing that anybody waits for
         return []
-    for path in found if not dry else ():
+    for path in leftovers if not dry else ():
         shutil.rmtree(path, ignore_errors=True) if os.path.isdir(path) else os.unlink(path)
-    return found
+    return leftovers
 
 
 def leave_scratch() -> None:
     """Delete the folder of this process, which ends; to be called where it ends at once, without Python's own end."""
-    folder = _made.pop(os.getpid(), None)
+    folder = _folders.pop(os.getpid(), None)
     for place in (*_local_dirs(folder), folder) if folder is not None else ():
         shutil.rmtree(place, ignore_errors=True)
 
@@ -121,8 +121,8 @@ def _is_of_earlier_boot(place: str) -> bool:
 
 def _owner(folder: str) -> Mapping[str, Any]:
     with suppress(OSError, ValueError), open(os.path.join(folder, _OWNER), encoding="utf-8") as file:
-        found = json.load(file)
-        return found if isinstance(found, dict) else {}
+        owner = json.load(file)
+        return owner if isinstance(owner, dict) else {}
     return {}
 
 
@@ -142,8 +142,8 @@ def _local_dirs(folder: str) -> list[str]:
 def _silent_sockets(folder: str) -> Iterator[str]:
     """Yield the sockets on which nobody listens."""
     for path in _below(folder):
-        found = os.lstat(path)
-        if not stat.S_ISSOCK(found.st_mode) or time.time() - found.st_mtime < STARTING_SECONDS:
+        status = os.lstat(path)
+        if not stat.S_ISSOCK(status.st_mode) or time.time() - status.st_mtime < STARTING_SECONDS:
             continue
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
             channel.settimeout(1.0)

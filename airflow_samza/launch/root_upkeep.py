@@ -70,7 +70,7 @@ class RootUpkeep:
         root = self.root
         logs = [log_under(root), *(bind_log(name, b, root) for name, b in self.bindings.items() if is_log(b))]
         # One root may be bound by several names; topics of brokers have their records under it, too.
-        places = {(known.filesystem.root, known.name if known.kind != EMBEDDED else None): known for known in logs}
+        places = {(one.filesystem.root, one.name if one.kind != EMBEDDED else None): one for one in logs}
         swept = sweep_root(self.files, list(places.values()), self.systems_of, keep, dry=dry)
         swept.runs.leftovers.extend(sweep_left_behind(dry=dry))
         return swept

@@ -159,7 +159,7 @@ def environment_for(python: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in left_out}
 
 
-_known: dict[tuple[str, str], tuple[tuple[int, ...], Environment]] = {}
+_environments: dict[tuple[str, str], tuple[tuple[int, ...], Environment]] = {}
 """Environments by program and path, with the times of the files that they hang on. Failures are not kept."""
 
 
@@ -168,11 +168,11 @@ def find_environment(python: str, named_by: str, path: str = "") -> Environment:
 
     ``path`` is its PYTHONPATH.
     """
-    cached = _known.get((python, path))
+    cached = _environments.get((python, path))
     if cached is not None and cached[0] == _times(cached[1]):
         return cached[1]
     environment = _environment(python, named_by, _probed(python, named_by, path))
-    _known[python, path] = (_times(environment), environment)
+    _environments[python, path] = (_times(environment), environment)
     return environment
 
 

@@ -272,10 +272,10 @@ class SparkRuntime:
         return finish_push(self._files, bind_systems(bindings, self._root)[request.system], request)
 
     def push_table(
-        self, *given: Any, on_progress: Callable[[StageStatus], None] | None = None, **options: Any
+        self, *arguments: Any, on_progress: Callable[[StageStatus], None] | None = None, **options: Any
     ) -> TableVersion:
         """Push, wait, and return the version."""
-        handle = self.push(*given, **options)
+        handle = self.push(*arguments, **options)
         self.wait(handle, on_progress=on_progress)
         return self.finish_push(handle)
 

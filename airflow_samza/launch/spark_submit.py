@@ -50,22 +50,22 @@ def find_spark_submit(binary: str, pyspark: str = "") -> str:
     if not binary:
         spec = importlib.util.find_spec("pyspark") if not pyspark else None  # found, not loaded
         places = [pyspark] if pyspark else list(spec.submodule_search_locations or ()) if spec is not None else []
-        found = shutil.which(str(Path(places[0]) / "bin" / "spark-submit")) if places else None
+        path = shutil.which(str(Path(places[0]) / "bin" / "spark-submit")) if places else None
         where = "in the installed pyspark"
         hint = (
             "Install pyspark 4.2 (not pyspark-client alone), "
             "or name a spark-submit in the Spark connection (spark-binary)."
         )
     else:
-        found = shutil.which(binary)
+        path = shutil.which(binary)
         where = f"at {binary}" if os.sep in binary else f"named {binary!r} on PATH"
         hint = (
             "Put it there, or leave spark-binary out of the Spark connection: then that of the installed pyspark "
             "is taken."
         )
-    if found is None:
+    if path is None:
         raise RuntimeMissing(f"There is no spark-submit {where}.", hint=hint, binary=binary)
-    return found
+    return path
 
 
 def reach_master(master: Master) -> None:
@@ -117,7 +117,7 @@ def cluster_conf(
     workers for which no other is set (empty: this process's own).
     """
     workers_path = os.pathsep.join([package, *([conf[WORKERS_PATH]] if conf.get(WORKERS_PATH) else [])])
-    found: dict[str, str] = {
+    settings: dict[str, str] = {
         # A page on any free port: runs on one host would fight for Spark's sixteen.
         "spark.ui.enabled": "true",
         "spark.ui.port": "0",
@@ -129,20 +129,23 @@ def cluster_conf(
         _WAITS[master.cluster]: "true",
     }
     if master.cluster == YARN:  # a container's folder for temporary files has a path that is too long for a socket
-        found.setdefault("spark.python.unix.domain.socket.enabled", "false")
-    found.setdefault(
+        settings.setdefault("spark.python.unix.domain.socket.enabled", "false")
+    settings.setdefault(
         WORKERS_PYTHON, python or ("python3" if master.cluster == KUBERNETES else sys.executable)
     )  # an image has its own
     if python or not submit.in_cluster:
-        found[DRIVERS_PYTHON] = python or sys.executable
+        settings[DRIVERS_PYTHON] = python or sys.executable
     user = os.environ.get(HDFS_USER)
     if user:  # it writes under the root wherever it runs
-        for place in ("spark.executorEnv.", *([DRIVERS_VARIABLES[master.cluster]] if _is_told(master, submit) else [])):
-            found.setdefault(f"{place}{HDFS_USER}", user)
-    return found
+        for place in (
+            "spark.executorEnv.",
+            *([DRIVERS_VARIABLES[master.cluster]] if _gets_settings(master, submit) else []),
+        ):
+            settings.setdefault(f"{place}{HDFS_USER}", user)
+    return settings
 
 
-def _is_told(master: Master, submit: SubmitOptions) -> bool:
+def _gets_settings(master: Master, submit: SubmitOptions) -> bool:
     """Return whether a driver gets its variables by settings; one of a standalone cluster gets spark-submit's own."""
     return submit.in_cluster and master.cluster in DRIVERS_VARIABLES
 
@@ -216,10 +219,10 @@ def _addresses(master: Master) -> list[tuple[str, int]]:
     if master.cluster not in _PORTS:
         return []
     text = master.url.partition("://")[2]
-    scheme, found, rest = text.partition("://")
-    default = 80 if scheme == "http" and found else _PORTS[master.cluster]
+    scheme, separator, rest = text.partition("://")
+    default = 80 if scheme == "http" and separator else _PORTS[master.cluster]
     places = []
-    for place in (rest if found else text).partition("/")[0].split(","):
+    for place in (rest if separator else text).partition("/")[0].split(","):
         host, _, port = place.rpartition(":") if place.rpartition(":")[2].isdigit() else (place, "", "")
         places.append((host.strip("[]"), int(port) if port else default))
     return places

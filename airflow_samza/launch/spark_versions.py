@@ -75,13 +75,13 @@ def _installed(name: str, look_up: Callable[[str], str]) -> str | None:
 
 def _spark_of(home: Path) -> str | None:
     """Return the version of the Spark in a folder; None when there is none."""
-    found = (_CORE.fullmatch(path.name) for path in sorted((home / "jars").glob("spark-core_*.jar")))
-    return next((match[1] for match in found if match is not None), None)
+    matches = (_CORE.fullmatch(path.name) for path in sorted((home / "jars").glob("spark-core_*.jar")))
+    return next((match[1] for match in matches if match is not None), None)
 
 
 def _install(feature: tuple[int, int]) -> str:
-    wanted = PAIRS.get(feature, PAIRS[max(PAIRS)])
-    return f"pip install pyspark=={wanted} pyspark-client=={wanted}"
+    release = PAIRS.get(feature, PAIRS[max(PAIRS)])
+    return f"pip install pyspark=={release} pyspark-client=={release}"
 
 
 def _feature(text: str) -> tuple[int, int]:

@@ -69,16 +69,16 @@ def submit(
     open again. It gets whether the stage is submitted for the first time under its plan, and so runs the run's code;
     a retry and a clear bring the present one.
     """
-    known_generations = supersede_older(files, handle)
+    generations = supersede_older(files, handle)
     reopen = reopen or (lambda: files.delete(handle.run.closed))
-    if handle.generation not in known_generations:  # nothing of it was ever written
-        is_first = not any(generation.plan == handle.generation.plan for generation in known_generations)
-        return _attempt(files, handle, StageStatus(LOST), settings, spark_conf, reopen, is_first=is_first)
+    if handle.generation not in generations:  # nothing of it was ever written
+        is_first = not any(generation.plan == handle.generation.plan for generation in generations)
+        return _submit_attempt(files, handle, StageStatus(LOST), settings, spark_conf, reopen, is_first=is_first)
     status = stage_status(files, replace(handle, attempt=0))
     submitted = replace(handle, attempt=status.attempt)
     if status.state == SUCCEEDED:
         return submitted
-    if status.state in (QUEUED, RUNNING) and not _cancel_asked(files, submitted):
+    if status.state in (QUEUED, RUNNING) and not _is_cancelled(files, submitted):
         runner = runner_of(files, handle, status.attempt)
         heard = runner is not None and runner.gives_sign(files)
         status = stage_status(files, replace(handle, attempt=0))  # it may have ended it meanwhile
@@ -98,7 +98,7 @@ def submit(
             )
             return submitted
     files.delete(handle.folder.abort)
-    return _attempt(files, handle, status, settings, spark_conf, reopen)
+    return _submit_attempt(files, handle, status, settings, spark_conf, reopen)
 
 
 def supersede_older(files: Filesystem, handle: StageHandle) -> list[Generation]:
@@ -192,7 +192,7 @@ def checked_conf(conf: Mapping[str, str]) -> dict[str, str]:
     return {str(key): str(value) for key, value in conf.items()}
 
 
-def _attempt(
+def _submit_attempt(
     files: Filesystem,
     handle: StageHandle,
     status: StageStatus,
@@ -249,7 +249,7 @@ def _part_with_old_secrets(files: Filesystem, handle: StageHandle, runner_settin
         )
 
 
-def _cancel_asked(files: Filesystem, handle: StageHandle) -> bool:
+def _is_cancelled(files: Filesystem, handle: StageHandle) -> bool:
     return files.exists(handle.folder.attempt(handle.attempt, "cancel"))
 
 

@@ -16,7 +16,7 @@ from airflow_samza.engine.stage_task import StageTask
 from airflow_samza.engine.table_compaction import CompactionTask
 from airflow_samza.engine.worker_errors import from_worker
 from airflow_samza.launch.bindings import bindings_from_json
-from airflow_samza.launch.class_archive import make_in_background, wanted
+from airflow_samza.launch.class_archive import make_in_background, session_archive
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.spark.catalyst import analyse_sections
@@ -113,7 +113,7 @@ class SparkEngine:
         if settings is None or in_a_hurry:
             return
         try:
-            archive = wanted(settings.get("class_archives"), settings["master"], settings["conf"])
+            archive = session_archive(settings.get("class_archives"), settings["master"], settings["conf"])
             make_in_background(archive, settings["conf"])
         except OSError:
             log.warning("no archive of Spark's classes is made", exc_info=True)

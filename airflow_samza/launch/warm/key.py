@@ -87,7 +87,7 @@ def _site_packages(python: str) -> Iterator[list[int | str]]:
 def _package_state() -> list[list[int | str]]:
     """Return our own files with sizes and times: a warm runner of before an upgrade serves nobody after it."""
     package = Path(__file__).resolve().parents[2]
-    found: list[list[int | str]] = []
+    files: list[list[int | str]] = []
     waiting = [str(package)]
     while waiting:
         with os.scandir(waiting.pop()) as entries:
@@ -96,8 +96,8 @@ def _package_state() -> list[list[int | str]]:
                     waiting += [entry.path] if entry.name != "__pycache__" else []
                 elif entry.name.endswith(".py"):
                     about = entry.stat()
-                    found.append([entry.path, about.st_size, about.st_mtime_ns])
-    return sorted(found, key=lambda one: str(one[0]))
+                    files.append([entry.path, about.st_size, about.st_mtime_ns])
+    return sorted(files, key=lambda one: str(one[0]))
 
 
 def _mounts() -> str:

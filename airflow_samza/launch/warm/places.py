@@ -74,8 +74,8 @@ class WarmPlace:
     def about(self) -> dict[str, Any]:
         """Return what it wrote of itself; empty before it has."""
         with suppress(OSError, ValueError), open(self._about, encoding="utf-8") as file:
-            found = json.load(file)
-            return found if isinstance(found, dict) else {}
+            about = json.load(file)
+            return about if isinstance(about, dict) else {}
         return {}
 
     def is_orphaned(self) -> bool:
@@ -134,10 +134,10 @@ def new_place(key: str) -> WarmPlace:
 
 def sweep_orphans() -> list[WarmPlace]:
     """Delete the folders whose process has gone, and return them."""
-    found = [place for place in warm_places() if place.is_orphaned()]
-    for place in found:
+    orphans = [place for place in warm_places() if place.is_orphaned()]
+    for place in orphans:
         place.remove("its process was gone")
-    return found
+    return orphans
 
 
 @contextmanager

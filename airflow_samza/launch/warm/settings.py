@@ -55,10 +55,10 @@ def parse_warm_runners(text: str) -> WarmRunners:
     most, *bounds = (part.strip() for part in text.split(","))
     if not most:
         return WarmRunners()
-    found: dict[str, float] = {"most": _number(text, most)}
+    bounds_by_name: dict[str, float] = {"most": _number(text, most)}
     for bound in bounds:
         name, _, value = (word.strip() for word in bound.partition("="))
-        if name not in _BOUNDS or name in found:
+        if name not in _BOUNDS or name in bounds_by_name:
             why = "a bound that is there already" if name in _BOUNDS else "no bound of warm runners"
             raise ConfigError(
                 f"{KEY} is {text!r}, and {bound!r} is {why}.",
@@ -66,21 +66,21 @@ def parse_warm_runners(text: str) -> WarmRunners:
                 key=KEY,
                 value=text,
             )
-        found[name] = _number(text, value, least=1)
+        bounds_by_name[name] = _number(text, value, least=1)
     return WarmRunners(
-        int(found["most"]),
-        float(found.get("idle", WarmRunners.idle)),
-        int(found.get("runs", WarmRunners.runs)),
-        float(found.get("age", WarmRunners.age)),
-        int(found.get("memory", WarmRunners.memory)),
+        int(bounds_by_name["most"]),
+        float(bounds_by_name.get("idle", WarmRunners.idle)),
+        int(bounds_by_name.get("runs", WarmRunners.runs)),
+        float(bounds_by_name.get("age", WarmRunners.age)),
+        int(bounds_by_name.get("memory", WarmRunners.memory)),
     )
 
 
-def configured_warm_runners(given: str | WarmRunners | None = None) -> WarmRunners:
+def configured_warm_runners(setting: str | WarmRunners | None = None) -> WarmRunners:
     """Return the setting that is given, else that of the environment; without either there are none."""
-    if isinstance(given, WarmRunners):
-        return given
-    return parse_warm_runners(given if given is not None else os.environ.get(VARIABLE, ""))
+    if isinstance(setting, WarmRunners):
+        return setting
+    return parse_warm_runners(setting if setting is not None else os.environ.get(VARIABLE, ""))
 
 
 def _number(text: str, value: str, least: int = 0) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from airflow_samza.launch.class_archive import archived_classes, wanted
+from airflow_samza.launch.class_archive import archived_classes, session_archive
 from airflow_samza.launch.java.installed_java import find_java
 from airflow_samza.launch.java.local_java import local_doors, own_folders, quick_start, unseen_settings
 from airflow_samza.launch.java.memory_limit import DRIVER_MEMORY, heap_in_container
@@ -49,7 +49,7 @@ class SessionRequest:
             sweep_left_behind()
             own = own_folders(self.conf)
         with (
-            archived_classes(wanted(self.class_archives, self.master, self.conf)),
+            archived_classes(session_archive(self.class_archives, self.master, self.conf)),
             quick_start(self.conf),
             own as folders,
         ):

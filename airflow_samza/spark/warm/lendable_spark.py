@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from airflow_samza.launch.class_archive import make_in_background, wanted
+from airflow_samza.launch.class_archive import make_in_background, session_archive
 from airflow_samza.launch.java.local_java import SOCKET_FOLDER
 from airflow_samza.launch.own_scratch import LONGEST_SOCKET_FOLDER
 from airflow_samza.private_folder import private_folder
@@ -131,7 +131,7 @@ class WarmSpark:
         settings = self._settings
         with suppress(OSError):
             make_in_background(
-                wanted(settings["class_archives"], settings["master"], settings["conf"]), settings["conf"]
+                session_archive(settings["class_archives"], settings["master"], settings["conf"]), settings["conf"]
             )
 
     def _is_quiet(self) -> bool:

@@ -23,7 +23,7 @@ from airflow_samza.launch.class_archive import (
     class_archive,
     has_own_word,
     java_options,
-    wanted,
+    session_archive,
 )
 from airflow_samza.launch.class_archive_maker import main, make, reason
 from airflow_samza.launch.runner_settings import RunnerSettings
@@ -111,10 +111,10 @@ def test_an_archive_that_was_cut_off_is_not_mapped(folder: str) -> None:
 
 @pytest.mark.usefixtures("home")
 def test_without_the_setting_there_is_none(monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
-    assert wanted(None, "local[*]", {}) is None
+    assert session_archive(None, "local[*]", {}) is None
     monkeypatch.setenv(archives.VARIABLE, folder)
-    assert wanted(None, "local[*]", {}) == class_archive(folder)
-    assert wanted("/elsewhere", "local[*]", {}) == class_archive("/elsewhere")
+    assert session_archive(None, "local[*]", {}) == class_archive(folder)
+    assert session_archive("/elsewhere", "local[*]", {}) == class_archive("/elsewhere")
 
 
 @pytest.mark.usefixtures("home")
@@ -128,13 +128,13 @@ def test_the_folder_may_begin_where_the_asker_is(folder: str, monkeypatch: pytes
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "sc://host:15002"])
 def test_only_a_java_of_this_machine_maps_one(folder: str, master: str) -> None:
-    assert wanted(folder, master, {}) is None
+    assert session_archive(folder, master, {}) is None
 
 
 @pytest.mark.usefixtures("home")
 def test_a_java_that_runs_already_maps_none(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "4711")
-    assert wanted(folder, "local[*]", {}) is None
+    assert session_archive(folder, "local[*]", {}) is None
 
 
 @pytest.mark.usefixtures("home")
@@ -144,11 +144,11 @@ def test_a_java_that_runs_already_maps_none(folder: str, monkeypatch: pytest.Mon
 def test_whoever_speaks_of_archives_to_java_has_the_only_word(
     folder: str, option: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert wanted(folder, "local[*]", {"spark.driver.extraJavaOptions": option}) is None
+    assert session_archive(folder, "local[*]", {"spark.driver.extraJavaOptions": option}) is None
     for name in ("JDK_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS"):
         with monkeypatch.context() as patched:
             patched.setenv(name, f"{OWN} {option}")
-            assert wanted(folder, "local[*]", {}) is None
+            assert session_archive(folder, "local[*]", {}) is None
     assert not has_own_word({"spark.driver.extraJavaOptions": OWN}, {"SPARK_SUBMIT_OPTS": OWN})
 
 
@@ -408,7 +408,7 @@ def test_the_line_that_says_most_is_told(said: str, told: str) -> None:
 
 def test_a_java_that_is_missing_is_not_our_business(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", folder)
-    assert wanted(folder, "local[*]", {}) is None
+    assert session_archive(folder, "local[*]", {}) is None
     with pytest.raises(SamzaError):
         make(folder)
 

@@ -47,7 +47,7 @@ def short(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFact
 def at(monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
     monkeypatch.setattr(tempfile, "tempdir", folder)
     monkeypatch.setenv("TMPDIR", folder)
-    monkeypatch.setattr(module, "_made", {})
+    monkeypatch.setattr(module, "_folders", {})
 
 
 @contextmanager
