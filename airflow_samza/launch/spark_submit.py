@@ -137,17 +137,10 @@ def cluster_conf(
         settings[DRIVERS_PYTHON] = python or sys.executable
     user = os.environ.get(HDFS_USER)
     if user:  # it writes under the root wherever it runs
-        for place in (
-            "spark.executorEnv.",
-            *([DRIVERS_VARIABLES[master.cluster]] if _gets_settings(master, submit) else []),
-        ):
-            settings.setdefault(f"{place}{HDFS_USER}", user)
+        settings.setdefault(f"spark.executorEnv.{HDFS_USER}", user)
+        if submit.in_cluster and master.cluster in DRIVERS_VARIABLES:  # else the driver has spark-submit's own variables
+            settings.setdefault(f"{DRIVERS_VARIABLES[master.cluster]}{HDFS_USER}", user)
     return settings
-
-
-def _gets_settings(master: Master, submit: SubmitOptions) -> bool:
-    """Return whether a driver gets its variables by settings; one of a standalone cluster gets spark-submit's own."""
-    return submit.in_cluster and master.cluster in DRIVERS_VARIABLES
 
 
 def with_package(conf: Mapping[str, str], package: str) -> dict[str, str]:
