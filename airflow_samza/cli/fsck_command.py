@@ -132,7 +132,7 @@ def published(files: Filesystem, log: LogSystem, runs: Iterable[RunFolder]) -> d
                 continue
             if topic not in made:
                 with suppress(SamzaError):  # the look at the topic says so
-                    made[topic] = log.made(topic)
+                    made[topic] = log.creation_time(topic)
             since = made.setdefault(topic, None)
             if since is not None and at * 1000 >= since:
                 found[topic].append(said)

@@ -138,7 +138,7 @@ def cluster_conf(
     user = os.environ.get(HDFS_USER)
     if user:  # it writes under the root wherever it runs
         settings.setdefault(f"spark.executorEnv.{HDFS_USER}", user)
-        if submit.in_cluster and master.cluster in DRIVERS_VARIABLES:  # else the driver has spark-submit's own variables
+        if submit.in_cluster and master.cluster in DRIVERS_VARIABLES:  # else it has spark-submit's variables
             settings.setdefault(f"{DRIVERS_VARIABLES[master.cluster]}{HDFS_USER}", user)
     return settings
 

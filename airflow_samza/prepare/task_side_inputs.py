@@ -167,7 +167,7 @@ COMPACTION = "compaction"
 def topic_identity(system: System, bound: BoundStream) -> int | str | None:
     """Return when the topic of a stream was made, or its identity and how it is read; None where nobody knows."""
     if isinstance(system, DatesTopics):
-        return system.made(bound.spec.name)
+        return system.creation_time(bound.spec.name)
     if not isinstance(system, IdentifiesTopics):
         return None
     identity, spec = system.identity(bound.spec), bound.spec

@@ -46,13 +46,13 @@ class TakesArrivals(Protocol):
     def arrived(
         self,
         stream: StreamSpec,
-        known: Mapping[str, Any] | None,
+        intake: Mapping[str, Any] | None,
         *,
         first_chunk: int = 0,
         all_of_it: bool = False,
         unread: bool = False,
     ) -> dict[str, Any]:
-        """Return the input range of what is new by the record ``known`` (None: nothing was read yet).
+        """Return the input range of what is new by the record ``intake`` (None: nothing was read yet).
 
         It has ``files`` (what is new), ``first_chunk`` and ``chunks`` (what is read one after the other, numbered from
         the given one), ``offsets`` over these, ``known`` (the record when it has been read) and ``noted`` (counts for
@@ -131,7 +131,7 @@ class IdentifiesTopics(Protocol):
 class DatesTopics(Protocol):
     """A system that knows when its topics were made."""
 
-    def made(self, name: str) -> int | None:
+    def creation_time(self, name: str) -> int | None:
         """Return when the topic was made (ms since 1970); None when there is none."""
         ...
 

@@ -103,18 +103,18 @@ class ProducersSeen:
             producer: Standing(generation, [list(span) for span in epochs])
             for producer, (generation, epochs) in data.items()
         }
-        found: dict[OutputSlot, SlotTurns] = {}
-        for told, (number, run), turns in slots:
-            slot = from_plain(OutputSlot, told)
+        slots_held: dict[OutputSlot, SlotTurns] = {}
+        for description, (number, run), turns in slots:
+            slot = from_plain(OutputSlot, description)
             slot.code  # noqa: B018 - its interval is two moments
-            at = found[slot] = SlotTurns((int(number), str(run)))
+            at = slots_held[slot] = SlotTurns((int(number), str(run)))
             for producer, (turn, generation) in dict(turns).items():
                 at.turns[producer] = Turn(int(turn), run_of(producer), producer, str(generation))
                 if standings[producer].generation == generation:
                     standings[producer].slot = slot
-            if all(known.order != at.holder for known in at.turns.values()):
+            if all(turn.order != at.holder for turn in at.turns.values()):
                 raise ValueError(f"the turn {at.holder} of a slot is of nobody")
-        return cls(standings, found)
+        return cls(standings, slots_held)
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form of the standings without their slots, kept in snapshots."""
@@ -230,9 +230,9 @@ class ProducersSeen:
     def writers(self, slot: OutputSlot) -> list[SlotWriter]:
         """Return who has written the slots that meet one, of what stands."""
         return [
-            SlotWriter(known, turn.producer, turn.generation)
-            for known, at in self._slots.items()
-            if slot.code.meets(known.code)
+            SlotWriter(written, turn.producer, turn.generation)
+            for written, at in self._slots.items()
+            if slot.code.meets(written.code)
             for turn in at.turns.values()
             if turn.order == at.holder and self._standings[turn.producer].generation == turn.generation
         ]

@@ -274,7 +274,7 @@ class SystemConsumer(Protocol):
 
 
 class SystemProducer(Protocol):
-    """Producer of one task attempt's output to one stream; it is visible when the stage's commit is published.
+    """Producer of what one try at a task writes to one stream; it is visible when the stage's commit is published.
 
     ``write`` may be called for any partition in any order; ``finish`` closes and describes what was staged as JSON for
     the manifest.
@@ -289,7 +289,7 @@ class SystemProducer(Protocol):
         ...
 
     def abort(self) -> None:
-        """Throw the staged output of this attempt away."""
+        """Throw the staged output of this try away."""
         ...
 
 
@@ -338,8 +338,8 @@ class System(Protocol):
         """
         ...
 
-    def producer(self, stream: StreamSpec, attempt: str) -> SystemProducer:
-        """Return a producer of one task attempt; ``attempt`` is unique over all attempts of all runs."""
+    def producer(self, stream: StreamSpec, writer: str) -> SystemProducer:
+        """Return a producer of one try at a task; ``writer`` is its name, unique over all tries of all runs."""
         ...
 
     def check_writable(self, stream: StreamSpec) -> None:

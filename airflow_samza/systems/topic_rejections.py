@@ -64,24 +64,30 @@ def check_count(topic: str, partitions: int) -> None:
 
 
 def check_same_topic(
-    system: str, topic: str, *, partitions: int, schema: str | None, wanted_partitions: int, wanted_schema: str | None
+    system: str,
+    topic: str,
+    *,
+    partitions: int,
+    schema: str | None,
+    declared_count: int,
+    declared_schema: str | None,
 ) -> None:
     """Reject a topic that is there with another partition count, or another schema (both in DDL)."""
-    if partitions != wanted_partitions:
+    if partitions != declared_count:
         raise TopicError(
-            f"The topic {topic!r} of system {system!r} has {partitions} partitions, not {wanted_partitions}.",
+            f"The topic {topic!r} of system {system!r} has {partitions} partitions, not {declared_count}.",
             hint="Use the count it has, or another name: a topic's count never changes.",
             stream=topic,
             partitions=partitions,
-            wanted=wanted_partitions,
+            wanted=declared_count,
         )
-    if schema is not None and wanted_schema is not None and schema != wanted_schema:
+    if schema is not None and declared_schema is not None and schema != declared_schema:
         raise TopicError(
-            f"The topic {topic!r} of system {system!r} has the schema ({schema}), not ({wanted_schema}).",
+            f"The topic {topic!r} of system {system!r} has the schema ({schema}), not ({declared_schema}).",
             hint="Declare the schema it has, or use another name.",
             stream=topic,
             schema=schema,
-            wanted=wanted_schema,
+            wanted=declared_schema,
         )
 
 

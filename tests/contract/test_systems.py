@@ -167,9 +167,9 @@ def test_a_topic_that_was_made_anew_has_another_identity(system: TopicSystem) ->
 @having(DatesTopics)
 def test_a_topic_has_a_date_when_it_is_there(system: TopicSystem) -> None:
     assert isinstance(system, DatesTopics)
-    assert system.made(STREAM.name) is None
+    assert system.creation_time(STREAM.name) is None
     system.admin.create([STREAM])
-    assert system.made(STREAM.name) == system.made(STREAM.name) is not None
+    assert system.creation_time(STREAM.name) == system.creation_time(STREAM.name) is not None
 
 
 @having(RemembersWriters)

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from airflow_samza.errors import ConfigError, TopicError
-from airflow_samza.systems.kafka.group_offsets import ToldGroups, commit_offsets, committed_offsets, group_lag
+from airflow_samza.systems.kafka.group_offsets import GroupCommitter, commit_offsets, committed_offsets, group_lag
 from airflow_samza.systems.kafka.system import KafkaSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from demo.kafka import Kafka
@@ -132,7 +132,7 @@ def test_brokers_that_do_not_answer_are_asked_once_in_a_while(
         raise TopicError("No answer.", hint="Wait.")
 
     monkeypatch.setattr("airflow_samza.systems.kafka.group_offsets.committed_offsets", no_answer)
-    groups = ToldGroups(runs.topics.system.brokers)
+    groups = GroupCommitter(runs.topics.system.brokers)
     for offset in (1, 2, 3):
         groups.tell(GROUP, runs.topic, {0: offset})
     assert len(asked) == 1

@@ -67,7 +67,7 @@ class Readers:
 
     def read(self, slice_: Mapping[str, Any]) -> Rows:
         """The whole table."""
-        told = {**slice_, "schema": SCHEMA.ddl(), TOPIC_IDENTITY: self._pushes.system.made(TOPIC.name)}
+        told = {**slice_, "schema": SCHEMA.ddl(), TOPIC_IDENTITY: self._pushes.system.creation_time(TOPIC.name)}
         intent = Intent("views", "1.1", 0, PARTITIONS, {}, {}, side_inputs={TOPIC.name: InputIntent(TOPIC.name, told)})
         found: Rows = {}
         for task, tables in enumerate(self._tables):

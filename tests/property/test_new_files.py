@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from airflow_samza.records import from_plain, plain
 from airflow_samza.systems.files.following_options import FollowOptions
-from airflow_samza.systems.files.listing import FoundFile
+from airflow_samza.systems.files.listing import FileEntry
 from airflow_samza.systems.files.new_files import FilesRead, new_files
 from tests.support.budgets import share
 
@@ -34,8 +34,8 @@ class World:
     def key(self, name: str) -> tuple[int, str]:
         return (self.files[name][1] if self.order == "time" else 0, name)
 
-    def listing(self) -> list[FoundFile]:
-        return [FoundFile(name, size, mtime, name=name) for name, (size, mtime) in sorted(self.files.items())]
+    def listing(self) -> list[FileEntry]:
+        return [FileEntry(name, size, mtime, name=name) for name, (size, mtime) in sorted(self.files.items())]
 
 
 ACTS = st.lists(
@@ -145,9 +145,9 @@ def test_files_that_come_in_order_are_all_read_however_few_are_remembered(
     sizes: list[int], remember: int, most: int | None, fails: list[bool]
 ) -> None:
     options = FollowOptions(remember=remember, max_files=most)
-    record, read, there = FilesRead(), [], list[FoundFile]()
+    record, read, there = FilesRead(), [], list[FileEntry]()
     for number, size in enumerate(sizes):
-        there.append(FoundFile(f"{97 * number % 101}", size, number // 2 + 1, name=f"{97 * number % 101}"))
+        there.append(FileEntry(f"{97 * number % 101}", size, number // 2 + 1, name=f"{97 * number % 101}"))
         if number % 2 == 0 and number + 1 < len(sizes):
             continue  # the two of one moment come together
         new = new_files(record, there, options, lambda _: True)

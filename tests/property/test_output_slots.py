@@ -19,7 +19,7 @@ from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.log import commits as log_commits
 from airflow_samza.systems.log.maintenance import compact
 from airflow_samza.systems.log.system import LogSystem
-from airflow_samza.systems.log.tails import KNOWN_TAILS
+from airflow_samza.systems.log.tails import TAIL_CACHE
 from airflow_samza.systems.output_slots import OutputSlot
 from airflow_samza.systems.system import SystemBinding
 from tests.support.budgets import share
@@ -191,7 +191,7 @@ def read_anew(output: Slotted, *, compacts: bool) -> None:
     topic = output.system.topic(output.stream.name)
     if compacts:
         compact(topic)
-    KNOWN_TAILS.forget(topic)
+    TAIL_CACHE.forget(topic)
 
 
 def check(kind: str, sequence: Sequence[Act], data: Sequence[tuple[int, int] | None]) -> None:

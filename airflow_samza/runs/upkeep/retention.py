@@ -173,8 +173,13 @@ def _orphans(files: Filesystem, log: LogSystem, now: float) -> Iterator[Topic]:
             continue
         if not log.store.holds(topic):
             continue
-        made = log.made(name)
-        if topic.owner and name.count("/") >= 2 and made is not None and made / 1000 < now - _HALF_WRITTEN_SECONDS:
+        created = log.creation_time(name)
+        if (
+            topic.owner
+            and name.count("/") >= 2
+            and created is not None
+            and created / 1000 < now - _HALF_WRITTEN_SECONDS
+        ):
             run = RunFolder(topic.owner[0], name.split("/")[1])
             if not run.plan_generations(files):
                 yield topic

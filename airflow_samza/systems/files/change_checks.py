@@ -18,14 +18,14 @@ import pyarrow.fs as pafs
 from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.systems.files.failures import is_of_storage
 from airflow_samza.systems.files.formats.file_format import WHILE_READ, InputFile, changed, reading
-from airflow_samza.systems.files.listing import FoundFile
+from airflow_samza.systems.files.listing import FileEntry
 from airflow_samza.systems.files.location import Location, storage_with_versions
 
 
 class UnchangedFile:
     """A file of a plan that is being read. ``file`` is the one to open: in an object store it has its version."""
 
-    def __init__(self, root: Location, file: InputFile, listed: FoundFile) -> None:
+    def __init__(self, root: Location, file: InputFile, listed: FileEntry) -> None:
         self._is_local = isinstance(root.filesystem, pafs.LocalFileSystem)
         self._storage = storage_with_versions(root.filesystem)
         self._listed = listed
@@ -77,7 +77,7 @@ def _inode(path: str) -> int | None:
 
 
 @contextmanager
-def unchanged(root: Location, file: InputFile, listed: FoundFile, format_name: str) -> Iterator[UnchangedFile]:
+def unchanged(root: Location, file: InputFile, listed: FileEntry, format_name: str) -> Iterator[UnchangedFile]:
     """Let a file be read inside of the ``with``, which ends with an error where the plan's file is not there all along.
 
     What reading raises becomes our errors; a file that only seems damaged since somebody writes it is no damaged one.

@@ -24,7 +24,7 @@ _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True)
-class FoundFile:
+class FileEntry:
     """File: path in its filesystem, bytes, time of change (ns; None where the storage has none), Hive columns.
 
     ``name`` is its path below the root of its system, ``version`` the storage's own mark of its content (None where it
@@ -45,7 +45,7 @@ class FoundFile:
 class Listing(NamedTuple):
     """The files of a path, sorted by path; ``missing`` is the literal path that does not exist, if so."""
 
-    files: tuple[FoundFile, ...]
+    files: tuple[FileEntry, ...]
     missing: Location | None = None
 
 
@@ -289,7 +289,7 @@ def _listing(
     walk: _Walk, root: Location, matches: Iterator[pafs.FileInfo] | list[pafs.FileInfo], marker: _Marker
 ) -> Listing:
     published = PublishedFiles(root)
-    files: dict[str, FoundFile] = {}
+    files: dict[str, FileEntry] = {}
     for match in matches:
         for info in walk.files_below(match):
             path = str(info.path)
@@ -297,7 +297,7 @@ def _listing(
                 continue
             relative = path[len(root.path) :].lstrip("/") if path.startswith(root.path) else path
             mtime = info.mtime_ns
-            files[path] = FoundFile(
+            files[path] = FileEntry(
                 path,
                 int(info.size or 0),
                 int(mtime) if mtime is not None else None,

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from airflow_samza.errors import StateError, TopicError
 from airflow_samza.records import plain
 from airflow_samza.systems.files.following_options import IGNORE, NAME, READ, REJECT, TIME, FollowOptions
-from airflow_samza.systems.files.listing import FoundFile, Listing
+from airflow_samza.systems.files.listing import FileEntry, Listing
 from airflow_samza.systems.files.manifests import part_of
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.system import StreamSpec
@@ -49,11 +49,11 @@ class FilesRead:
     files: int = 0
     bytes: int = 0
 
-    def key(self, file: FoundFile) -> Key:
+    def key(self, file: FileEntry) -> Key:
         """Return the place of a file in the order."""
         return (0 if self.order == NAME else file.mtime or 0, file.name)
 
-    def has(self, file: FoundFile) -> bool:
+    def has(self, file: FileEntry) -> bool:
         """Return whether a file is on record as it is now: by its version where the storage has one."""
         size, mtime, version = self.names[file.name]
         if version is not None and file.version is not None:
@@ -91,9 +91,9 @@ class NewFiles(NamedTuple):
     takes. ``passed`` is how many lie at or before the horizon, ``late`` how many of them have come since the last look.
     """
 
-    files: tuple[FoundFile, ...]
-    rewritten: tuple[FoundFile, ...] = ()
-    ignored: tuple[FoundFile, ...] = ()
+    files: tuple[FileEntry, ...]
+    rewritten: tuple[FileEntry, ...] = ()
+    ignored: tuple[FileEntry, ...] = ()
     waiting: int = 0
     passed: int = 0
     late: int = 0
@@ -116,7 +116,7 @@ class _Replaced:
                 newest[place] = max(newest.get(place, ()), parse_generation(part[1]))
         return newest
 
-    def has(self, file: FoundFile) -> bool:
+    def has(self, file: FileEntry) -> bool:
         """Return whether a file has replaced one that was read: of an older generation, or of another run's."""
         folder, _, base = file.name.rpartition("/")
         part = part_of(base)
@@ -128,12 +128,12 @@ class _Replaced:
 
 
 def new_files(
-    read: FilesRead, listed: Sequence[FoundFile], options: FollowOptions, is_complete: Callable[[FoundFile], bool]
+    read: FilesRead, listed: Sequence[FileEntry], options: FollowOptions, is_complete: Callable[[FileEntry], bool]
 ) -> NewFiles:
     """Return what is new in a listing, by the record of what was read before."""
-    ready: list[FoundFile] = []
-    written_again: list[FoundFile] = []
-    waiting: list[FoundFile] = []
+    ready: list[FileEntry] = []
+    written_again: list[FileEntry] = []
+    waiting: list[FileEntry] = []
     passed = 0
     replaced = _Replaced(read)
     for file in listed:
@@ -201,7 +201,7 @@ def find_new_files(
         _reject_without_times(listing, stream, options)
     until = time.time_ns() - options.min_age * 1_000_000
 
-    def is_complete(file: FoundFile) -> bool:
+    def is_complete(file: FileEntry) -> bool:
         return file.complete and (not options.min_age or (file.mtime or 0) <= until)
 
     new = new_files(read, listing.files, replace(options, max_files=None) if all_of_it else options, is_complete)
@@ -251,7 +251,7 @@ def _reject_without_times(listing: Listing, stream: StreamSpec, options: FollowO
     )
 
 
-def _rewritten(stream: StreamSpec, files: tuple[FoundFile, ...], read: FilesRead) -> StateError:
+def _rewritten(stream: StreamSpec, files: tuple[FileEntry, ...], read: FilesRead) -> StateError:
     file = files[0]
     more = f" (and {len(files) - 1} more)" if len(files) > 1 else ""
     whose = f"File {file.name} of stream {stream.name!r}{more}"
@@ -274,6 +274,6 @@ def _rewritten(stream: StreamSpec, files: tuple[FoundFile, ...], read: FilesRead
     )
 
 
-def _names(files: tuple[FoundFile, ...]) -> str:
+def _names(files: tuple[FileEntry, ...]) -> str:
     more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
     return ", ".join(file.name for file in files[:_SHOWN]) + more

@@ -1,4 +1,4 @@
-"""Output of files: a task attempt writes one file, and it is staged until its epoch is published (decision 84)."""
+"""Output of files: a try at a task writes one file, and it is staged until its epoch is published (decision 84)."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from airflow_samza.systems.system import StreamSpec
 
 
 class FilesProducer:
-    """Producer that writes one attempt's rows to one staged file, which is made with the first row."""
+    """Producer that writes the rows of one try at a task to one staged file, which is made with the first row."""
 
-    def __init__(self, output: Location, stream: StreamSpec, format_name: str, attempt: str) -> None:
+    def __init__(self, output: Location, stream: StreamSpec, format_name: str, writer_name: str) -> None:
         self.output = output
         self.stream = stream
         self.options = FileOptions.of(stream)
         self.format_name = format_name
         self.format = open_format(format_name)
         check_codec(self.format, format_name, self.options, stream.name)
-        name = re.sub(r"[^A-Za-z0-9_.=-]", "_", attempt).strip(".") or "attempt"
+        name = re.sub(r"[^A-Za-z0-9_.=-]", "_", writer_name).strip(".") or "attempt"
         self.staged = own_path(output, f"staging/{name}.{self.format.extension}")
         self.schema: pa.Schema | None = Schema.of(stream.schema).to_arrow() if stream.schema else None
         if self.schema is not None:

@@ -23,7 +23,7 @@ from airflow_samza.systems.files.formats.limits import check_values
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.text_values import is_text, parse_text
 from airflow_samza.systems.files.formats.times import unit_of
-from airflow_samza.systems.files.listing import FoundFile
+from airflow_samza.systems.files.listing import FileEntry
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.packing import Split
 from airflow_samza.systems.files.slicing import CHUNK_OFFSETS, files_of, input_file, time_range
@@ -118,7 +118,7 @@ class FilesConsumer:
             yield self._batches(watched, listed, split, self._projected(columns))
 
     def _batches(
-        self, watched: UnchangedFile, listed: FoundFile, split: Split, target: pa.Schema
+        self, watched: UnchangedFile, listed: FileEntry, split: Split, target: pa.Schema
     ) -> Iterator[pa.RecordBatch | Unreadable]:
         extra = self.within is not None and self.within.column not in target.names
         columns = target.append(self.schema.field(self.within.column)) if extra and self.within is not None else target
@@ -145,7 +145,7 @@ class FilesConsumer:
         return pa.schema([self.schema.field(name) for name in columns])
 
     def _split(
-        self, file: InputFile, listed: FoundFile, split: Split, columns: pa.Schema
+        self, file: InputFile, listed: FileEntry, split: Split, columns: pa.Schema
     ) -> Iterator[pa.RecordBatch | Unreadable]:
         hive = {name: value for name, value in listed.columns if name in columns.names}
         inside = pa.schema([field for field in columns if field.name not in hive])

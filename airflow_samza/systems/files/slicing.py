@@ -24,7 +24,7 @@ from airflow_samza.systems.files.formats.file_format import (
 )
 from airflow_samza.systems.files.formats.options import FileOptions, format_of_path
 from airflow_samza.systems.files.formats.plain_types import plain_type
-from airflow_samza.systems.files.listing import FoundFile, Listing
+from airflow_samza.systems.files.listing import FileEntry, Listing
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.packing import Unit, pack, pack_chunks
 from airflow_samza.systems.system import StreamSpec
@@ -47,7 +47,7 @@ _LONELY_BYTES = 2**30
 _log = logging.getLogger(__name__)
 
 
-def input_file(root: Location, listed: FoundFile, stream: str) -> InputFile:
+def input_file(root: Location, listed: FileEntry, stream: str) -> InputFile:
     """Return the file of a listing, ready to be opened."""
     return InputFile(root.filesystem, listed.path, listed.size, str(root.at(listed.path)), stream)
 
@@ -83,7 +83,7 @@ def fix_slice(
 
 def fix_chunks(
     root: Location,
-    files: Sequence[FoundFile],
+    files: Sequence[FileEntry],
     stream: StreamSpec,
     format_name: str,
     partitions: int,
@@ -117,14 +117,14 @@ def fix_chunks(
     }
 
 
-def _described(file: FoundFile) -> dict[str, Any]:
+def _described(file: FileEntry) -> dict[str, Any]:
     version = {} if file.version is None else {"version": file.version}
     return {"path": file.path, "size": file.size, "mtime": file.mtime, "columns": dict(file.columns), **version}
 
 
 def _units(
     root: Location,
-    files: Sequence[FoundFile],
+    files: Sequence[FileEntry],
     stream: StreamSpec,
     format_name: str,
     options: FileOptions,
@@ -145,7 +145,7 @@ def _units(
     return units
 
 
-def _check_first(root: Location, listed: FoundFile, stream: StreamSpec, format_name: str, options: FileOptions) -> None:
+def _check_first(root: Location, listed: FileEntry, stream: StreamSpec, format_name: str, options: FileOptions) -> None:
     """Reject a declared schema that the first file does not have.
 
     A run with the wrong schema need not start a Spark to find out.
@@ -195,10 +195,10 @@ def time_range(stream: StreamSpec) -> TimeRange | None:
     return TimeRange(stream.timestamp, *stream.interval)
 
 
-def files_of(data: Mapping[str, Any]) -> list[FoundFile]:
+def files_of(data: Mapping[str, Any]) -> list[FileEntry]:
     """Return the files of a slice."""
     return [
-        FoundFile(
+        FileEntry(
             f["path"],
             int(f["size"]),
             f["mtime"],
@@ -211,7 +211,7 @@ def files_of(data: Mapping[str, Any]) -> list[FoundFile]:
 
 
 def schema_of_files(
-    root: Location, files: Sequence[FoundFile], stream: StreamSpec, format_name: str, options: FileOptions
+    root: Location, files: Sequence[FileEntry], stream: StreamSpec, format_name: str, options: FileOptions
 ) -> str | None:
     """Return the DDL of the first file's columns and of the Hive columns; None when there is no file."""
     if not files:
@@ -260,7 +260,7 @@ def _hive_type(values: Sequence[str | None]) -> str:
     return "string"
 
 
-def detect_format(files: Sequence[FoundFile], stream: str) -> str:
+def detect_format(files: Sequence[FileEntry], stream: str) -> str:
     """Return the one format that the files' extensions name; Parquet when they name none."""
     names = {name for name in (format_of_path(file.path) for file in files) if name is not None}
     if len(names) > 1:

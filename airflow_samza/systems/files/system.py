@@ -93,20 +93,20 @@ class FilesSystem:
     def arrived(
         self,
         stream: StreamSpec,
-        known: Mapping[str, Any] | None,
+        intake: Mapping[str, Any] | None,
         *,
         first_chunk: int = 0,
         all_of_it: bool = False,
         unread: bool = False,
     ) -> dict[str, Any]:
-        """Return the range of the files that are new by the record ``known``; None: the first ones that are read.
+        """Return the range of the files that are new by the record ``intake``; None: the first ones that are read.
 
         Beside the keys of a range there are ``known``, the record when it has been read, and ``noted``, counts for
         people. ``all_of_it`` takes also what the option ``max_files`` leaves to later, ``unread`` puts all files on
         record that are complete, and reads none.
         """
         options = FollowOptions.of(stream)
-        read = from_plain(FilesRead, known) if known is not None else None
+        read = from_plain(FilesRead, intake) if intake is not None else None
         look = find_new_files(self._listed(stream, options.marker), stream, options, read, all_of_it=all_of_it)
         root, _ = self._place(stream)
         files = () if unread else look.new.files
@@ -173,9 +173,9 @@ class FilesSystem:
         """Return a consumer of a slice; without one, of the files as they are now."""
         return FilesConsumer(self._place(stream)[0], stream, slice if slice is not None else self.slice(stream))
 
-    def producer(self, stream: StreamSpec, attempt: str) -> FilesProducer:
-        """Return a producer of one task attempt: one file."""
-        return FilesProducer(self._output(stream), stream, self._format(stream, None), attempt)
+    def producer(self, stream: StreamSpec, writer: str) -> FilesProducer:
+        """Return a producer of one try at a task: one file."""
+        return FilesProducer(self._output(stream), stream, self._format(stream, None), writer)
 
     def check_writable(self, stream: StreamSpec) -> None:
         """Reject an output that cannot be written, columns that its format cannot hold, and unknown options."""

@@ -90,7 +90,7 @@ class LocalFilesystem:
                 except FileNotFoundError:
                     if not make:
                         raise
-                    inner = _made(folder, part)
+                    inner = _make_directory(folder, part)
                 except OSError as error:
                     if error.errno in (errno.ENOTDIR, errno.ELOOP):
                         self._reject_link(folder, part, directory)
@@ -333,7 +333,7 @@ class LocalFilesystem:
             pass
 
 
-def _made(folder: int, name: str) -> int:
+def _make_directory(folder: int, name: str) -> int:
     """Make a directory in another one, and open it."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, dir_fd=folder)

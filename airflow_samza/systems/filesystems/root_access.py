@@ -43,7 +43,7 @@ class RootAccess:
 NO_ACCESS = RootAccess()
 """No options: the environment, the host's role, or nothing at all opens the root."""
 
-_GIVEN: dict[str, dict[str, RootAccess]] = {}
+_ACCESSES: dict[str, dict[str, RootAccess]] = {}
 """Accesses that this process was given, by root and connection."""
 _WITHIN: ContextVar[Mapping[str, RootAccess] | None] = ContextVar("airflow_samza_root_access", default=None)
 
@@ -69,10 +69,10 @@ def give_access(root: str, access: RootAccess) -> None:
 
     Options of no connection take the place of all, and no options take all back.
     """
-    before = _GIVEN.pop(_key(root), {})
+    before = _ACCESSES.pop(_key(root), {})
     if access:
         kept = {name: other for name, other in before.items() if name} if access.of else {}
-        _GIVEN[_key(root)] = {**kept, access.of: access}
+        _ACCESSES[_key(root)] = {**kept, access.of: access}
 
 
 @contextmanager
@@ -107,7 +107,7 @@ def access_of(root: str) -> RootAccess:
     within = _WITHIN.get() or {}
     if _key(root) in within:
         return within[_key(root)]
-    accesses = list(_GIVEN.get(_key(root), {}).values())
+    accesses = list(_ACCESSES.get(_key(root), {}).values())
     if any(access != accesses[0] for access in accesses):
         names, shown = " and ".join(repr(access.of) for access in accesses), without_passwords(root)
         raise ConfigError(

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AclOperation, AdminClient
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.systems.kafka.access import KafkaAccess
-from airflow_samza.systems.kafka.asking import ANSWER_SECONDS, answer_to
+from airflow_samza.systems.kafka.broker_answers import ANSWER_SECONDS, answer_to
 from airflow_samza.systems.kafka.clients import CLIENT_LOG
 from airflow_samza.systems.kafka.connection_failures import (
     DELETE,

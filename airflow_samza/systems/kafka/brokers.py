@@ -12,10 +12,10 @@ from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec, Resource
 
 from airflow_samza.systems.capabilities import Compaction
 from airflow_samza.systems.kafka.access import KafkaAccess
-from airflow_samza.systems.kafka.asking import ANSWER_SECONDS, Waiting, answer_to, passes
+from airflow_samza.systems.kafka.broker_answers import ANSWER_SECONDS, Waiting, answer_to, passes
 from airflow_samza.systems.kafka.clients import admin, renew_admin
 from airflow_samza.systems.kafka.connection_failures import DELETE, TOPIC, missing_right
-from airflow_samza.systems.kafka.failures import NOT_THERE, cannot_create, error_of, failed, made_anew, missing
+from airflow_samza.systems.kafka.failures import NOT_THERE, cannot_create, error_of, failed, missing, recreated
 
 _TIMESTAMP_TYPE = "message.timestamp.type"
 _ON_APPEND = "LogAppendTime"
@@ -86,7 +86,7 @@ class Brokers:
     def check_same(self, name: str, identity: str | None) -> None:
         """Reject a topic that is another one than that with this identity."""
         if identity and self.topic(name).identity != identity:
-            raise made_anew(name, self.system)
+            raise recreated(name, self.system)
 
     def oldest(self, topic: Topic) -> list[int]:
         """Return the first offset that each partition still has."""

@@ -17,7 +17,7 @@ from airflow_samza.systems.kafka.pools import Pool, Shared, guarded, released
 SECONDS = 60.0
 """Time between two lines that differ in numbers only."""
 
-_MOST_KNOWN = 1000
+_MOST_LINES = 1000
 
 
 class Sparing(logging.Filter):
@@ -35,7 +35,7 @@ class Sparing(logging.Filter):
         line, now = re.sub(r"\d+", "", record.getMessage()), time.monotonic()
         if now - self._passed.get(line, now - SECONDS) < SECONDS:
             return False
-        if len(self._passed) >= _MOST_KNOWN:
+        if len(self._passed) >= _MOST_LINES:
             self._passed.clear()
         self._passed[line] = now
         return True

@@ -57,7 +57,7 @@ def missing(stream: str, system: str) -> TopicError:
     )
 
 
-def made_anew(stream: str, system: str) -> TopicError:
+def recreated(stream: str, system: str) -> TopicError:
     """Return the error of a topic that was deleted and created again since an input range of it was fixed."""
     return TopicError(
         f"The topic {stream!r} of the system {system!r} was created again since the run was planned: the offsets of "

@@ -14,7 +14,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 
 from airflow_samza.errors import SamzaError, TopicError
-from airflow_samza.systems.kafka.asking import answer_to
+from airflow_samza.systems.kafka.broker_answers import answer_to
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.clients import WarmConsumer, admin
 from airflow_samza.systems.kafka.connection_failures import GROUP, READ, connection_failure, missing_right
@@ -29,7 +29,7 @@ AWAY_SECONDS = 60.0
 """Time for which a group is left alone to which nothing could be committed."""
 
 
-class ToldGroups:
+class GroupCommitter:
     """Consumer groups that people look at: runs commit to them what they have read, and go by none of it.
 
     A group only moves forward: where it stands further than what a run has read (a rerun, a backfill), it stays.
@@ -37,7 +37,7 @@ class ToldGroups:
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = Brokers(brokers.access, COMMIT_SECONDS)
-        self._known: dict[tuple[str, str], dict[int, int]] = {}
+        self._committed: dict[tuple[str, str], dict[int, int]] = {}
         self._away_until: dict[str, float] = {}
 
     def tell(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
@@ -48,11 +48,11 @@ class ToldGroups:
             self._commit(group, topic, offsets)
         except SamzaError as error:
             self._away_until[group] = time.monotonic() + AWAY_SECONDS
-            self._known.pop((group, topic), None)
+            self._committed.pop((group, topic), None)
             _log.warning("What was read of %r was not committed to the group %r: %s", topic, group, error)
 
     def _commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-        committed = self._known.get((group, topic))
+        committed = self._committed.get((group, topic))
         if committed is None:
             committed = committed_offsets(self._brokers, group, topic, offsets)
             ahead = [partition for partition, offset in offsets.items() if committed.get(partition, 0) > offset]
@@ -66,7 +66,7 @@ class ToldGroups:
         moved = {partition: offset for partition, offset in offsets.items() if offset > committed.get(partition, -1)}
         if moved:
             commit_offsets(self._brokers, group, topic, moved)
-        self._known[group, topic] = {**committed, **moved}
+        self._committed[group, topic] = {**committed, **moved}
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def committed_offsets(brokers: Brokers, group: str, topic: str, partitions: Iter
     # The admin client of librdkafka 2.16 ends the process by a segmentation fault while the group's broker starts.
     consumer = WarmConsumer(brokers.access.of_group(group))
     try:
-        positions = _asked(brokers, group, lambda: consumer.client.committed(places, timeout=brokers.patience))
+        positions = _answer(brokers, group, lambda: consumer.client.committed(places, timeout=brokers.patience))
     finally:
         consumer.close()
     failed = next((place.error for place in positions if place.error is not None), None)
@@ -124,12 +124,12 @@ def commit_offsets(brokers: Brokers, group: str, topic: str, offsets: Mapping[in
         answer: Any = client.alter_consumer_group_offsets([request], request_timeout=brokers.patience)[group]
         return list(answer.result().topic_partitions)
 
-    for place in _asked(brokers, group, commit):
+    for place in _answer(brokers, group, commit):
         if place.error is not None:
             raise _failed(brokers, group, place.error)
 
 
-def _asked(brokers: Brokers, group: str, ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
+def _answer(brokers: Brokers, group: str, ask: Callable[[], list[TopicPartition]]) -> list[TopicPartition]:
     """Return the partitions of an answer about a group; none of a group that is not there."""
     try:
         return answer_to(ask, brokers.patience)

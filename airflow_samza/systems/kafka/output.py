@@ -1,4 +1,4 @@
-"""Output of topics of Kafka: task attempts stage encoded messages under the root, and publishing sends them.
+"""Output of topics of Kafka: tries at tasks stage encoded messages under the root, and publishing sends them.
 
 Staged messages are segments of a topic of the run's under the root, which is never committed: the run's own commit
 decides, and what is published is deleted.
@@ -140,7 +140,7 @@ OVERHEAD = 512
 
 
 class KafkaProducer:
-    """Producer that stages the messages of one task attempt.
+    """Producer that stages the messages of one try at a task.
 
     ``encoder`` makes what turns batches of a schema into messages; ``bound`` returns how large a message the topic
     takes, and is called for a large one only.
@@ -150,11 +150,11 @@ class KafkaProducer:
         self,
         topic: Topic,
         stream: StreamSpec,
-        attempt: str,
+        writer: str,
         encoder: Callable[[pa.Schema], MessageEncoder],
         bound: Callable[[], int],
     ) -> None:
-        self._staging = LogProducer(topic, attempt, durable=True)
+        self._staging = LogProducer(topic, writer, durable=True)
         self._stream = stream
         self._bound = bound
         self._schema = Schema.of(stream.schema).to_arrow() if stream.schema else None

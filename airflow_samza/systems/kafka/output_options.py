@@ -15,7 +15,7 @@ ON_RERUN, REJECT, APPEND = "on_rerun", "reject", "append"
 KEY_COLUMN, TIMESTAMP_COLUMN, HEADERS_COLUMN = "key_column", "timestamp_column", "headers_column"
 
 _CHOICES = {DELIVERY: (EXACTLY_ONCE, AT_LEAST_ONCE), ON_RERUN: (REJECT, APPEND)}
-_KNOWN = (*_CHOICES, KEY_COLUMN, TIMESTAMP_COLUMN, HEADERS_COLUMN)
+_NAMES = (*_CHOICES, KEY_COLUMN, TIMESTAMP_COLUMN, HEADERS_COLUMN)
 
 IN_TRANSACTIONS = Delivery(True, "for readers with isolation.level=read_committed")
 ONE_BY_ONE = Delivery(False, "after a death in between, messages come again")
@@ -35,8 +35,8 @@ class OutputOptions:
         """Return a stream's options; one that is not known is rejected."""
         options = dict(stream.options)
         for name, text in options.items():
-            if name not in _KNOWN:
-                raise unknown_option("output", stream.name, name, text, _KNOWN)
+            if name not in _NAMES:
+                raise unknown_option("output", stream.name, name, text, _NAMES)
             if name in _CHOICES and text not in _CHOICES[name]:
                 raise ConfigError(
                     f"The output {stream.name!r} has {name}={text!r}, which is not known.",
@@ -51,11 +51,11 @@ class OutputOptions:
         )
 
 
-def unknown_option(what: str, stream: str, option: str, value: str, known: Sequence[str]) -> ConfigError:
+def unknown_option(what: str, stream: str, option: str, value: str, names: Sequence[str]) -> ConfigError:
     """Return the error for an option that no stream of Kafka, or no output there, has."""
     return ConfigError(
         f"The {what} {stream!r} has the option {option!r}, which its system of kind kafka does not know.",
-        hint=f"{did_you_mean(option, known)}Its options are {', '.join(known)}; "
+        hint=f"{did_you_mean(option, names)}Its options are {', '.join(names)}; "
         "settings of the client belong to the system.",
         key=option,
         value=value,

@@ -89,12 +89,12 @@ class KafkaOutputs:
         if options.delivery.exactly_once:
             check_transactional_id(self._brokers.access, TRANSACTIONAL_IDS)
 
-    def producer(self, stream: StreamSpec, attempt: str) -> KafkaProducer:
-        """Return a producer that stages one task attempt's messages."""
+    def producer(self, stream: StreamSpec, writer: str) -> KafkaProducer:
+        """Return a producer that stages the messages of one try at a task."""
         return KafkaProducer(
             self._staging(stream),
             stream,
-            attempt,
+            writer,
             lambda schema: self._encoder(stream, schema),
             lambda: self._bound(stream.name),
         )

@@ -13,8 +13,8 @@ from airflow_samza.systems.kafka.access_check import check_brokers, check_group,
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.column_reader import ColumnReader
 from airflow_samza.systems.kafka.columns import RAW, MessageColumns, browsed, group_of
-from airflow_samza.systems.kafka.failures import made_anew
-from airflow_samza.systems.kafka.group_offsets import ToldGroups
+from airflow_samza.systems.kafka.failures import recreated
+from airflow_samza.systems.kafka.group_offsets import GroupCommitter
 from airflow_samza.systems.kafka.input_range import fix_range, without_expired
 from airflow_samza.systems.kafka.output_options import OutputOptions
 from airflow_samza.systems.kafka.outputs import KafkaOutputs
@@ -44,7 +44,7 @@ class KafkaSystem:
         self.binding = binding
         self.brokers = Brokers(access_of(name, binding), PATIENCE_SECONDS)
         self.outputs = KafkaOutputs(self.brokers, binding.options, root)
-        self._groups = ToldGroups(self.brokers)
+        self._groups = GroupCommitter(self.brokers)
         self._root = root
         self._own: OwnTopics | None = None
 
@@ -134,7 +134,7 @@ class KafkaSystem:
             return self.own_topics.has_news(stream, slice)
         topic = self.brokers.topic(stream.name)
         if slice.get("topic") and topic.identity != slice["topic"]:
-            raise made_anew(stream.name, self.name)
+            raise recreated(stream.name, self.name)
         if topic.partitions != int(slice["partitions"]):
             return True  # the next range says so
         ends = [int(end) for _, end in slice["offsets"]]
@@ -170,9 +170,9 @@ class KafkaSystem:
         self.own_topics.admin.create([stream for stream in streams if is_own(stream)])
         self.outputs.create([stream for stream in streams if not is_own(stream)])
 
-    def producer(self, stream: StreamSpec, attempt: str) -> SystemProducer:
+    def producer(self, stream: StreamSpec, writer: str) -> SystemProducer:
         """Return a producer: of messages between stages, or one that stages an output's under the root."""
-        return (self.own_topics if is_own(stream) else self.outputs).producer(stream, attempt)
+        return (self.own_topics if is_own(stream) else self.outputs).producer(stream, writer)
 
     def check_writable(self, stream: StreamSpec) -> None:
         """Reject columns that cannot be messages, and a user who may not publish."""

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from airflow_samza.systems.kafka.asking import Waiting
+from airflow_samza.systems.kafka.broker_answers import Waiting
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.clients import CLIENT_LOG
 from airflow_samza.systems.kafka.failures import cause_of, error_of

@@ -23,7 +23,7 @@ from airflow_samza.control.messages import ControlMessage
 from airflow_samza.errors import RecordUnreadable, StorageFull, TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.log.records import Commit, Segment, control_entry, parse_commit
-from airflow_samza.systems.log.tails import KNOWN_TAILS, Tail, read_commit
+from airflow_samza.systems.log.tails import TAIL_CACHE, Tail, read_commit
 from airflow_samza.systems.log.topic import VERSION, Topic
 from airflow_samza.systems.output_slots import OutputSlot
 from airflow_samza.systems.producers_seen import ProducersSeen
@@ -38,7 +38,7 @@ def load_tail(topic: Topic, up_to: int | None = None, parts: Collection[str] | N
     A snapshot or compaction, then the commits after it. ``parts`` are the names in the topic's folder, where they are
     known.
     """
-    recent = KNOWN_TAILS.find(topic, up_to)
+    recent = TAIL_CACHE.find(topic, up_to)
     if recent is not None:
         recent.advance(up_to)
         _remember(recent)
@@ -61,7 +61,7 @@ def load_tail(topic: Topic, up_to: int | None = None, parts: Collection[str] | N
 
 def _remember(tail: Tail) -> None:
     if tail.data is not None:
-        KNOWN_TAILS.keep(tail, tail.data)
+        TAIL_CACHE.keep(tail, tail.data)
 
 
 def tail_from_state(topic: Topic, path: str, record: Mapping[str, Any], last: int) -> Tail:

@@ -10,7 +10,7 @@ from airflow_samza.systems.log.commits import record_numbers
 from airflow_samza.systems.log.index import Control, LogIndex
 from airflow_samza.systems.log.records import Commit, control_message
 from airflow_samza.systems.log.segment_store import FILES, elsewhere, store_of
-from airflow_samza.systems.log.tails import KNOWN_TAILS, read_commit
+from airflow_samza.systems.log.tails import TAIL_CACHE, read_commit
 from airflow_samza.systems.log.topic import Topic
 
 
@@ -48,7 +48,7 @@ def fsck(topic: Topic, published: Sequence[Published] = ()) -> list[Finding]:
     """
     if topic.is_staging:
         return []
-    KNOWN_TAILS.forget(topic)
+    TAIL_CACHE.forget(topic)
     commits, findings = _commits(topic)
     findings += _snapshots(topic, commits)
     findings += _emptied(topic)

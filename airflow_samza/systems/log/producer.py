@@ -1,6 +1,6 @@
 """Writing of topics of the log.
 
-A task attempt stages one segment, and what tasks have staged is published as one commit.
+A try at a task stages one segment, and what tasks have staged is published as one commit.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class LogProducer:
-    """Producer that stages the output of one task attempt in one segment."""
+    """Producer that stages the output of one try at a task in one segment."""
 
-    def __init__(self, topic: Topic, attempt: str, schema: str | None = None, *, durable: bool = False) -> None:
+    def __init__(self, topic: Topic, writer: str, schema: str | None = None, *, durable: bool = False) -> None:
         self._topic = topic
-        # An attempt that starts anew under its old name must not write into a file that may be committed.
-        name = f"{quote(attempt, safe='-_.~+=@,:')[:180]}-{uuid.uuid4().hex[:8]}"
+        # A try that starts anew under its old name must not write into a file that may be committed.
+        name = f"{quote(writer, safe='-_.~+=@,:')[:180]}-{uuid.uuid4().hex[:8]}"
         declared = arrow_schema(topic.schema or schema)
         self._writer = store_of(topic).writer(topic, name, declared, durable=durable)
 

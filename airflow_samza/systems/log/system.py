@@ -24,11 +24,11 @@ from airflow_samza.systems.log.segment_store import FILES, SegmentStore, store_o
 from airflow_samza.systems.log.superseded import superseded_since, written_ends
 from airflow_samza.systems.log.topic import (
     Topic,
+    cached_topic,
     create_topic,
+    creation_time,
     find_topic,
-    known_topic,
     list_topics,
-    made_at,
     open_topic,
     reject_other,
     topic_directory,
@@ -93,7 +93,7 @@ class LogSystem:
         return with_store(topic, self.store)
 
     def _topic_of(self, stream: StreamSpec) -> Topic:
-        topic = known_topic(self.filesystem, self.name, stream.name)
+        topic = cached_topic(self.filesystem, self.name, stream.name)
         check_owner(topic.name, topic.owner, stream.owner)
         return with_store(topic, self.store)
 
@@ -101,12 +101,12 @@ class LogSystem:
         """Return the names of all topics."""
         return list(list_topics(self.filesystem))
 
-    def made(self, name: str) -> int | None:
+    def creation_time(self, name: str) -> int | None:
         """Return when the topic was made (ms since 1970): a topic that was deleted and made anew has another time.
 
         None: there is none.
         """
-        return made_at(self.filesystem, name)
+        return creation_time(self.filesystem, name)
 
     def location(self, stream: StreamSpec) -> str:
         """Return the place of the topic: the same text for all names under which this log is bound."""
@@ -192,9 +192,9 @@ class LogSystem:
         """Return a consumer that reads the topic as of the slice, or as it is now."""
         return LogConsumer(self._topic_of(stream), slice)
 
-    def producer(self, stream: StreamSpec, attempt: str) -> LogProducer:
-        """Return a producer that stages the output of one task attempt in one segment."""
-        return LogProducer(self._topic_of(stream), attempt, stream.schema, durable=self.durable)
+    def producer(self, stream: StreamSpec, writer: str) -> LogProducer:
+        """Return a producer that stages the output of one try at a task in one segment."""
+        return LogProducer(self._topic_of(stream), writer, stream.schema, durable=self.durable)
 
     def check_writable(self, stream: StreamSpec) -> None:
         """Write a small file beside the topic and delete it again."""

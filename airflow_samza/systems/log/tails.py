@@ -125,7 +125,7 @@ def _parsed(topic: Topic, path: str, data: bytes, number: int) -> Commit:
 _Key = tuple[str, str, int, str | None]
 
 
-class KnownTails:
+class TailCache:
     """Tails by topic, each with the bytes of its last commit.
 
     What is given out is a copy, which its taker may move on.
@@ -133,13 +133,13 @@ class KnownTails:
 
     def __init__(self, most: int = 64, most_commits: int = 100) -> None:
         self._most_commits = most_commits
-        self._known: LRUCache[_Key, tuple[Tail, bytes]] = LRUCache(most)
+        self._tails: LRUCache[_Key, tuple[Tail, bytes]] = LRUCache(most)
         self._lock = threading.Lock()
 
     def find(self, topic: Topic, up_to: int | None) -> Tail | None:
         """Return the tail of a topic as it was known last, if it does not reach beyond commit ``up_to``."""
         with self._lock:
-            entry = self._known.get(_key(topic))
+            entry = self._tails.get(_key(topic))
         if entry is None:
             return None
         tail, data = entry
@@ -151,7 +151,7 @@ class KnownTails:
             same = False
         if not same:
             with self._lock:
-                self._known.pop(_key(topic), None)
+                self._tails.pop(_key(topic), None)
             return None
         return tail.copy(topic)
 
@@ -162,22 +162,22 @@ class KnownTails:
         """
         topic = tail.topic
         with self._lock:
-            former = self._known.pop(_key(topic), None)
+            former = self._tails.pop(_key(topic), None)
             if tail.number - tail.snapshot >= self._most_commits:
                 return
             if former is not None and former[0].number > tail.number:
-                self._known[_key(topic)] = former
+                self._tails[_key(topic)] = former
                 return
-            self._known[_key(topic)] = (tail.copy(topic), data)
+            self._tails[_key(topic)] = (tail.copy(topic), data)
 
     def forget(self, topic: Topic) -> None:
         """Forget a topic, so that every file of it is read anew."""
         with self._lock:
-            self._known.pop(_key(topic), None)
+            self._tails.pop(_key(topic), None)
 
 
 def _key(topic: Topic) -> _Key:
     return topic.filesystem.location(topic.directory), topic.name, topic.partitions, topic.schema
 
 
-KNOWN_TAILS = KnownTails()
+TAIL_CACHE = TailCache()

@@ -200,7 +200,7 @@ def find_topic(filesystem: Filesystem, system: str, name: str) -> Topic | None:
     return Topic(filesystem, system, name, partitions, schema, identity, tuple(owner), messages)
 
 
-def made_at(filesystem: Filesystem, name: str) -> int | None:
+def creation_time(filesystem: Filesystem, name: str) -> int | None:
     """Return when a topic was made, in ms since 1970; None when there is none."""
     try:
         created = read_record(filesystem, f"{topic_directory(name)}/topic.json", name).get("created")
@@ -269,8 +269,8 @@ def create_topic(
         name,
         partitions=topic.partitions,
         schema=topic.schema,
-        wanted_partitions=partitions,
-        wanted_schema=declared,
+        declared_count=partitions,
+        declared_schema=declared,
     )
     return topic
 
@@ -349,11 +349,11 @@ def _walk(
         yield from _walk(filesystem, f"{directory}/{name}", (*parts, name), half_deleted=half_deleted)
 
 
-_known: TTLCache[tuple[str, str], Topic] = TTLCache(256, 60.0)
+_topics: TTLCache[tuple[str, str], Topic] = TTLCache(256, 60.0)
 _lock = threading.Lock()
 
 
-def known_topic(filesystem: Filesystem, system: str, name: str) -> Topic:
+def cached_topic(filesystem: Filesystem, system: str, name: str) -> Topic:
     """Return the topic of this name; one that is missing is a TopicError.
 
     Where a look is charged, the record of a run's own topic is not read again for a minute: such a topic is named after
@@ -364,16 +364,16 @@ def known_topic(filesystem: Filesystem, system: str, name: str) -> Topic:
         return open_topic(filesystem, system, name)
     key = (system, filesystem.location(topic_directory(name)))
     with _lock:
-        topic = _known.get(key)
+        topic = _topics.get(key)
     if topic is None:
         topic = open_topic(filesystem, system, name)
         if topic.is_runs_own:
             with _lock:
-                _known[key] = topic
+                _topics[key] = topic
     return topic
 
 
 def forget_topic(topic: Topic) -> None:
     """Forget a topic that this process deletes."""
     with _lock:
-        _known.pop((topic.system, topic.filesystem.location(topic.directory)), None)
+        _topics.pop((topic.system, topic.filesystem.location(topic.directory)), None)

@@ -61,9 +61,9 @@ class MemorySystem(LogSystem):
         """Return a consumer that reads the topic as of the slice, or as it is now."""
         return MemoryConsumer(self._topic_of(stream), slice, self.store)
 
-    def producer(self, stream: StreamSpec, attempt: str) -> MemoryProducer:
+    def producer(self, stream: StreamSpec, writer: str) -> MemoryProducer:
         """Return a producer that keeps its rows until they are published."""
-        return MemoryProducer(self._topic_of(stream), attempt, stream.schema)
+        return MemoryProducer(self._topic_of(stream), writer, stream.schema)
 
     def sent_bytes(self, name: str) -> list[bytes] | None:
         """Return all that a topic keeps, in the wire form, partition by partition; None when it keeps columns."""
@@ -83,7 +83,7 @@ class MemorySystem(LogSystem):
 
 
 class MemoryProducer(LogProducer):
-    """Producer that keeps the rows of one task attempt until they are published."""
+    """Producer that keeps the rows of one try at a task until they are published."""
 
     _writer: MemorySegmentWriter
 

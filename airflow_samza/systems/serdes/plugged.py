@@ -29,7 +29,7 @@ class PluggedSerde(Serde):
     def __init__(self, schema: pa.Schema, name: str, stream: str) -> None:
         self._schema = schema
         self._name = name
-        self._serde = _made(name, stream)
+        self._serde = _users_serde(name, stream)
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
         """Return what ``to_bytes`` gives."""
@@ -88,7 +88,7 @@ class PluggedSerde(Serde):
         return dict(message)
 
 
-def _made(name: str, stream: str) -> Any:
+def _users_serde(name: str, stream: str) -> Any:
     module_name, _, attributes = name.partition(":")
 
     def rejected(what: str, hint: str) -> ConfigError:

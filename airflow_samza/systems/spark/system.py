@@ -108,9 +108,9 @@ class SparkSystem:
         """Return a consumer of the topic that the stream goes through."""
         return self.log.consumer(_topic(stream), slice)
 
-    def producer(self, stream: StreamSpec, attempt: str) -> LogProducer:
+    def producer(self, stream: StreamSpec, writer: str) -> LogProducer:
         """Return a producer of the topic that the stream goes through."""
-        return self.log.producer(_topic(stream), attempt)
+        return self.log.producer(_topic(stream), writer)
 
     def check_writable(self, stream: StreamSpec) -> None:
         """Reject options that contradict each other; whether Spark may write there is known when it does."""

@@ -21,7 +21,7 @@ from airflow_samza.systems.kafka.connection_failures import (
     connection_failure,
     missing_right,
 )
-from airflow_samza.systems.kafka.failures import expired, made_anew, missing, other_count, silent
+from airflow_samza.systems.kafka.failures import expired, missing, other_count, recreated, silent
 from airflow_samza.systems.kafka.output_options import IN_TRANSACTIONS, OutputOptions
 from airflow_samza.systems.kafka.write_failures import (
     contended,
@@ -189,7 +189,7 @@ def _(scene: Scene) -> str:
 
 @row("kafka", "A topic that was created again", BY_STAGE)
 def _(scene: Scene) -> str:
-    return str(made_anew("views", "events"))
+    return str(recreated("views", "events"))
 
 
 @row("kafka", "A topic that got more partitions", BY_STAGE)

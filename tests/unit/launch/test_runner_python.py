@@ -27,7 +27,7 @@ LOCAL = parse_master("local")
 
 @pytest.fixture(autouse=True)
 def _nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner_python, "_known", {})
+    monkeypatch.setattr(runner_python, "_environments", {})
 
 
 @pytest.fixture(scope="module")

@@ -159,7 +159,7 @@ def _client(verify: str) -> dict[str, str | bool]:
         ) from None
 
 
-def _found(settings: Mapping[str, str | bool], name: str = "", provider: Credentials | None = None) -> Access:
+def _new_access(settings: Mapping[str, str | bool], name: str = "", provider: Credentials | None = None) -> Access:
     return Access(tuple(sorted(settings.items())), (), provider, name or Access.name)
 
 
@@ -175,14 +175,14 @@ def _s3(address: Address, options: dict[str, str | bool], environment: Mapping[s
         return _aws_identity(options)
     options.pop("external_id", None)
     if "access_key_id" not in options:
-        return _found(options)
+        return _new_access(options)
     if "session_token" in options:
-        return _found(options, "the session token of the options")
+        return _new_access(options, "the session token of the options")
     if not (environment.get("AWS_SESSION_TOKEN") or environment.get("AWS_TOKEN")):
-        return _found(options, "the access key of the options")
+        return _new_access(options, "the access key of the options")
     # The environment's session token belongs to another key.
     key, secret = str(options.pop("access_key_id")), str(options.pop("secret_access_key"))
-    return _found(options, "the access key of the options", _Fixed(key, secret))
+    return _new_access(options, "the access key of the options", _Fixed(key, secret))
 
 
 def _aws_identity(options: dict[str, str | bool]) -> Access:
@@ -192,7 +192,7 @@ def _aws_identity(options: dict[str, str | bool]) -> Access:
     identity = AwsIdentity(
         **fields, region=str(options.get("region", "")), key=(key[0], key[1], key[2]) if key[0] else None
     )
-    return _found(options, identity.name, checked_identity(identity))
+    return _new_access(options, identity.name, checked_identity(identity))
 
 
 @dataclass(frozen=True)
@@ -222,10 +222,10 @@ def _gcs(address: Address, options: dict[str, str | bool], environment: Mapping[
             "private_key": "",
             "private_key_id": "",
         }
-        return _found({**options, _KEY: json.dumps(account)}, f"nobody, as {endpoint} wants")
+        return _new_access({**options, _KEY: json.dumps(account)}, f"nobody, as {endpoint} wants")
     if endpoint:
         options["base_url"] = endpoint
-    return _found(options, "the service account of the options" if named else "")
+    return _new_access(options, "the service account of the options" if named else "")
 
 
 def _azure(address: Address, options: dict[str, str | bool], environment: Mapping[str, str]) -> Access:
@@ -254,7 +254,7 @@ def _azure(address: Address, options: dict[str, str | bool], environment: Mappin
         )
     if "sas_token" in options:
         options["sas_key"] = str(options.pop("sas_token")).lstrip("?")
-    return _found(options, "the credentials of the options" if identity & options.keys() else "")
+    return _new_access(options, "the credentials of the options" if identity & options.keys() else "")
 
 
 _PUBLIC = ("dfs.core.windows.net", "blob.core.windows.net")
@@ -330,7 +330,7 @@ _NAMES_AN_IDENTITY = frozenset(
 
 
 def environment_options(
-    url: str, given: Mapping[str, object], environment: Mapping[str, str] | None = None
+    url: str, store_options: Mapping[str, object], environment: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Return what the environment adds to the options of a store: its place, and fixed credentials.
 
@@ -340,13 +340,13 @@ def environment_options(
     environment = os.environ if environment is None else environment
     store = SCHEMES[url.partition("://")[0].lower()]
     variables = dict(_PLACE[store])
-    if not _NAMES_AN_IDENTITY & given.keys():
+    if not _NAMES_AN_IDENTITY & store_options.keys():
         variables |= _IDENTITY[store]
         if store == "azure" and any(environment.get(name) for name in _IDENTITY["azure"]["client_secret"]):
             variables |= _OF_A_SECRET
     options = {
         option: next((environment[name] for name in names if environment.get(name)), "")
         for option, names in variables.items()
-        if option not in given
+        if option not in store_options
     }
     return {option: value for option, value in options.items() if value}

@@ -34,13 +34,13 @@ class AwsIdentity:
         from botocore.exceptions import ConnectionError as NoConnection
 
         try:
-            return self._asked()
+            return self._credentials()
         except (HTTPClientError, NoConnection) as error:
             raise _Unavailable(503, f"{self.name} cannot be asked for now: {error}") from None
         except (BotoCoreError, ClientError) as error:
             raise _Unavailable(401, f"{self.name} gives no credentials: {error}") from None
 
-    def _asked(self) -> Mapping[str, object]:
+    def _credentials(self) -> Mapping[str, object]:
         import botocore.session
 
         session: Any = botocore.session.Session(profile=self.profile or None)

@@ -42,9 +42,9 @@ def check_store(filesystem: Filesystem) -> tuple[str, ...]:
     denied: list[str] = []
     reasons: list[str] = []
 
-    def permitted(what: str, attempt: Callable[[], object]) -> bool:
+    def permitted(what: str, operation: Callable[[], object]) -> bool:
         try:
-            attempt()
+            operation()
         except TopicError as error:
             if error.facts.get("status") == 501:
                 raise _without_create(filesystem) from error

@@ -43,11 +43,11 @@ def is_hdfs(url: str) -> bool:
 
 
 def parse_address(
-    url: str, environment: Mapping[str, str] | None = None, known: Sequence[str] = ()
+    url: str, environment: Mapping[str, str] | None = None, fallback: Sequence[str] = ()
 ) -> tuple[Address, str]:
     """Return the address in a URL, and the absolute path.
 
-    ``known`` are the NameNodes of an ``hdfs://`` URL that this process's configuration does not know.
+    ``fallback`` are the NameNodes of an ``hdfs://`` URL that this process's configuration does not know.
 
     >>> parse_address("webhdfs://nn1:9870,nn2:9870/samza", {})
     (Address(namenodes=('http://nn1:9870', 'http://nn2:9870'), shown='webhdfs://nn1:9870,nn2:9870'), '/samza')
@@ -79,7 +79,7 @@ def parse_address(
     path = unquote(parts.path) or "/"
     namenodes = _of_configuration(scheme, authority, settings, secure)
     if not namenodes and scheme == "hdfs":
-        namenodes = tuple(known)
+        namenodes = tuple(fallback)
     if not namenodes:
         hosts = [_with_port(host, secure, keep=scheme != "hdfs") for host in authority.split(",") if host]
         namenodes = tuple(f"{'https' if secure else 'http'}://{host}" for host in hosts)

@@ -42,7 +42,7 @@ def open_webhdfs(
     between them) where the process has no configuration of the cluster.
     """
     namenodes = str((options or {}).get("namenodes") or "")
-    address, path = parse_address(url, known=namenodes.split(",") if namenodes else ())
+    address, path = parse_address(url, fallback=namenodes.split(",") if namenodes else ())
     return WebHdfsFilesystem(shared_client(address, find_access(options), patience, os.getpid()), path)
 
 

@@ -14,8 +14,8 @@ from airflow_samza.control.messages import MessageType, encode
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ATTEMPT = "attempt"
-"""Header with the task attempt that sent a message: a commit names its messages, or nobody reads them."""
+WRITER = "attempt"
+"""Header with the try at a task that sent a message: a commit names its messages, or nobody reads them."""
 
 PART = "part"
 """Header of a message that is a part of a record batch: which, and of how many (``2/5``, counted from 1)."""

@@ -17,7 +17,7 @@ from airflow_samza.errors import TopicError
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.clients import PASSING, consumer
 from airflow_samza.systems.kafka.failures import NOT_THERE, failed, silent
-from airflow_samza.systems.kafka.own_topics.frames import ATTEMPT, PART, NoColumn, unframed
+from airflow_samza.systems.kafka.own_topics.frames import PART, WRITER, NoColumn, unframed
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.topic import Topic
 from airflow_samza.systems.topic_rejections import no_column
@@ -201,8 +201,8 @@ class _Partition:
 
 
 def _part(message: Message) -> tuple[str | bytes | None, int, int]:
-    """Return the attempt of a message, which part of a record batch it is, and of how many."""
+    """Return the writer of a message, which part of a record batch it is, and of how many."""
     headers = dict(message.headers() or ())
     said = headers.get(PART) or b"1/1"
     part, parts = (said.decode() if isinstance(said, bytes) else said).split("/")
-    return headers.get(ATTEMPT), int(part), int(parts)
+    return headers.get(WRITER), int(part), int(parts)

@@ -154,7 +154,7 @@ class MessageSegments:
             yield name
 
     def writer(self, topic: Topic, name: str, schema: pa.Schema | None, *, durable: bool) -> MessageSegmentWriter:
-        """Return a writer of one attempt's messages, which the brokers keep as durably as they keep any."""
+        """Return a writer of the messages of one try, which the brokers keep as durably as they keep any."""
         at_brokers, _, largest = _place(topic)
         return MessageSegmentWriter(topic, name, schema, self.brokers, at_brokers, largest)
 

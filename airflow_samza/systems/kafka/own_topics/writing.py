@@ -1,4 +1,4 @@
-"""Writing to a run's own topic: a task attempt sends its messages at once, and describes where they came to lie.
+"""Writing to a run's own topic: a try at a task sends its messages at once, and describes where they came to lie.
 
 The producers of this process are kept warm between attempts.
 """
@@ -19,7 +19,7 @@ from airflow_samza.systems.kafka.access import KafkaAccess
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.clients import CLIENT_LOG
 from airflow_samza.systems.kafka.failures import cause_of, error_of
-from airflow_samza.systems.kafka.own_topics.frames import ATTEMPT, OVERHEAD, PART, frames
+from airflow_samza.systems.kafka.own_topics.frames import OVERHEAD, PART, WRITER, frames
 from airflow_samza.systems.kafka.pools import Pool, guarded, released
 from airflow_samza.systems.kafka.write_failures import write_failed
 from airflow_samza.systems.log.records import Segment
@@ -167,7 +167,7 @@ class Sender:
 
 
 class MessageSegmentWriter(SegmentWriter):
-    """Writer of one attempt's messages.
+    """Writer of the messages of one try at a task.
 
     In its description ``ends`` are the offsets of the first messages of batches; the last entries of ``ends`` and
     ``checksums``, which files have for their footers, are 0.
@@ -189,7 +189,7 @@ class MessageSegmentWriter(SegmentWriter):
         for rows, parts in frames(batch, self._bound_of_message):
             checksum = 0
             for place, value in enumerate(parts, 1):
-                headers = [(ATTEMPT, self._name.encode())]
+                headers = [(WRITER, self._name.encode())]
                 if len(parts) > 1:
                     headers.append((PART, f"{place}/{len(parts)}".encode()))
                 number = self._sender.send(partition, value, headers)

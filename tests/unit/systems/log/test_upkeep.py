@@ -19,7 +19,7 @@ from airflow_samza.systems.log.fsck import Published, fsck, is_sound
 from airflow_samza.systems.log.maintenance import compact, expire, mark_expired, sweep
 from airflow_samza.systems.log.segments import SegmentReaders
 from airflow_samza.systems.log.system import LogSystem
-from airflow_samza.systems.log.tails import KNOWN_TAILS
+from airflow_samza.systems.log.tails import TAIL_CACHE
 from airflow_samza.systems.producers_seen import MOST_RANGES, Standing
 from airflow_samza.systems.system import (
     ControlEnvelope,
@@ -183,7 +183,7 @@ def test_opening_a_long_topic_reads_snapshots_and_few_commits(
         len([path for path in read if "/commits/" in path]) <= 2
     )  # who has just written looks only whether there is more
     read.clear()
-    KNOWN_TAILS.forget(system.topic("views"))  # as another process sees it
+    TAIL_CACHE.forget(system.topic("views"))  # as another process sees it
     assert log_commits.load_tail(system.topic("views")).number == 230
     assert len([path for path in read if "/commits/" in path]) == 31  # the last one is asked for and not there
     assert len([path for path in read if "/snapshots/" in path]) == 1
@@ -337,7 +337,7 @@ def test_fsck_finds_every_damaged_control_message_that_a_reader_rejects(system: 
     assert len(DAMAGED_CONTROL) > 25
     for entry in DAMAGED_CONTROL:
         path.write_text(json.dumps({**whole, "control": [entry]}))
-        KNOWN_TAILS.forget(system.topic("views"))
+        TAIL_CACHE.forget(system.topic("views"))
         with pytest.raises(SamzaError):
             everything(system)
         found = [finding for finding in fsck(system.topic("views")) if finding.serious]

@@ -15,7 +15,7 @@ from airflow_samza.systems.kafka.failures import error_of
 
 log = logging.getLogger("airflow_samza.kafka")
 
-_TOLD_AFTER_SECONDS = 5.0
+_LOGGED_AFTER_SECONDS = 5.0
 """Shorter absences are ordinary: a broker hands its partitions over, a connection is made anew."""
 
 
@@ -29,7 +29,7 @@ class Waiting:
         self._what = what
         self._seconds = seconds
         self._since = time.monotonic()
-        self._told = False
+        self._logged = False
 
     @property
     def seconds(self) -> float:
@@ -44,9 +44,9 @@ class Waiting:
     def still(self, why: str) -> None:
         """Note that it has not come; ``why`` is the newest cause that is known."""
         left = self._seconds - self.seconds
-        if self._told or self.seconds < min(_TOLD_AFTER_SECONDS, self._seconds / 2):
+        if self._logged or self.seconds < min(_LOGGED_AFTER_SECONDS, self._seconds / 2):
             return
-        self._told = True
+        self._logged = True
         until = datetime.now(timezone.utc) + timedelta(seconds=left)
         log.warning(
             "%s not come for %.0f s (%s): waiting until %s UTC, then this try fails",
@@ -58,7 +58,7 @@ class Waiting:
 
     def over(self) -> None:
         """Note that it has come."""
-        if self._told:
+        if self._logged:
             log.warning("%s come, after %.0f s", self._what, self.seconds)
 
 
