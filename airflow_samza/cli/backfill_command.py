@@ -136,16 +136,16 @@ def _application_lines(preview: ApplicationPreview) -> list[str]:
         for place, each in enumerate(preview.slices)
     ]
     text = columns(["SLICE", *shown_cells, "THERE", "ESTIMATE"], rows)
-    told = [f"{preview.application}, planned by {preview.task_id}:", *text.splitlines()]
-    told += [f"  ! {each.slice.text}: {each.problem}" for each in preview.slices if each.problem]
-    told += [
+    lines = [f"{preview.application}, planned by {preview.task_id}:", *text.splitlines()]
+    lines += [f"  ! {each.slice.text}: {each.problem}" for each in preview.slices if each.problem]
+    lines += [
         f"  {each.slice.text}, {stream_id}: {text}"
         for each in preview.slices
         for stream_id, text in each.outputs.items()
     ]
     by = dict.fromkeys((awaited.stream_id, awaited.task_id) for each in preview.slices for awaited in each.awaited)
-    told += [f"{stream_id!r} is written by task {task_id}, unknown until then." for stream_id, task_id in by]
-    return [*told, *_summary(preview)]
+    lines += [f"{stream_id!r} is written by task {task_id}, unknown until then." for stream_id, task_id in by]
+    return [*lines, *_summary(preview)]
 
 
 def _summary(preview: ApplicationPreview) -> list[str]:

@@ -69,7 +69,7 @@ def fsck(environment: Environment) -> Iterator[Look]:
         yield Look("output", path, tuple(_output_findings(environment, system, path, producers)))
 
 
-_Asked = tuple[LogSystem, dict[str, list[Published]]]
+_Holdings = tuple[LogSystem, dict[str, list[Published]]]
 
 
 class _Elsewhere:
@@ -79,7 +79,7 @@ class _Elsewhere:
         self._environment = environment
         self._files = files
         self._runs = runs
-        self._known: dict[tuple[str, str], _Asked | SamzaError] = {}
+        self._by_system: dict[tuple[str, str], _Holdings | SamzaError] = {}
 
     def findings(self, log: LogSystem, name: str) -> list[Finding] | None:
         """Return the findings on a topic whose messages lie elsewhere; None: they do not, or nobody knows where."""
@@ -89,24 +89,24 @@ class _Elsewhere:
                 return None
             plans = load_plans(self._files, RunFolder(topic.owner[0], name.split("/")[1]))
             system = str(topic.messages.get("system"))
-            found = self._asked(system, run_bindings(plans[-1].systems, self._environment.systems)[system])
-            if isinstance(found, SamzaError):
-                return [without_messages(topic, found)]
-            between, said = found
+            holdings = self._holdings(system, run_bindings(plans[-1].systems, self._environment.systems)[system])
+            if isinstance(holdings, SamzaError):
+                return [without_messages(topic, holdings)]
+            between, said = holdings
             return topic_findings(between, name, said.get(name, ()))
         return None
 
-    def _asked(self, name: str, binding: SystemBinding) -> _Asked | SamzaError:
+    def _holdings(self, name: str, binding: SystemBinding) -> _Holdings | SamzaError:
         """Return a system, and what the records of runs say that it holds; an error where it cannot be asked now."""
         key = name, repr(sorted(binding.options.items()))
-        if key not in self._known:
+        if key not in self._by_system:
             try:
                 between = bind_log(name, binding, self._environment.root)
                 between.store.check()
-                self._known[key] = between, published(self._files, between, self._runs)
+                self._by_system[key] = between, published(self._files, between, self._runs)
             except SamzaError as error:
-                self._known[key] = error
-        return self._known[key]
+                self._by_system[key] = error
+        return self._by_system[key]
 
 
 def look_lines(look: Look) -> Iterator[str]:
@@ -124,19 +124,19 @@ def look_facts(look: Look) -> dict[str, Any]:
 
 def published(files: Filesystem, log: LogSystem, runs: Iterable[RunFolder]) -> dict[str, list[Published]]:
     """Return the messages in the topics of a log according to the results of runs, since each topic was made."""
-    found: dict[str, list[Published]] = defaultdict(list)
-    made: dict[str, int | None] = {}
+    messages: dict[str, list[Published]] = defaultdict(list)
+    creation_times: dict[str, int | None] = {}
     for run in runs:
         for system, topic, said, at in published_by(files, run):
             if system != log.name:
                 continue
-            if topic not in made:
+            if topic not in creation_times:
                 with suppress(SamzaError):  # the look at the topic says so
-                    made[topic] = log.creation_time(topic)
-            since = made.setdefault(topic, None)
+                    creation_times[topic] = log.creation_time(topic)
+            since = creation_times.setdefault(topic, None)
             if since is not None and at * 1000 >= since:
-                found[topic].append(said)
-    return found
+                messages[topic].append(said)
+    return messages
 
 
 def topic_findings(log: LogSystem, name: str, publications: Iterable[Published]) -> list[Finding]:
@@ -182,7 +182,7 @@ class _Producers:
 
     def __init__(self, files: Filesystem) -> None:
         self._files = files
-        self._known = self._on_record()
+        self._hashes = self._on_record()
 
     def findings(self, output: Location) -> list[Finding]:
         """Return the findings on files of runs that are not on record."""
@@ -190,11 +190,11 @@ class _Producers:
         from airflow_samza.systems.files.published_files import published_at
 
         published = published_at(output)
-        found = list(fsck_unrecorded(output, published, self._known))
-        if found:  # a run that has begun since the last look is on record before it publishes
-            self._known = self._on_record()
-            found = list(fsck_unrecorded(output, published, self._known))
-        return found
+        findings = list(fsck_unrecorded(output, published, self._hashes))
+        if findings:  # a run that has begun since the last look is on record before it publishes
+            self._hashes = self._on_record()
+            findings = list(fsck_unrecorded(output, published, self._hashes))
+        return findings
 
     def _on_record(self) -> frozenset[str]:
         """Return all hashes; none where a plan cannot be read, which the check of its run reports."""

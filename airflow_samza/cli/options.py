@@ -136,10 +136,10 @@ class Place:
 
     def environment(self) -> Environment:
         """Return the environment, and say once from which file it is; this process opens its root as it says."""
-        return self._found
+        return self._environment
 
     @functools.cached_property
-    def _found(self) -> Environment:
+    def _environment(self) -> Environment:
         if self.conn_id is not None:
             return self._of_connection(self.conn_id)
         environment = find_environment(
@@ -184,9 +184,9 @@ def at_place(names: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
-        def called(**given: Any) -> None:
-            place = Place(**{name: given.pop(name) for name in names})
-            command(place=place, **given)
+        def called(**arguments: Any) -> None:
+            place = Place(**{name: arguments.pop(name) for name in names})
+            command(place=place, **arguments)
 
         parameters: list[inspect.Parameter] = []
         for parameter in inspect.signature(command, eval_str=True).parameters.values():

@@ -43,9 +43,9 @@ def plan(
     look_from_here()
     form = "json" if as_json else form
     planning.checked_format(form)
-    asked = place.environment() if place.is_named else None
-    keys = asked.config if asked is not None else dict(parse_setting(option) for option in place.config or ())
-    preview = planning.preview(application, asked, parse_interval(interval), keys)
+    named = place.environment() if place.is_named else None
+    keys = named.config if named is not None else dict(parse_setting(option) for option in place.config or ())
+    preview = planning.preview(application, named, parse_interval(interval), keys)
     if diff is None:
         text = planning.render(preview, form)
     elif form != "text":
@@ -53,7 +53,7 @@ def plan(
             f"--diff has no form {form!r}.", hint="Leave --format out with --diff.", key="--format", value=form
         )
     else:
-        environment = asked or place.environment()
+        environment = named or place.environment()
         text = planning.describe_difference(
             *planning.earlier_plan(diff, preview.plan.application, environment), preview.plan
         )

@@ -32,8 +32,8 @@ class RunStatus:
 
     def __init__(self, environment: Environment, names: Sequence[str]) -> None:
         self._files = open_filesystem(environment.root)
-        self.known = chosen_run(self._files, names)
-        self.run = plan_of(self._files, self.known)
+        self.entry = chosen_run(self._files, names)
+        self.run = plan_of(self._files, self.entry)
         self.note = ""
         try:
             self._systems: dict[str, System] = bind_systems(
@@ -46,7 +46,7 @@ class RunStatus:
     @property
     def state(self) -> str:
         """The state of the run now, as lists of runs have it."""
-        return run_state(self._files, self.known.folder)
+        return run_state(self._files, self.entry.folder)
 
     def requests(self) -> dict[str, int]:
         """Return the requests of the run to a root that charges for them, by kind."""

@@ -76,7 +76,7 @@ def with_root(hint: str, root: str) -> str:
     >>> with_root("Undo it: airflow-samza state reset views --to 1; then clear it.", "/data/samza")
     'Undo it: airflow-samza state reset views --to 1 --root /data/samza; then clear it.'
     """
-    return COMMAND.sub(lambda found: f"{found[0]} --root {shlex.quote(without_passwords(root))}", hint)
+    return COMMAND.sub(lambda match: f"{match[0]} --root {shlex.quote(without_passwords(root))}", hint)
 
 
 def log_without_frames() -> None:

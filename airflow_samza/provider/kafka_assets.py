@@ -37,8 +37,8 @@ def kafka_topic(topic: str, brokers: str | Sequence[str], *, watchers: Sequence[
 
 def topic_uri(topic: str, brokers: str | Sequence[str]) -> str:
     """Return the URI of a topic, one for all orders of its brokers."""
-    given = brokers.split(",") if isinstance(brokers, str) else brokers
-    addresses = _addresses(given)
+    servers = brokers.split(",") if isinstance(brokers, str) else brokers
+    addresses = _addresses(servers)
     if not addresses or not topic:
         missing = "topic" if addresses else "brokers"
         raise ConfigError(

@@ -8,7 +8,7 @@ from typing import Any
 from airflow_samza.errors import ConfigError
 
 
-def is_known_later(value: Any) -> bool:
+def is_late(value: Any) -> bool:
     """Return whether Airflow finds a value only when the task runs."""
     return hasattr(value, "resolve") and hasattr(value, "iter_references")
 
@@ -19,17 +19,17 @@ def as_read(values: Any) -> Any:
     A value that is known later is a text there, as an expression of Jinja is one; a mapping that is known later is
     empty.
     """
-    if is_known_later(values):
+    if is_late(values):
         return {}
     if not isinstance(values, Mapping):
         return values
-    return {name: f"{{{{ {name} }}}}" if is_known_later(value) else value for name, value in values.items()}
+    return {name: f"{{{{ {name} }}}}" if is_late(value) else value for name, value in values.items()}
 
 
-def reject_known_later(group_id: str, **given: Any) -> None:
+def reject_late(group_id: str, **arguments: Any) -> None:
     """Reject a value that decides which tasks a group has, and is known only when they run."""
-    for name, value in given.items():
-        if is_known_later(value):
+    for name, value in arguments.items():
+        if is_late(value):
             raise ConfigError(
                 f"The task group {group_id!r} has {name} from its mapping or from a task, which is known when it runs; "
                 "the tasks of its stages exist when the Dag file is read.",

@@ -70,11 +70,11 @@ def task_states(of_run: Any, tasks: Iterable[str] | Mapping[str, str]) -> dict[s
     names = tasks if isinstance(tasks, Mapping) else {task_id: task_id for task_id in tasks}
     index = getattr(of_run, "map_index", -1)
     of_index: dict[str, Any] = {"map_index": index} if index is not None and index >= 0 else {}
-    found = RuntimeTaskInstance.get_task_states(
+    task_states = RuntimeTaskInstance.get_task_states(
         dag_id=of_run.dag_id, task_ids=list(names.values()), run_ids=[of_run.run_id], **of_index
     ).get(of_run.run_id, {})
     suffix = f"_{index}" if of_index else ""
-    states = {name: found.get(f"{task_id}{suffix}", found.get(task_id)) for name, task_id in names.items()}
+    states = {name: task_states.get(f"{task_id}{suffix}", task_states.get(task_id)) for name, task_id in names.items()}
     return {name: None if state is None else str(getattr(state, "value", state)) for name, state in states.items()}
 
 

@@ -50,7 +50,7 @@ class ProgressLog:
         self.said: dict[str, str] = dict(said or {})
         self._names = names or {}
         self._due: dict[str, float] = {}
-        self._told: dict[str, tuple[object, int]] = {}
+        self._reported: dict[str, tuple[object, int]] = {}
         self._problem = ""
 
     def name_of(self, stage_id: str) -> str:
@@ -107,7 +107,7 @@ class ProgressLog:
             report.watermark,
             sum(partition.ends for partition in report.partitions),
         )
-        before, times = self._told.get(report.stage_id, (None, 0))
+        before, times = self._reported.get(report.stage_id, (None, 0))
         again = now == before and times < QUIET_INTERVALS
-        self._told[report.stage_id] = (now, times + 1 if again else 0)
+        self._reported[report.stage_id] = (now, times + 1 if again else 0)
         return not again

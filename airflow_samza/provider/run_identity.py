@@ -62,10 +62,10 @@ def airflow_run_of(context: Mapping[str, Any]) -> dict[str, str]:
 def interval_of(context: Mapping[str, Any], data_interval: Any = None) -> DataInterval | None:
     """Return the run's data interval.
 
-    ``given`` (two texts or moments) when there is one, else the data interval, else None.
+    ``data_interval`` (two texts or moments) when there is one, else the data interval, else None.
     """
     if data_interval:
-        return _given(data_interval)
+        return _parsed_interval(data_interval)
     dag_run = context.get("dag_run")
     start = context.get("data_interval_start") or getattr(dag_run, "data_interval_start", None)
     end = context.get("data_interval_end") or getattr(dag_run, "data_interval_end", None)
@@ -78,7 +78,7 @@ def partition_key_of(context: Mapping[str, Any]) -> str | None:
     return str(key) if key else None
 
 
-def _given(data_interval: Any) -> DataInterval:
+def _parsed_interval(data_interval: Any) -> DataInterval:
     if isinstance(data_interval, DataInterval):
         return data_interval
     pair = (

@@ -26,14 +26,14 @@ _OR_CHANGED = "The application may have changed since the Dag file was read: the
 class StageTask:
     """A task that runs stages: those of ``names`` (ids or titles); None: all of them.
 
-    ``known_later``: which ones, Airflow knows only when the task is mapped.
+    ``is_late``: which ones, Airflow knows only when the task is mapped.
     """
 
     task_id: str
     names: tuple[str, ...] | None
     executor: str | None = None
     deferrable: Any = None
-    known_later: bool = False
+    is_late: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class RunTasks:
     @property
     def whole(self) -> StageTask | None:
         """The task that runs all stages."""
-        return next((task for task in self.stages if task.names is None and not task.known_later), None)
+        return next((task for task in self.stages if task.names is None and not task.is_late), None)
 
     def by_stage(self, plan: ExecutionPlan) -> dict[str, str]:
         """Return the tasks that run the stages of a plan, by stage id, as far as the Dag tells."""
@@ -79,7 +79,7 @@ class RunTasks:
                     ) from None
         there = self.by_stage(plan)
         missing = [stage.stage_id for stage in plan.stages if stage.stage_id not in there]
-        if self.single and missing and not any(task.known_later for task in self.stages):
+        if self.single and missing and not any(task.is_late for task in self.stages):
             raise PlanChanged(
                 f"No task of the Dag runs the {'stage' if len(missing) == 1 else 'stages'} {listed(missing)} of the "
                 f"application {plan.application!r}.",
@@ -171,7 +171,7 @@ class _Dag:
                     tuple(map(str, listed_)) if listed_ is not None else None if stage is None else (str(stage),),
                     _get(task, "executor"),
                     _get(task, "deferrable"),
-                    known_later=later is not None and listed_ is None,
+                    is_late=later is not None and listed_ is None,
                 )
 
 

@@ -108,17 +108,17 @@ class StageWatch:
         stage_ids: Sequence[str],
         generation: int,
         submitted: Mapping[str, StageHandle] | None = None,
-        told: Collection[str] = (),
+        reported: Collection[str] = (),
     ) -> None:
         """The ids of the stages to run.
 
-        ``submitted`` are those that an earlier part of this try has submitted, ``told`` saw to their end.
+        ``submitted`` are those that an earlier part of this try has submitted, ``reported`` saw to their end.
 
         A stage starts when its upstream stages among them have ended; where stages run at the same time, at once.
         """
         self.run_plan, self.generation = run, generation
         handles = dict(submitted or {})
-        self.ended = {stage_id: handles.pop(stage_id) for stage_id in told}
+        self.ended = {stage_id: handles.pop(stage_id) for stage_id in reported}
         self.results = {stage_id: self.service.finish(handle) for stage_id, handle in self.ended.items()}
         self.active = handles
         self._waiting = {

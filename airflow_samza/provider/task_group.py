@@ -17,7 +17,7 @@ from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.titles import stage_named
 from airflow_samza.provider.connections.fields import connection_id
-from airflow_samza.provider.late_arguments import is_known_later, reject_known_later, reject_mapping
+from airflow_samza.provider.late_arguments import is_late, reject_late, reject_mapping
 from airflow_samza.provider.operators.auto_mode import AUTO, SamzaAutoPlanOperator
 from airflow_samza.provider.operators.cleanup import SamzaCleanupOperator
 from airflow_samza.provider.operators.plan import SamzaPlanOperator
@@ -126,7 +126,7 @@ class SamzaTaskGroup(TaskGroup):
         for name in group:
             if name not in _OF_GROUPS:
                 reject_unknown(name, [*_OF_GROUPS, *_own_parameters()], f"The task group {group_id!r}")
-        reject_known_later(group_id, application=application, mode=mode, stages=stages)
+        reject_late(group_id, application=application, mode=mode, stages=stages)
         check_mode(group_id, mode, run_for, (*MODES, AUTO))
         shape = parse_application(application, config).shape
         settings = _stage_settings(group_id, shape, mode, stages or {})
@@ -136,8 +136,8 @@ class SamzaTaskGroup(TaskGroup):
         shared: dict[str, Any] = {
             "application": application,
             "conn_id": conn_id,
-            "systems": systems if is_known_later(systems) else dict(systems or {}),
-            "config": config if is_known_later(config) else dict(config or {}),
+            "systems": systems if is_late(systems) else dict(systems or {}),
+            "config": config if is_late(config) else dict(config or {}),
             "py_modules": list(py_modules),
             "archives": list(archives),
             "runner_python": runner_python,

@@ -114,13 +114,13 @@ def _of_task(task: PlanningOperator, slices: Sequence[Slice], runs: Mapping[date
     if of_function is not None:  # a decorated function's, which the task would write on its worker
         of_function.bring()
     name = load_application(task.application).spec(_config(task)).name
-    known = _Known(name)
-    slice_previews = tuple(_of_slice(task, slice_, runs, known) for slice_ in slices)
-    former = known.newest
-    return ApplicationPreview(task.task_id, name, known.root, len(former.runs), former.unread, slice_previews)
+    former_runs = _FormerRuns(name)
+    slice_previews = tuple(_of_slice(task, slice_, runs, former_runs) for slice_ in slices)
+    former = former_runs.newest
+    return ApplicationPreview(task.task_id, name, former_runs.root, len(former.runs), former.unread, slice_previews)
 
 
-class _Known:
+class _FormerRuns:
     """The former runs of an application, read once for each root."""
 
     def __init__(self, application: str) -> None:
@@ -137,7 +137,7 @@ class _Known:
         return self.newest
 
 
-def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str], known: _Known) -> SlicePreview:
+def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str], past: _FormerRuns) -> SlicePreview:
     airflow_run = runs.get(slice_.logical_date) if slice_.logical_date is not None else None
     try:
         rendered, context = for_slice(task, slice_)
@@ -160,7 +160,7 @@ def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str
             tables=text_map("table_versions", rendered.table_versions),
             reuse=rendered.reuse,
         )
-        former = known.of(hook)
+        former = past.of(hook)
         before = awaited(task, slice_, hook, request)
         run = hook.preview(request)
         tables = _tables(hook, run)
@@ -170,10 +170,10 @@ def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str
             interval = request.interval.iso() if request.interval is not None else None
             return SlicePreview(slice_, run_id, interval, airflow_run=airflow_run, awaited=(lacking,))
         return SlicePreview(slice_, run_id, airflow_run=airflow_run, problem=_problem(task, error))
-    found = tuple(_listed(hook, run, amount) for amount in amounts(run))
-    lacks = tuple(before[amount.stream_id] for amount in found if amount.stream_id in before and _is_nothing(amount))
+    listed = tuple(_listed(hook, run, amount) for amount in amounts(run))
+    lacks = tuple(before[amount.stream_id] for amount in listed if amount.stream_id in before and _is_nothing(amount))
     there = {each.stream_id for each in lacks}
-    inputs = tuple(_unknown(amount) if amount.stream_id in there else amount for amount in found)
+    inputs = tuple(_unknown(amount) if amount.stream_id in there else amount for amount in listed)
     return SlicePreview(
         slice_,
         run_id,
@@ -220,8 +220,8 @@ def _listed(hook: SamzaHook, run: RunPlan, amount: InputAmount) -> InputAmount:
     binding = hook.bindings().get(amount.system)
     if amount.kind != SPARK or binding is None:  # none: a function of the application makes the DataFrame
         return amount
-    found = listed_amount(amount.system, binding, run.streams[amount.stream_id].spec)
-    return amount if found is None else replace(amount, files=found[0], bytes=found[1])
+    listed = listed_amount(amount.system, binding, run.streams[amount.stream_id].spec)
+    return amount if listed is None else replace(amount, files=listed[0], bytes=listed[1])
 
 
 def _tables(hook: SamzaHook, run: RunPlan) -> tuple[TableRead, ...]:

@@ -43,7 +43,7 @@ def aws_options(conn_id: str, connection: Any) -> Options:
         options["skip_signature"] = True
     if extra.get("role_arn"):
         options |= _role(conn_id, extra)
-    return _given(options)
+    return _without_blanks(options)
 
 
 def _role(conn_id: str, extra: Mapping[str, Any]) -> Options:
@@ -72,7 +72,7 @@ def google_options(conn_id: str, connection: Any) -> Options:
         if extra.get(name):
             return {"bearer_token": _google_token(conn_id, name)}
     key = extra.get("keyfile_dict")
-    return _given(
+    return _without_blanks(
         {
             "service_account_key": json.dumps(key) if isinstance(key, dict) else key,
             "service_account": extra.get("key_path"),
@@ -117,7 +117,7 @@ def azure_options(conn_id: str, connection: Any) -> Options:
     else:
         identity = extra.get("managed_identity_client_id")
         options |= {"client_id": identity, "tenant_id": extra.get("workload_identity_tenant_id")}
-    return _given(options)
+    return _without_blanks(options)
 
 
 def _account(host: str, login: str) -> Options:
@@ -176,6 +176,6 @@ def _unprefixed(extra: Mapping[str, Any], conn_type: str) -> dict[str, Any]:
     return {**{k.removeprefix(prefix): v for k, v in extra.items() if k.startswith(prefix)}, **extra}
 
 
-def _given(options: Options) -> Options:
+def _without_blanks(options: Options) -> Options:
     """Return the options that say something."""
     return {name: value for name, value in options.items() if value not in (None, "")}

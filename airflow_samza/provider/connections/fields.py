@@ -44,5 +44,5 @@ def connection_id(what: str, conn_id: str | None, samza_conn_id: str | None) -> 
             key="samza_conn_id",
             value=samza_conn_id,
         )
-    found = conn_id if conn_id is not None else samza_conn_id
-    return DEFAULT_CONNECTION if found is None else found
+    chosen = conn_id if conn_id is not None else samza_conn_id
+    return DEFAULT_CONNECTION if chosen is None else chosen

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.errors import ConfigError
 from airflow_samza.provider.airflow_versions import AirflowNotFoundException
 from airflow_samza.provider.connections.fields import extra_of
-from airflow_samza.provider.connections.missing_connections import adding, known_here, not_defined
+from airflow_samza.provider.connections.missing_connections import adding, candidate_ids, not_defined
 from airflow_samza.systems.kafka.access import ADDRESSES, PASSWORD, USER, shared_options
 from airflow_samza.systems.system import SystemBinding
 
@@ -86,7 +86,7 @@ def find_brokers(conn_id: str) -> Brokers:
     try:
         connection = BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
-        raise not_defined(conn_id, ("kafka",), known=known_here()) from None
+        raise not_defined(conn_id, ("kafka",), candidates=candidate_ids()) from None
     return brokers_of(conn_id, connection)
 
 
@@ -99,5 +99,5 @@ async def await_brokers(conn_id: str) -> Brokers:
     try:
         connection = await BaseHook.aget_connection(conn_id)
     except AirflowNotFoundException:
-        raise not_defined(conn_id, ("kafka",), known=known_here()) from None
+        raise not_defined(conn_id, ("kafka",), candidates=candidate_ids()) from None
     return await in_client_thread(lambda: brokers_of(conn_id, connection))

@@ -37,7 +37,7 @@ def adding(conn_id: str, conn_type: str) -> str:
     return f"airflow connections add {conn_id} --conn-type {conn_type} {more}".rstrip()
 
 
-def known_here(others: Iterable[str] = ()) -> list[str]:
+def candidate_ids(others: Iterable[str] = ()) -> list[str]:
     """Return the ids of connections that are known without asking: of the environment, and ``others`` that are named.
 
     Airflow lists connections for nobody but its own commands and page.
@@ -47,17 +47,17 @@ def known_here(others: Iterable[str] = ()) -> list[str]:
 
 
 def not_defined(
-    conn_id: str, types: Collection[str], *, said: str = "", binds: str = "", known: Iterable[str] = ()
+    conn_id: str, types: Collection[str], *, said: str = "", binds: str = "", candidates: Iterable[str] = ()
 ) -> ConfigError:
     """Return the error for a connection that is not there.
 
     :param types: The types that it may have, the usual one first.
     :param said: The same in words; None of the types is known to be the right one, where it is given.
     :param binds: The system that it binds, where it binds one.
-    :param known: Ids of connections among which a near one is looked for.
+    :param candidates: Ids of connections among which a near one is looked for.
     """
     whose = f", by which the system {binds!r} is bound" if binds else ""
-    near = did_you_mean(conn_id, [other for other in known if other != conn_id])
+    near = did_you_mean(conn_id, [other for other in candidates if other != conn_id])
     usual = next(iter(types))
     others = f" ({' or '.join(types)})" if len(types) > 1 else ""
     how = (

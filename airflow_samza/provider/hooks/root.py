@@ -10,7 +10,7 @@ from airflow.sdk import BaseHook
 from airflow_samza.provider.airflow_versions import AirflowNotFoundException
 from airflow_samza.provider.connections.bindings import root_of
 from airflow_samza.provider.connections.cloud import OF_TYPES
-from airflow_samza.provider.connections.missing_connections import known_here, not_defined
+from airflow_samza.provider.connections.missing_connections import candidate_ids, not_defined
 from airflow_samza.provider.connections.root_access import find_access
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess, access_within, give_access
 
@@ -65,7 +65,7 @@ class RootHook(BaseHook):
         try:
             return self.get_connection(conn_id)
         except AirflowNotFoundException:
-            raise not_defined(conn_id, types, known=known_here([self.conn_id])) from None
+            raise not_defined(conn_id, types, candidates=candidate_ids([self.conn_id])) from None
 
     def _store_connection(self, conn_id: str) -> Any:
         """Return a connection that opens the root, or files, on an object store."""

@@ -13,7 +13,7 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.provider.airflow_versions import AirflowNotFoundException, conf
 from airflow_samza.provider.connections.bindings import SUPPORTED, bind_connections, text_map, types_of
 from airflow_samza.provider.connections.fields import extra_of
-from airflow_samza.provider.connections.missing_connections import known_here, not_defined
+from airflow_samza.provider.connections.missing_connections import candidate_ids, not_defined
 from airflow_samza.provider.connections.spark import (
     CONNECT_TYPE,
     SOURCE_TYPES,
@@ -114,9 +114,9 @@ class RuntimeHook(RootHook):
             return self.get_connection(conn_id)
         except AirflowNotFoundException:
             types = types_of(self._declared_kind(name))
-            near = known_here([self.conn_id, *self.systems.values(), *self._asked([name, f"{name}_default"])])
+            near = candidate_ids([self.conn_id, *self.systems.values(), *self._existing([name, f"{name}_default"])])
             in_words = "" if types else SUPPORTED
-            raise not_defined(conn_id, types or types_of("files"), said=in_words, binds=name, known=near) from None
+            raise not_defined(conn_id, types or types_of("files"), said=in_words, binds=name, candidates=near) from None
 
     def _source_connection(self, conn_id: str) -> Any:
         return self._connection(conn_id, SOURCE_TYPES)
@@ -131,7 +131,7 @@ class RuntimeHook(RootHook):
             return None
         return declared.kind if declared is not None else KINDS_OF_NAMES.get(name)
 
-    def _asked(self, conn_ids: Sequence[str]) -> Iterator[str]:
+    def _existing(self, conn_ids: Sequence[str]) -> Iterator[str]:
         """Yield those of a few connections that are there."""
         for conn_id in conn_ids:
             with suppress(Exception):  # backends of secrets raise what they like

@@ -106,9 +106,9 @@ def facets_of(lineage: Any, ti: Any, operator: Any) -> Lineage:
     """Return what a task read and wrote; one that failed before it knew that says no more than at its start."""
     begun = facets_at_start(getattr(operator, "application", ""), getattr(operator, "stage", None))
     if isinstance(lineage, WholeRun):
-        emit_whole_run(lineage, _told(lineage.lineage), ti)
+        emit_whole_run(lineage, _facets(lineage.lineage), ti)
         return begun
-    return begun if lineage is None else _told(lineage).merge(begun)
+    return begun if lineage is None else _facets(lineage).merge(begun)
 
 
 def emit_whole_run(run: WholeRun, lineage: Lineage, ti: Any) -> None:
@@ -157,16 +157,16 @@ def emit_whole_run(run: WholeRun, lineage: Lineage, ti: Any) -> None:
 
 
 @singledispatch
-def _told(lineage: object) -> Lineage:
+def _facets(lineage: object) -> Lineage:
     raise AssertionError(f"no facets are made of {lineage!r}")
 
 
-@_told.register
+@_facets.register
 def _of_plan(run: RunPlan) -> Lineage:
     return OperatorLineage(run_facets={"samza_plan": plan_facet(run)})
 
 
-@_told.register
+@_facets.register
 def _of_stages(lineage: TaskLineage) -> Lineage:
     facets: dict[str, Any] = {"samza_stages": stages_facet(lineage.run, lineage.results)}
     if lineage.whole:
@@ -176,7 +176,7 @@ def _of_stages(lineage: TaskLineage) -> Lineage:
     return OperatorLineage(inputs=inputs_of(lineage), outputs=outputs_of(lineage), run_facets=facets)
 
 
-@_told.register
+@_facets.register
 def _of_push(push: PushLineage) -> Lineage:
     facets: dict[str, Any] = {} if push.schema is None else {"schema": schema_facet(push.schema)}
     statistics: dict[str, Any] = {}
@@ -216,10 +216,10 @@ def outputs_of(lineage: TaskLineage) -> list[OutputDataset]:
     datasets = []
     for name, streams in lineage.outputs.items():
         facets: dict[str, Any] = _schema_of(lineage, streams)
-        known = [lineage.columns[stream_id] for stream_id in streams if stream_id in lineage.columns]
-        if known:
-            columns = known[0]
-            for more in known[1:]:
+        lineages = [lineage.columns[stream_id] for stream_id in streams if stream_id in lineage.columns]
+        if lineages:
+            columns = lineages[0]
+            for more in lineages[1:]:
                 columns = columns.with_(more)
             facets["columnLineage"] = column_facet(columns, places)
         statistics = _written(lineage.written(streams))
@@ -356,8 +356,8 @@ def _fields(
                     _DESCRIPTION if source.opaque else "",
                     False,
                 )
-                for source in found
+                for source in sources
             ],
         )
-        for (stream, column), found in by_column.items()
+        for (stream, column), sources in by_column.items()
     ]

@@ -20,7 +20,7 @@ from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.provider import airflow_versions
 from airflow_samza.provider.airflow_versions import hook_lineage
 from airflow_samza.provider.assets import SCHEME, pushed_table, shared_stream, version_facts
-from airflow_samza.provider.late_arguments import is_known_later
+from airflow_samza.provider.late_arguments import is_late
 from airflow_samza.provider.lineage.dataset_names import DatasetName
 from airflow_samza.runs.records.first_events import take_turn
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -129,7 +129,7 @@ def outlets_of_task(
     ``spec`` is the application where the Dag file knows it. Where it does not, and of a task that is a whole run
     (``alone``), one alias stands for all outputs; without a connection that the Dag file knows there are none.
     """
-    if is_known_later(systems) or not isinstance(conn_id, str) or "{{" in conn_id:
+    if is_late(systems) or not isinstance(conn_id, str) or "{{" in conn_id:
         return []
     outlets = outlets_of(spec, conn_id, systems or {}) if spec is not None else {}
     chosen = [

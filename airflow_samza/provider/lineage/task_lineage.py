@@ -85,25 +85,25 @@ class TaskLineage:
         schemas = {stream_id: Schema.of(ddl) for stream_id, ddl in self.run.schemas.items()}
         try:
             spec = load_application(self.run.reference).spec(self.run.config)
-            found = column_lineage(spec, stages, schemas, self.run.contents)
+            by_stage = column_lineage(spec, stages, schemas, self.run.contents)
         except Exception as error:  # no lineage is worth a task
             log.info("The columns of %s have no lineage: %s", self.run.application, error)
             return {}
         if self.whole:
-            return lineage_through(found)
+            return lineage_through(by_stage)
         merged: dict[str, StreamLineage] = {}
         for stage_id in self.stage_ids:
-            for stream_id, lineage in found[stage_id].items():
+            for stream_id, lineage in by_stage[stage_id].items():
                 merged[stream_id] = merged[stream_id].with_(lineage) if stream_id in merged else lineage
         return merged
 
     def _by_dataset(self, streams: Mapping[str, Any]) -> dict[DatasetName, list[str]]:
-        found: dict[DatasetName, list[str]] = {}
+        datasets: dict[DatasetName, list[str]] = {}
         for stream_id in streams:
             name = self.name_of(stream_id)
             if name is not None and not (self.whole and self.run.is_own(stream_id)):
-                found.setdefault(name, []).append(stream_id)
-        return found
+                datasets.setdefault(name, []).append(stream_id)
+        return datasets
 
 
 @dataclass

@@ -62,10 +62,10 @@ class SamzaRetentionOperator(BaseOperator):
         """
         with mapped_failures(self.log.error, lambda: SamzaHook(self.conn_id).root):
             hook = SamzaHook(self.conn_id, systems=self.systems)
-            known = hook.keep
+            configured = hook.keep
             keep = Keep(
-                known.runs if self.keep_runs is None else self.keep_runs,
-                known.days if self.keep_runs_days is None else self.keep_runs_days,
+                configured.runs if self.keep_runs is None else self.keep_runs,
+                configured.days if self.keep_runs_days is None else self.keep_runs_days,
             )
             swept = hook.get_conn().upkeep.sweep_root(keep, dry=self.only_tell)
         logs = swept.logs.values()

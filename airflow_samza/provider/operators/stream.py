@@ -225,7 +225,7 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         context: Any,
         deadline: float | None,
         submitted: Mapping[str, StageHandle] | None = None,
-        told: Sequence[str] = (),
+        reported: Sequence[str] = (),
         said: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Run the task's stages to their end, or until it has to defer."""
@@ -236,7 +236,7 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         self._show_places(run, stage_ids, context)
         try:
             if self.deferrable:
-                watch.take_up(run, stage_ids, generation, submitted, told)
+                watch.take_up(run, stage_ids, generation, submitted, reported)
                 still_on = watch.advance()
             else:
                 watch.run(run, stage_ids, generation)

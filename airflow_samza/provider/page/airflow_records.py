@@ -88,19 +88,19 @@ class AirflowRecords:
     def planned(self, dag_id: str, run_id: str) -> list[Planned]:
         """Return the plans of a Dag run, by task and map index."""
         query = self._notes().where(XComModel.dag_id == dag_id, XComModel.run_id == run_id)
-        return self._found(query.order_by(XComModel.task_id, XComModel.map_index))
+        return self._plans(query.order_by(XComModel.task_id, XComModel.map_index))
 
     def planned_by(self, dag_id: str, task_id: str, most: int) -> list[Planned]:
         """Return the plans of a task in all runs of its Dag, newest first."""
         query = self._notes().where(XComModel.dag_id == dag_id, XComModel.task_id == task_id)
-        return self._found(query.order_by(XComModel.timestamp.desc()).limit(most))
+        return self._plans(query.order_by(XComModel.timestamp.desc()).limit(most))
 
     def newest(self, states: Iterable[str] = ()) -> list[Planned]:
         """Return the newest plans of all Dags, of Dag runs in these states, or in any."""
         query = self._notes()
         if run_states := list(states):
             query = query.where(DagRun.state.in_(run_states))
-        return self._found(query.order_by(XComModel.timestamp.desc()).limit(NEWEST))
+        return self._plans(query.order_by(XComModel.timestamp.desc()).limit(NEWEST))
 
     def task_marks(self, dag_id: str, run_id: str, task_ids: Iterable[str], map_index: int) -> dict[str, TaskMark]:
         """Return the tasks of a Dag run as they are now, by task id: what is unchanged need not be looked at again."""
@@ -172,7 +172,7 @@ class AirflowRecords:
         query = select(*columns, DagRun.state).join(DagRun, XComModel.dag_run_id == DagRun.id)
         return query.where(XComModel.key == PLAN_NOTE)
 
-    def _found(self, query: Any) -> list[Planned]:
+    def _plans(self, query: Any) -> list[Planned]:
         planned = []
         for dag_id, run_id, task_id, map_index, value, state in self._session.execute(query):
             note = PlanNote.from_dict(_plain(value))

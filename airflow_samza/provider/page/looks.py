@@ -61,7 +61,7 @@ class Looked(NamedTuple):
 
 
 @dataclass
-class _Known:
+class _RunRecords:
     """The records of one run, as they are known."""
 
     opened: OpenedRun
@@ -93,75 +93,75 @@ class Looks:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[object, ...], _Known] = OrderedDict()
+        self._runs: OrderedDict[tuple[object, ...], _RunRecords] = OrderedDict()
 
     def progress(self, opened: OpenedRun, marks: Mapping[str, TaskMark]) -> Looked:
         """Return the progress of a run whose tasks are as ``marks`` say."""
-        known = self._of(opened)
-        with known.lock:
-            fresh = time.monotonic() - known.at < max(SHARED_SECONDS, known.opened.files.pace.first)
-            if known.looked is None or not fresh or marks != known.marks:
-                progress = _look(known, marks)
-                known.looked = Looked(progress, _etag(progress))
-                known.at, known.marks = time.monotonic(), dict(marks)
-            return known.looked
+        records = self._of(opened)
+        with records.lock:
+            fresh = time.monotonic() - records.at < max(SHARED_SECONDS, records.opened.files.pace.first)
+            if records.looked is None or not fresh or marks != records.marks:
+                progress = _look(records, marks)
+                records.looked = Looked(progress, _etag(progress))
+                records.at, records.marks = time.monotonic(), dict(marks)
+            return records.looked
 
     def report(self, opened: OpenedRun, stage_id: str) -> ProgressReport:
         """Return the report of one stage with all its partitions, read now."""
-        known = self._of(opened)
-        with known.lock:
-            opened = known.opened
-            return stage_progress(opened.files, Heads(opened), opened.run, stage_id, read_tasks=known.read_tasks)
+        records = self._of(opened)
+        with records.lock:
+            opened = records.opened
+            return stage_progress(opened.files, Heads(opened), opened.run, stage_id, read_tasks=records.read_tasks)
 
     def forget(self) -> None:
         """Forget all runs, as a new process."""
         with self._lock:
-            self._known.clear()
+            self._runs.clear()
 
-    def _of(self, opened: OpenedRun) -> _Known:
+    def _of(self, opened: OpenedRun) -> _RunRecords:
         key = (opened.planned.dag_id, opened.planned.run_id, opened.planned.task_id, opened.planned.map_index)
         with self._lock:
-            known = self._known.pop(key, None)
+            records = self._runs.pop(key, None)
             if (
-                known is None
-                or known.opened.note != opened.note
-                or time.monotonic() - known.since > OPENED_SECONDS
-                or (known.looked is not None and not known.opened.is_there())
+                records is None
+                or records.opened.note != opened.note
+                or time.monotonic() - records.since > OPENED_SECONDS
+                or (records.looked is not None and not records.opened.is_there())
             ):
-                known = _Known(opened, time.monotonic())
-            self._known[key] = known
-            if len(self._known) > RUNS_KEPT:
-                self._known.popitem(last=False)
-            return known
+                records = _RunRecords(opened, time.monotonic())
+            self._runs[key] = records
+            if len(self._runs) > RUNS_KEPT:
+                self._runs.popitem(last=False)
+            return records
 
 
-def _look(known: _Known, marks: Mapping[str, TaskMark]) -> Progress:
-    opened = known.opened
+def _look(records: _RunRecords, marks: Mapping[str, TaskMark]) -> Progress:
+    opened = records.opened
     run, files, note = opened.run, opened.files, opened.note
     heads = Heads(opened)
-    if known.tables is None:
-        known.tables, known.names = _tables(opened), stage_names(run.plan)
+    if records.tables is None:
+        records.tables, records.names = _tables(opened), stage_names(run.plan)
     tasks = {stage.stage_id: opened.task_of(stage.stage_id) for stage in run.plan.stages}
     begun = []
     for stage_id, task_id in tasks.items():
         mark = marks.get(task_id)
-        before = known.stages.get(stage_id)
+        before = records.stages.get(stage_id)
         if before is not None and before[0] == mark and before[1].state in (SUCCEEDED, FAILED, CANCELLED):
             continue
         if mark is not None and mark.state in _NOT_BEGUN and mark.try_number == 0:
-            not_begun = stage_answer(run, _not_begun(run.generation, stage_id), known.names[stage_id], task_id, {})
-            known.stages[stage_id] = (mark, not_begun)
+            not_begun = stage_answer(run, _not_begun(run.generation, stage_id), records.names[stage_id], task_id, {})
+            records.stages[stage_id] = (mark, not_begun)
         else:
             begun.append(stage_id)
     ended = dict(
-        zip(begun, of_each(files, lambda stage_id: _ended(known, stage_id, tasks[stage_id]), begun), strict=True)
+        zip(begun, of_each(files, lambda stage_id: _ended(records, stage_id, tasks[stage_id]), begun), strict=True)
     )
-    for stage_id, found in ended.items():
-        known.stages[stage_id] = (
+    for stage_id, answer in ended.items():
+        records.stages[stage_id] = (
             marks.get(tasks[stage_id]),
-            found or _at_work(known, heads, stage_id, tasks[stage_id]),
+            answer or _at_work(records, heads, stage_id, tasks[stage_id]),
         )
-    stages = [known.stages[stage_id][1] for stage_id in tasks]
+    stages = [records.stages[stage_id][1] for stage_id in tasks]
     state = run_state(files, opened.folder)
     return Progress(
         application=run.application,
@@ -177,9 +177,9 @@ def _look(known: _Known, marks: Mapping[str, TaskMark]) -> Progress:
     )
 
 
-def _ended(known: _Known, stage_id: str, task_id: str) -> Stage | None:
+def _ended(records: _RunRecords, stage_id: str, task_id: str) -> Stage | None:
     """Return a stage that has its result; None of any other."""
-    opened = known.opened
+    opened = records.opened
     run, files = opened.run, opened.files
     handle = StageHandle(run.application, run.run_id, stage_id, newest_generation(files, run, stage_id))
     result = read(files, handle.folder.result, StageResult)
@@ -188,13 +188,13 @@ def _ended(known: _Known, stage_id: str, task_id: str) -> Stage | None:
     handle = replace(handle, generation=Generation.parse(result.generation))  # a former one, if its result is kept
     committed = read_commit(files, handle.folder, result.epochs - 1)
     began_at = committed.totals.began_at if committed is not None else None
-    return ended_stage(run, result, known.names[stage_id], task_id, newest_attempt(files, handle.folder), began_at)
+    return ended_stage(run, result, records.names[stage_id], task_id, newest_attempt(files, handle.folder), began_at)
 
 
-def _at_work(known: _Known, heads: Heads, stage_id: str, task_id: str) -> Stage:
-    opened = known.opened
-    report = stage_progress(opened.files, heads, opened.run, stage_id, read_tasks=known.read_tasks)
-    return stage_answer(opened.run, report, known.names[stage_id], task_id, known.tables or {})
+def _at_work(records: _RunRecords, heads: Heads, stage_id: str, task_id: str) -> Stage:
+    opened = records.opened
+    report = stage_progress(opened.files, heads, opened.run, stage_id, read_tasks=records.read_tasks)
+    return stage_answer(opened.run, report, records.names[stage_id], task_id, records.tables or {})
 
 
 def _not_begun(generation: int, stage_id: str) -> ProgressReport:

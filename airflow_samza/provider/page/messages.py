@@ -123,11 +123,11 @@ def _opened(value: bytes | None, masked: tuple[str, ...]) -> Any:
         return None
     try:
         text = value.decode()
-        found = json.loads(text)
+        content = json.loads(text)
     except UnicodeDecodeError:
         return HIDDEN if masked else value
     except ValueError:
-        found = text
-    if masked and not isinstance(found, dict):
+        content = text
+    if masked and not isinstance(content, dict):
         return HIDDEN
-    return found if isinstance(found, dict) else text
+    return content if isinstance(content, dict) else text

@@ -29,7 +29,7 @@ def plan_answer(run: RunPlan, tasks: Mapping[str, str], mode: str) -> Plan:
     plan = run.plan
     titles, names = stage_titles(plan), stage_names(plan)
     stage_of = {op_id: stage.stage_id for stage in plan.stages for op_id in stage.operators}
-    engines = {op_id: found for by_operator in run.engines.values() for op_id, found in by_operator.items()}
+    engines = {op_id: engine for by_operator in run.engines.values() for op_id, engine in by_operator.items()}
     return Plan(
         application=run.application,
         app_id=run.app_id,

@@ -128,7 +128,7 @@ def partition_answer(partition: PartitionProgress) -> Partition:
 
 def skew(partitions: Iterable[PartitionProgress]) -> Skew | None:
     """Return how unequal partitions are; None where there are no two with known sizes, or nothing is in them."""
-    sizes = [(found.offsets, found.partition) for found in partitions if found.offsets is not None]
+    sizes = [(one.offsets, one.partition) for one in partitions if one.offsets is not None]
     total = sum(size for size, _ in sizes)
     if len(sizes) < 2 or not total:
         return None

@@ -26,7 +26,7 @@ def table_answer(opened: OpenedRun, planned: PlannedTable, may_read: Callable[[s
     folder = TableFolder(bound.system, bound.spec.name)
     current = newest(files, folder.system, folder.topic)
     gone = expired_numbers(files, folder.system, folder.topic)
-    found, hidden = [], 0
+    shown, hidden = [], 0
     for version in reversed(versions(files, folder.system, folder.topic)[-VERSIONS_SHOWN:]):
         readers = []
         for application, run_id in readers_of(files, folder, version.number) if version.number not in gone else ():
@@ -43,7 +43,7 @@ def table_answer(opened: OpenedRun, planned: PlannedTable, may_read: Callable[[s
                     dag_run_id=origin.run_id,
                 )
             )
-        found.append(
+        shown.append(
             TableVersion(
                 number=version.number,
                 kind=version.kind,
@@ -57,7 +57,7 @@ def table_answer(opened: OpenedRun, planned: PlannedTable, may_read: Callable[[s
                 readers=readers,
             )
         )
-    return _table(planned, folder, int(pinned["number"]), None if current is None else current.number, found, hidden)
+    return _table(planned, folder, int(pinned["number"]), None if current is None else current.number, shown, hidden)
 
 
 def _table(

@@ -75,7 +75,7 @@ class SamzaEndOfStreamSensor(BaseSensorOperator):
             )
 
             trigger = SamzaEndOfStreamTrigger(
-                **self._hook.place_of_root, poll_interval=self.poke_interval, stream=self._asked.to_dict()
+                **self._hook.place_of_root, poll_interval=self.poke_interval, stream=self._query.to_dict()
             )
             self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self.timeout))
 
@@ -94,7 +94,7 @@ class SamzaEndOfStreamSensor(BaseSensorOperator):
             return PokeReturnValue(end.is_reached, end.to_dict())
 
     def _look(self) -> StreamEnd:
-        end = stream_end(self._hook.files, self._asked)
+        end = stream_end(self._hook.files, self._query)
         self.log.info("%s", end)
         return end
 
@@ -103,6 +103,6 @@ class SamzaEndOfStreamSensor(BaseSensorOperator):
         return RootHook(self.conn_id)
 
     @property
-    def _asked(self) -> StreamQuery:
+    def _query(self) -> StreamQuery:
         name = load_application(self.application).spec({}).name if ":" in self.application else self.application
         return StreamQuery(name, self.stream, self.run_id or None, self.external_dag_id or None)

@@ -71,12 +71,12 @@ class SamzaTableFreshnessSensor(BaseSensorOperator):
         self.systems = systems
         self.config = config
         self.deferrable = is_deferrable(deferrable)
-        self._asked: Freshness | None = None
+        self._target: Freshness | None = None
 
     def execute(self, context: Any) -> Any:
         """Wait here, or deferred."""
         with mapped_failures(self.log.error, lambda: self._hook.root):
-            what = self._asked = self._what()
+            what = self._target = self._what()
             if not self.deferrable:
                 return super().execute(context)
             readers = freshness(self._hook.files, what)
@@ -103,7 +103,7 @@ class SamzaTableFreshnessSensor(BaseSensorOperator):
     def poke(self, context: Any) -> PokeReturnValue:
         """Return whether all readers have the version now."""
         with mapped_failures(self.log.error, lambda: self._hook.root):
-            what = self._asked = self._asked or self._what()
+            what = self._target = self._target or self._what()
             readers = freshness(self._hook.files, what)
             self.log.info("%s", readers)
             return PokeReturnValue(readers.is_reached, {"version": readers.target, "readers": dict(readers.readers)})

@@ -197,7 +197,7 @@ class SamzaStageTrigger(RunTrigger):
         self.said = dict(said or {})
         self.systems = dict(systems or {})
         self.producers = dict(producers) if producers else None
-        self._asked_at = time.monotonic()
+        self._looked_at = time.monotonic()
         self.stages = [dict(stage) for stage in stages]
         self.progress_interval = progress_interval
         self._handles = [StageHandle.from_dict(stage) for stage in self.stages]
@@ -244,9 +244,9 @@ class SamzaStageTrigger(RunTrigger):
         self.log.info("%s", line)
 
     def _lost_producers(self, files: Filesystem) -> dict[str, Any] | None:
-        if self.producers is None or time.monotonic() - self._asked_at < ASK_SECONDS:
+        if self.producers is None or time.monotonic() - self._looked_at < ASK_SECONDS:
             return None
-        self._asked_at = time.monotonic()
+        self._looked_at = time.monotonic()
         assert self._run is not None
         lost = ProducerTasks(**self.producers).lost(files, self._run)
         return {LOST: lost} if lost else None
@@ -364,7 +364,7 @@ class SamzaEndOfStreamTrigger(RunTrigger):
     def __init__(self, *, stream: Mapping[str, Any], **place: Any) -> None:
         super().__init__(**place)
         self.stream = dict(stream)
-        self._told = ""
+        self._logged = ""
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return an event when it is time for the task to look; log what is new."""
@@ -372,7 +372,7 @@ class SamzaEndOfStreamTrigger(RunTrigger):
             ended = stream_end(files, StreamQuery(**self.stream))
         except UnknownName as error:  # the run has begun meanwhile, and writes no such stream
             return {UNKNOWN: error.sentence}
-        if str(ended) != self._told:
-            self._told = str(ended)
+        if str(ended) != self._logged:
+            self._logged = str(ended)
             self.log.info("%s", ended)
         return ended.to_dict() if ended.is_reached else None

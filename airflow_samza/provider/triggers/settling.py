@@ -23,10 +23,10 @@ ENDING_SECONDS = 60.0
 
 _LOOK_SECONDS = 0.5
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
-async def settled(work: Coroutine[Any, Any, Found], deferred_by: Mapping[str, Any]) -> Found:
+async def settled(work: Coroutine[Any, Any, Result], deferred_by: Mapping[str, Any]) -> Result:
     """Return what work finds, or raise its error, no sooner than the scheduler knows that a process has ended.
 
     ``deferred_by`` is the process's ``identity``. A cancellation keeps its message, by which Airflow's triggerer knows

@@ -66,12 +66,12 @@ class TableFreshnessTrigger(RunTrigger):
     def __init__(self, *, table: Mapping[str, Any], **place: Any) -> None:
         super().__init__(**place)
         self.table = dict(table)
-        self._told = ""
+        self._logged = ""
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return the readers' versions, once they are new enough; log what is new."""
         readers = freshness(files, Freshness(**self.table))
-        if str(readers) != self._told:
-            self._told = str(readers)
+        if str(readers) != self._logged:
+            self._logged = str(readers)
             self.log.info("%s", readers)
         return {"readers": readers.readers, "version": readers.target} if readers.is_reached else None

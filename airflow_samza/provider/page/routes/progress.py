@@ -42,9 +42,9 @@ def progress(
 
 
 _ORDERS: dict[str, Any] = {
-    "partition": lambda found: found.partition,
-    "lag": lambda found: (-(found.lag or 0), found.partition),
-    "size": lambda found: (-(found.offsets or 0), found.partition),
+    "partition": lambda progress: progress.partition,
+    "lag": lambda progress: (-(progress.lag or 0), progress.partition),
+    "size": lambda progress: (-(progress.offsets or 0), progress.partition),
 }
 
 

@@ -77,12 +77,12 @@ def outputs(opened: Opened, records: Records, may_read: ReadableDags) -> Outputs
     results = _of_stages(opened, lambda handle: read(files, handle.folder.result, StageResult))
     return Outputs(
         outputs=[
-            _output(result, found, names[result.stage_id])
+            _output(result, output, names[result.stage_id])
             for result in results
             if result is not None
-            for found in result.outputs
+            for output in result.outputs
         ],
-        waiting=[Waiting(stage_id=found.stage_id, text=str(found)) for found in waiting],
+        waiting=[Waiting(stage_id=output.stage_id, text=str(output)) for output in waiting],
         events=[_event(event, may_read) for event in records.events(here.dag_id, here.run_id, sorted(tasks))],
     )
 

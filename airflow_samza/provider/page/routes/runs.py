@@ -88,16 +88,16 @@ def applications(
     map_index: Annotated[int, Query(ge=-1, description="The map index of the task.")] = -1,
 ) -> Applications:
     """Return the applications that a Dag run has planned, and the one that a task belongs to."""
-    found = records.planned(dag_id, run_id)
-    if not found and not records.has_run(dag_id, run_id):
+    plans = records.planned(dag_id, run_id)
+    if not plans and not records.has_run(dag_id, run_id):
         raise not_planned(records, dag_id, run_id)
     return Applications(
         dag_id=dag_id,
         run_id=run_id,
-        applications=[_application(planned) for planned in found],
-        selected=_selected(found, task_id, map_index) if task_id is not None else None,
+        applications=[_application(planned) for planned in plans],
+        selected=_selected(plans, task_id, map_index) if task_id is not None else None,
         samples=shows_samples(),
-        note=None if found else why_not_planned(records, dag_id, run_id),
+        note=None if plans else why_not_planned(records, dag_id, run_id),
     )
 
 
