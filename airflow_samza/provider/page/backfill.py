@@ -10,7 +10,7 @@ from typing import Any
 from airflow_samza.errors import SamzaError
 from airflow_samza.provider.backfill.slices import Slice, scheduled_slices
 from airflow_samza.provider.page.airflow_records import AirflowRecords
-from airflow_samza.provider.page.answers.backfill import Backfill, BackfillSlice, ReadAmount, RunThere, TableRead
+from airflow_samza.provider.page.answer import Answer
 from airflow_samza.provider.page.opened_run import OpenedRun
 from airflow_samza.runs.progress.run_costs import Estimate, History, RunCost, history
 from airflow_samza.runs.tables.pins import AS_OF_INTERVAL, CURRENT
@@ -22,6 +22,67 @@ RUNS_READ = 400
 """Runs on record that are looked at, the newest."""
 
 HIDDEN_RUN = "a run of a Dag that you may not read"
+
+
+class ReadAmount(Answer):
+    """The amount that a run has read of an input; None where its plan does not know."""
+
+    stream_id: str
+    files: int | None
+    bytes: int | None
+    offsets: int | None
+
+
+class RunThere(Answer):
+    """A run of the application over the same interval that is on record."""
+
+    run: str
+    """Its id, or that it is of a Dag that the user may not read."""
+    state: str
+    seconds: float | None
+    rows: int
+
+
+class TableRead(Answer):
+    """The version of a pushed table that the run would read if it were planned now; None where there is none."""
+
+    table_id: str
+    asked: str
+    version: int | None
+
+
+class BackfillSlice(Answer):
+    """A run that a backfill would make."""
+
+    name: str
+    start: str | None
+    end: str | None
+    airflow_run: str | None
+    """The state of the Dag's run of the same date, if there is one."""
+    there: list[RunThere]
+    inputs: list[ReadAmount]
+    """The amounts that the newest run over this interval has read; empty where none is on record."""
+    tables: list[TableRead]
+    estimate_seconds: float | None
+    estimate_task_seconds: float | None
+    estimate_rows: int | None
+
+
+class Backfill(Answer):
+    """A backfill that was not made; the estimate is by ``former`` runs that are on record."""
+
+    dag_id: str
+    slices: list[BackfillSlice]
+    former: int
+    by: str | None
+    """The measure with which the cost was taken to grow: ``bytes``, ``offsets``, or ``run`` (nothing)."""
+    seconds: float | None
+    """All slices, one after the other."""
+    task_seconds: float | None
+    rows: int | None
+    command: str
+    """The command that plans each slice, and so knows sizes of what nobody has read yet."""
+    note: str | None
 
 
 def backfill_answer(

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from airflow_samza.provider.page.answers.answer import Problem
+from airflow_samza.provider.page.answer import Problem
 
 log = logging.getLogger(__name__)
 

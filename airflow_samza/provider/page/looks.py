@@ -17,10 +17,9 @@ from typing import NamedTuple
 
 from airflow_samza.planner.titles import stage_names
 from airflow_samza.provider.page.airflow_records import TaskMark
-from airflow_samza.provider.page.answers.progress import Count, HeldTable, Progress, Stage
 from airflow_samza.provider.page.opened_run import Heads, OpenedRun
 from airflow_samza.provider.page.parallel import of_each
-from airflow_samza.provider.page.stage_answers import ended_stage, stage_answer
+from airflow_samza.provider.page.stage_answers import Count, HeldTable, Progress, Stage, ended_stage, stage_answer
 from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
 from airflow_samza.runs.progress.run_costs import run_requests
 from airflow_samza.runs.progress.run_list import RUNNING, run_state

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.control.messages import to_json
 from airflow_samza.provider.disclosure import masked_columns, shown_row
-from airflow_samza.provider.page.answers.data import Message, Messages
+from airflow_samza.provider.page.answer import Answer
 from airflow_samza.provider.page.problems import NotFound
 from airflow_samza.provider.page.topics import RunTopic
 from airflow_samza.secrecy import HIDDEN
@@ -20,6 +20,32 @@ if TYPE_CHECKING:
 
 CONTROL_SHOWN = 500
 """Control messages among the messages of one answer, of which there may be as many as there are producers."""
+
+
+class Message(Answer):
+    """A message of a topic, or a control message (end-of-stream, watermark)."""
+
+    partition: int
+    offset: int
+    control: str | None
+    """The kind of a control message; None of a message of the user's."""
+    value: dict[str, Any]
+    """The columns; a masked one is ``***``, a long text is cut, bytes are base64."""
+
+
+class Messages(Answer):
+    """Messages of one partition from an offset on."""
+
+    stream_id: str
+    partition: int
+    oldest: int
+    head: int
+    next_offset: int
+    """The offset to go on from."""
+    messages: list[Message]
+    masked: list[str]
+    """The columns that are masked."""
+    note: str | None
 
 
 def read_messages(topic: RunTopic, partition: int, first: int | None, most: int, control: bool) -> Messages:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
@@ -13,18 +13,22 @@ from fastapi import Depends
 from airflow_samza.errors import SamzaError, StorageUnavailable
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.page.airflow_records import Planned, Records
+from airflow_samza.provider.page.parallel import Result, of_each
 from airflow_samza.provider.page.problems import NotFound
 from airflow_samza.provider.page.routes.addresses import DagId, MapIndex, PlanTask, RunId
 from airflow_samza.provider.plan_xcoms import PlanNote
 from airflow_samza.runs.progress.run_list import Origin
+from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.progress.system_heads import SystemHeads, unknown_lag
 from airflow_samza.runs.records.folders import RunFolder, read
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.systems.system import StreamMetadata, StreamSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from airflow_samza.planner.plan import Stage
     from airflow_samza.systems.filesystems.filesystem import Filesystem
     from airflow_samza.systems.system import System, SystemBinding
 
@@ -213,3 +217,15 @@ class Heads(SystemHeads):
         except SamzaError as error:
             self.why = unknown_lag(name, error.sentence)
             return {}
+
+
+def of_stages(opened: OpenedRun, work: Callable[[StageHandle], Result]) -> list[Result]:
+    """Return a result of each stage, from records of its newest generation; the plan is read before."""
+    run, files = opened.run, opened.files
+
+    def of_stage(stage: Stage) -> Result:
+        return work(
+            StageHandle(run.application, run.run_id, stage.stage_id, newest_generation(files, run, stage.stage_id))
+        )
+
+    return of_each(files, of_stage, run.plan.stages)

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from airflow_samza.errors import SamzaError, UnknownName
 from airflow_samza.provider.disclosure import hint_of, sentence_of
-from airflow_samza.provider.page.answers.answer import Problem
+from airflow_samza.provider.page.answer import Problem
 from airflow_samza.secrecy import without_passwords
 
 RESPONSES: dict[int | str, dict[str, Any]] = {

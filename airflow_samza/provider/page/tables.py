@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from airflow_samza.planner.plan import PlannedTable
-from airflow_samza.provider.page.answers.data import Table, TableReader, TableVersion
+from airflow_samza.provider.page.answer import Answer
 from airflow_samza.provider.page.opened_run import OpenedRun
 from airflow_samza.runs.progress.run_list import Origin
 from airflow_samza.runs.records.folders import RunFolder, read_report
@@ -14,6 +14,53 @@ from airflow_samza.runs.tables.retention import readers_of
 from airflow_samza.runs.tables.versions import expired_numbers, newest, versions
 
 VERSIONS_SHOWN = 20
+
+
+class TableReader(Answer):
+    """A run that is on and reads a version of a table."""
+
+    application: str
+    run: str
+    version: int
+    dag_id: str
+    dag_run_id: str
+
+
+class TableVersion(Answer):
+    """A version of a pushed table."""
+
+    number: int
+    kind: str
+    rows: int | None
+    deletes: int | None
+    bytes: int | None
+    current_from: str
+    push_id: str
+    current: bool
+    expired: bool
+    readers: list[TableReader]
+
+
+class Table(Answer):
+    """A table of the run; only pushed ones have versions."""
+
+    table_id: str
+    kind: str
+    system: str | None
+    topic: str | None
+    reads: int | None
+    """The version that the run was planned with."""
+    current: int | None
+    versions: list[TableVersion]
+    hidden_readers: int
+    """Readers in runs of Dags that the user may not read."""
+    note: str | None
+
+
+class Tables(Answer):
+    """The tables of a run."""
+
+    tables: list[Table]
 
 
 def table_answer(opened: OpenedRun, planned: PlannedTable, may_read: Callable[[str], bool]) -> Table:

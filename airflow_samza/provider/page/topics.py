@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import SamzaError, UnknownName
-from airflow_samza.provider.page.answers.data import Topic, TopicCommit, TopicDetail, TopicPartition
+from airflow_samza.provider.page.answer import Answer
 from airflow_samza.provider.page.opened_run import OpenedRun
 from airflow_samza.provider.page.problems import NotFound, problem_of
 from airflow_samza.runs.progress.stage_progress import newest_generation
@@ -24,6 +24,65 @@ if TYPE_CHECKING:
     from airflow_samza.systems.system import StreamMetadata, StreamSpec, System
 
 COMMITS_SHOWN = 50
+
+
+class Topic(Answer):
+    """A stream of the run that is a topic; None where a figure is not known."""
+
+    stream_id: str
+    role: str
+    system: str
+    kind: str
+    """``log`` or ``kafka`` …"""
+    topic: str
+    partitions: int | None
+    messages: int | None
+    offsets: int | None
+    """In place of messages, where a system counts offsets only: markers of transactions have some, too."""
+    control: int | None
+    bytes: int | None
+    last_commit: float | None
+    expires: float | None
+    note: str | None
+
+
+class Topics(Answer):
+    """The topics of a run."""
+
+    topics: list[Topic]
+
+
+class TopicPartition(Answer):
+    """The offsets of a partition: the oldest and the next."""
+
+    partition: int
+    oldest: int
+    next: int
+    messages: int | None
+    control: int | None
+
+
+class TopicCommit(Answer):
+    """A commit that readers of a topic see."""
+
+    commit: int
+    at: float | None
+    messages: int
+    bytes: int
+    control: int
+    generation: str
+    epoch: int
+    producer: str
+
+
+class TopicDetail(Answer):
+    """A topic: schema, offsets of every partition, the newest commits."""
+
+    topic: Topic
+    columns: str | None
+    partitions: list[TopicPartition]
+    commits: list[TopicCommit]
+    commits_total: int
 
 
 @dataclass(frozen=True)

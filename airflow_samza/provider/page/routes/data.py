@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date, datetime, time, timezone
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 
@@ -13,26 +13,14 @@ from airflow_samza.errors import UnknownName
 from airflow_samza.planner.titles import stage_names
 from airflow_samza.provider.disclosure import NOT_SHOWN, shows_samples
 from airflow_samza.provider.page.airflow_records import AirflowRecords, Records
-from airflow_samza.provider.page.answers.backfill import Backfill
-from airflow_samza.provider.page.answers.data import (
-    ClearedStage,
-    ClearPreview,
-    Consumer,
-    Lease,
-    Messages,
-    State,
-    StateVersion,
-    Tables,
-    TopicDetail,
-    Topics,
-)
-from airflow_samza.provider.page.backfill import HIDDEN_RUN, backfill_answer
-from airflow_samza.provider.page.messages import read_messages
+from airflow_samza.provider.page.answer import Answer
+from airflow_samza.provider.page.backfill import HIDDEN_RUN, Backfill, backfill_answer
+from airflow_samza.provider.page.messages import Messages, read_messages
 from airflow_samza.provider.page.opened_run import Opened, OpenedRun
 from airflow_samza.provider.page.rights import OF_ROWS, OF_RUN, ReadableDags
 from airflow_samza.provider.page.routes.addresses import OF_PLAN, StreamId
-from airflow_samza.provider.page.tables import table_answer
-from airflow_samza.provider.page.topics import find_topic, run_topics, topic_answer, topic_detail
+from airflow_samza.provider.page.tables import Tables, table_answer
+from airflow_samza.provider.page.topics import TopicDetail, Topics, find_topic, run_topics, topic_answer, topic_detail
 from airflow_samza.runs.progress.clear_preview import clear_preview
 from airflow_samza.runs.progress.run_list import Origin
 from airflow_samza.runs.records.folders import RunFolder, read_report
@@ -41,6 +29,75 @@ from airflow_samza.runs.state_history.state_upkeep import report_state
 from airflow_samza.runs.state_history.versions import Version, is_reset, state_bytes
 
 router = APIRouter(tags=["data"], dependencies=OF_RUN)
+
+
+class StateVersion(Answer):
+    """A version of an application's state."""
+
+    version: int
+    parent: int | None
+    run: str | None
+    reset_to: int | None
+    at: float
+    interval: list[str] | None
+    offsets: int
+    """The next offsets to read, all inputs and partitions added up: they grow by one with each message or marker."""
+    files: int
+    bytes: int
+
+
+class Lease(Answer):
+    """The run that holds the state, and how it stands."""
+
+    run: str
+    fence: int
+    standing: str
+
+
+class State(Answer):
+    """The state that the runs of an application hand on; ``note`` says where they hand on none."""
+
+    application: str
+    app_id: str
+    carried: bool
+    versions: list[StateVersion]
+    lease: Lease | None
+    apart: list[str]
+    """Runs with a state of their own."""
+    note: str | None
+
+
+class ClearedStage(Answer):
+    """A stage in the preview of a clear."""
+
+    stage_id: str
+    stage_name: str
+    task_id: str
+    effect: Literal["runs again", "stays", "must run again"]
+    """``must run again``: it reads what a cleared stage writes, and has to be cleared, too."""
+    why: str
+    seconds: float | None
+    """Seconds that it took the last time."""
+    messages: int | None
+
+
+class Consumer(Answer):
+    """A reader of an output, outside of the run, that has taken what is written again."""
+
+    kind: Literal["dag", "application"]
+    name: str
+    run: str | None
+    stream_id: str
+    why: str
+
+
+class ClearPreview(Answer):
+    """The effects of clearing a task; nothing is changed."""
+
+    task_id: str
+    stages: list[ClearedStage]
+    consumers: list[Consumer]
+    sentences: list[str]
 
 
 @router.get(f"{OF_PLAN}/topics", operation_id="topics")

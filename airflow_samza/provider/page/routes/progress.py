@@ -9,12 +9,11 @@ from fastapi import APIRouter, Header, Query, Response
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import UnknownName
 from airflow_samza.provider.page.airflow_records import Records
-from airflow_samza.provider.page.answers.progress import Partitions, Progress
 from airflow_samza.provider.page.looks import LOOKS
 from airflow_samza.provider.page.opened_run import Opened
 from airflow_samza.provider.page.rights import OF_RUN
 from airflow_samza.provider.page.routes.addresses import OF_PLAN, Limit, Offset, StageId, StreamId
-from airflow_samza.provider.page.stage_answers import partition_answer
+from airflow_samza.provider.page.stage_answers import Partitions, Progress, partition_answer
 from airflow_samza.runs.progress.progress import PartitionProgress
 
 router = APIRouter(tags=["progress"], dependencies=OF_RUN)
