@@ -62,7 +62,10 @@ class Host:
 
     def now(self) -> dict[str, Mapping[str, Any]]:
         """The messages that may be read."""
-        return {topic: {**self.log.slice(StreamSpec(topic)), TOPIC_IDENTITY: self.log.creation_time(topic)} for topic in TOPICS}
+        return {
+            topic: {**self.log.slice(StreamSpec(topic)), TOPIC_IDENTITY: self.log.creation_time(topic)}
+            for topic in TOPICS
+        }
 
     def filled(self, slices: Mapping[str, Mapping[str, Any]], tables: SideTables) -> dict[int, str]:
         """The table as of what is read."""
