@@ -115,7 +115,7 @@ def decode(kind: type[T], data: bytes, location: str) -> T:
     form = FORMS[kind]
     fields = parse_object(data, location, form.hint)
     fields = {**form.later, **_upgraded(fields, form, location)}
-    for key in dataclasses.fields(kind):  # type: ignore[arg-type]
+    for key in dataclasses.fields(kind):  # type: ignore[arg-type]  # a durable kind is a dataclass
         if key.name in form.beside:
             fields.pop(key.name, None)
         elif key.name not in fields and not form.reports:

@@ -52,7 +52,7 @@ class Row(dict[str, Any]):
     def __delitem__(self, name: str) -> None:
         raise TypeError("A message does not change; make a new one without the column.")
 
-    def __ior__(self, other: object) -> Any:  # type: ignore[misc]
+    def __ior__(self, other: object) -> Any:  # type: ignore[misc]  # narrower than that of dict
         return NotImplemented  # so that row |= {…} gives the name a new dict
 
     clear: Any = _Unavailable()
@@ -63,7 +63,7 @@ class Row(dict[str, Any]):
     setdefault: Any = _Unavailable()
     update: Any = _Unavailable()
 
-    def __hash__(self) -> int:  # type: ignore[override]
+    def __hash__(self) -> int:  # type: ignore[override]  # that of dict is None
         return hash(frozenset(self.items()))
 
     def __repr__(self) -> str:

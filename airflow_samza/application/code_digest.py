@@ -244,7 +244,7 @@ def _source(module: str) -> str | None:
     read = getattr(spec.loader, "get_source", None) if spec is not None else None
     try:
         if read is not None:
-            return read(module)  # type: ignore[no-any-return]
+            return read(module)  # type: ignore[no-any-return]  # a loader gives a text, or None
         if spec is not None and str(spec.origin).endswith(".py"):  # a loader that changes code while it loads it
             return Path(spec.origin).read_text(encoding="utf-8")
     except (ImportError, OSError, SyntaxError, UnicodeError):

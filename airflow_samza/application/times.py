@@ -16,7 +16,7 @@ def is_time_zone(name: object) -> bool:
     (True, False, False)
     """
     try:
-        zoneinfo.ZoneInfo(name)  # type: ignore[arg-type]
+        zoneinfo.ZoneInfo(name)  # type: ignore[arg-type]  # anything may be a name here
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, TypeError, OSError):
         return False
     return True

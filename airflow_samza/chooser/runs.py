@@ -112,7 +112,7 @@ class RunChooser(Generic[E]):
         """
         state = {"order": [str(ssp) for ssp in (*self._held, *self._read_up)], "chooser": snapshot_of(self._chooser)}
         try:
-            return json.loads(json.dumps(state, allow_nan=False))  # type: ignore[no-any-return]
+            return json.loads(json.dumps(state, allow_nan=False))  # type: ignore[no-any-return]  # json gives Any
         except (TypeError, ValueError) as error:
             raise ConfigError(
                 f"What snapshot() of the chooser gives is no JSON value: {error}.",

@@ -51,7 +51,7 @@ class PushTask:
         rows = _PushedRows(self.key, self.required)
         try:
             for batch in rows.kept(batches):
-                producer.write_keyed(batch, self.key)  # type: ignore[attr-defined]
+                producer.write_keyed(batch, self.key)  # type: ignore[attr-defined]  # pushes go to the log
             staged = producer.finish()
         except BaseException:
             producer.abort()

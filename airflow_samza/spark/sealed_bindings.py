@@ -39,7 +39,9 @@ def unsealed(work: Work) -> Work:
     """Return work with the bindings that a worker was given, sealed or not; from here on the worker opens the root."""
     plain = unsealed_bindings(work.bindings)
     take_root_access(work.root, plain)
-    return dataclasses.replace(work, bindings=plain) if SEALED in work.bindings else work  # type: ignore[type-var]
+    if SEALED not in work.bindings:
+        return work
+    return dataclasses.replace(work, bindings=plain)  # type: ignore[type-var]  # every work is a dataclass
 
 
 def unsealed_bindings(data: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -110,7 +110,7 @@ def listen_alone(daemon: ModuleType) -> None:
         os.umask(before)
         return work(*arguments)
 
-    daemon.worker = worker  # type: ignore[attr-defined]
+    daemon.worker = worker  # type: ignore[attr-defined]  # a module takes any attribute
 
 
 if __name__ == "__main__":

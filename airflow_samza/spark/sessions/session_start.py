@@ -86,6 +86,6 @@ def start_session(name: str, master: str, conf: Mapping[str, str], class_archive
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
-    log4j: Any = session.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
+    log4j: Any = session.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # Java runs
     log4j.core.config.Configurator.setLevel(_POOLS, log4j.Level.ERROR)
     return session

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from airflow_samza.row import row_class
 from airflow_samza.schema import Schema
+from airflow_samza.task.messages.own_copies import is_frozen
 from airflow_samza.task.messages.values import beyond_python, nested_conversion, python_values
 from airflow_samza.task.messages.writer import MessageWriter as MessageWriter
 from airflow_samza.task.messages.writer import ShapeError as ShapeError
@@ -98,7 +99,7 @@ class MessageReader:
             and _LATEST.schema == self.schema
             and self._shareable(_LATEST.schema)
         ):
-            return latest  # type: ignore[no-any-return]
+            return latest  # type: ignore[no-any-return]  # what lies in a thread has no type
         simple = {}
         with _collector_paused():
             columns = []
@@ -119,7 +120,7 @@ class MessageReader:
         """Return whether two callables may get the same objects: when neither can change them."""
         kind = self.schema.python_class
         plain = not any(field.type.children for field in self.schema.fields)
-        return plain and kind is other.python_class and (kind is None or kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+        return plain and kind is other.python_class and (kind is None or is_frozen(kind))
 
     def remember(self, messages: Messages) -> None:
         """Keep the messages of a batch that is handed on, so that the next operator does not make them again."""
@@ -206,7 +207,7 @@ def _is_plain(kind: type, names: Sequence[str]) -> bool:
         _takes_positions(kind, names)
         and not hasattr(kind, "__post_init__")
         and not any("__new__" in vars(parent) or "__slots__" in vars(parent) for parent in parents)
-        and (kind.__dataclass_params__.frozen or not any("__setattr__" in vars(parent) for parent in parents))  # type: ignore[attr-defined]
+        and (is_frozen(kind) or not any("__setattr__" in vars(parent) for parent in parents))
         and not any(isinstance(getattr(parent, name, None), property) for parent in kind.__mro__ for name in names)
     )
     if not plain:
@@ -223,7 +224,7 @@ def _takes_positions(kind: type, names: Sequence[str]) -> bool:
     fields = dataclasses.fields(kind)
     code = getattr(vars(kind).get("__init__"), "__code__", None)
     return (
-        kind.__dataclass_params__.init  # type: ignore[attr-defined]
+        kind.__dataclass_params__.init  # type: ignore[attr-defined]  # typeshed does not know it
         and code is not None
         and code.co_filename == "<string>"  # generated; a library may have put its own in the place
         and all(field.init and not field.kw_only for field in fields)

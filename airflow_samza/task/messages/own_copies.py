@@ -14,6 +14,11 @@ from airflow_samza.row import Row
 from airflow_samza.schema import Schema
 
 
+def is_frozen(kind: Any) -> bool:
+    """Return whether instances of a dataclass cannot be changed."""
+    return bool(kind.__dataclass_params__.frozen)
+
+
 class OwnCopies:
     """Copies of the rows of one schema (None: rows of any kind)."""
 
@@ -23,7 +28,7 @@ class OwnCopies:
         self._changeable = [field.name for field in fields if field.type.children or field.type.name == "binary"]
         """Columns whose values can be changed in place: of a binary one, a bytearray."""
         kind = schema.python_class if schema is not None else None
-        frozen = Row if kind is None else kind if kind.__dataclass_params__.frozen else None  # type: ignore[attr-defined]
+        frozen = Row if kind is None else kind if is_frozen(kind) else None
         self._unchanging = frozen if not self._changeable and not self._any else None
         """The class of rows of which nothing can be changed."""
 

@@ -27,8 +27,8 @@ def python_values(array: pa.Array, kind: DataType) -> list[Any]:
     if name == "date":
         return _dates(array)
     if array.null_count == 0 and (kind.is_integer or name in ("float", "double", "boolean")):
-        return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
-    return array.to_pylist()  # type: ignore[no-any-return]
+        return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]  # Arrow has no types
+    return array.to_pylist()  # type: ignore[no-any-return]  # Arrow has no types
 
 
 def beyond_python(column: pa.Array, field: Field) -> SchemaError:
@@ -69,7 +69,7 @@ _NOT_A_TIME = -(2**63)
 def _dates(array: pa.Array) -> list[Any]:
     values = array.to_numpy(zero_copy_only=False).tolist()
     # numpy gives numbers for what is no date of Python's; Arrow raises an error.
-    return array.to_pylist() if int in set(map(type, values)) else values  # type: ignore[no-any-return]
+    return array.to_pylist() if int in set(map(type, values)) else values  # type: ignore[no-any-return]  # Arrow has no types
 
 
 def nested_conversion(kind: DataType, annotation: Any) -> Callable[[Any], Any] | None:

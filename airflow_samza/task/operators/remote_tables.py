@@ -149,7 +149,7 @@ class SendToRemoteTable(Operator[SendToTableSpec]):
         gone = np.ones(batch.num_rows, bool)
         for name in self._values:
             gone &= batch.column(name).is_null().to_numpy(zero_copy_only=False)
-        return gone.tolist()  # type: ignore[no-any-return]
+        return gone.tolist()  # type: ignore[no-any-return]  # Arrow has no types
 
     def metrics(self) -> Mapping[str, float]:
         """Calls of the table."""

@@ -83,7 +83,7 @@ def _kept_type(part: Part, kind: DataType | None) -> DataType:
         return DataType("decimal", 38, kind.scale)
     plain = {"bigint": _BIGINT, "double": DataType("double"), "nan": DataType("boolean")}.get(part.source or "")
     assert plain is not None or kind is not None
-    return plain or kind  # type: ignore[return-value]
+    return plain or kind  # type: ignore[return-value]  # one of the two is there
 
 
 class PartialGroups:

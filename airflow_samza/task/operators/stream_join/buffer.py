@@ -162,7 +162,7 @@ def _fold(keys: Longs) -> Longs:
     mixed ^= mixed >> np.uint64(32)
     mixed *= np.uint64(0xD6E8FEB86659FD93)
     mixed >>= np.uint64(32)
-    return mixed.view(np.int64)  # type: ignore[no-any-return]
+    return mixed.view(np.int64)  # type: ignore[no-any-return]  # numpy gives Any for a view
 
 
 class Buffer:

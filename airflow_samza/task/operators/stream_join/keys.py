@@ -63,7 +63,7 @@ def equal_rows(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> np.ndarra
         same = pc.equal(one, other).to_numpy(zero_copy_only=False)
         mask = same if mask is None else mask & same
     assert mask is not None
-    return mask  # type: ignore[no-any-return]
+    return mask  # type: ignore[no-any-return]  # Arrow has no types
 
 
 def as_numbers(column: pa.Array, kind: str) -> Numbers:
@@ -84,7 +84,7 @@ def as_numbers(column: pa.Array, kind: str) -> Numbers:
             return np.empty(0, np.int64)
         halves = np.frombuffer(column.buffers()[1], np.int64, 2 * len(column), 16 * column.offset)
         return np.ascontiguousarray(halves[::2])
-    return column.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    return column.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]  # Arrow has no types
 
 
 def _is_number(kind: str) -> bool:
