@@ -25,6 +25,7 @@ from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.conftest import APPS
 from tests.spark.test_table_push import Pusher
+from tests.support.budgets import nightly_but
 from tests.support.spark_sources import Database, end_java, hive_conf, source_conf
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def run_sql(pusher: Pusher, *statements: str) -> None:
             spark.sql(statement)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("kind", nightly_but(["parquet"], ["parquet", "orc", "avro"]))
 def test_rows_come_from_files_on_hdfs(pusher: Pusher, cluster: Hdfs, place: str, kind: str) -> None:
     path = f"{cluster.hdfs}{place}/members"
     with pusher.session.stage_session({}, own=False) as spark:
@@ -142,7 +143,9 @@ def test_of_two_pushes_that_race_on_hdfs_one_becomes_the_version_and_the_other_i
     assert [version.push_id for version in versions.versions(pusher.files, "log", "t0-push")] == [won]
 
 
-@pytest.mark.parametrize("point", ["push-task-after-manifest", "push-after-publish"])
+@pytest.mark.parametrize(
+    "point", nightly_but(["push-after-publish"], ["push-task-after-manifest", "push-after-publish"])
+)
 def test_a_push_that_is_killed_on_hdfs_shows_nothing_and_a_retry_completes_it(
     cluster: Hdfs, place: str, point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
         yield model
 
 
+@pytest.mark.nightly
 def test_tasks_stay_on_their_executors_from_epoch_to_epoch(model: Model) -> None:
     first = model.flow.commit()
     assert first is not None

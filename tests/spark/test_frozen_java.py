@@ -42,6 +42,7 @@ def holding(app):
 """
 
 
+@pytest.mark.nightly
 def test_a_frozen_java_is_noticed_and_replaced_while_a_busy_one_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,6 +82,7 @@ except StreamingQueryException as error:
 """
 
 
+@pytest.mark.nightly
 def test_available_now_does_what_the_comparison_says(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", AVAILABLE_NOW], cwd=tmp_path, capture_output=True, text=True, check=False

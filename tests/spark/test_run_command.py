@@ -137,6 +137,7 @@ def test_an_interrupted_run_cancels_its_work_and_can_be_resumed(project: Path) -
     assert counted(project) == {"NO": 4, "SE": 4}
 
 
+@pytest.mark.nightly
 def test_stages_of_a_run_may_run_at_the_same_time_over_files(project: Path) -> None:
     done = run(
         project,

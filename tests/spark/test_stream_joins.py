@@ -45,6 +45,7 @@ def rows(log: LogSystem, topic: str) -> list[dict[str, Any]]:
     return sorted(found, key=repr)
 
 
+@pytest.mark.nightly
 def test_joins_in_epochs_equal_those_in_memory_also_when_the_runner_is_killed(tmp_path: Path) -> None:
     root = str(tmp_path / "root")
     log = LogSystem("log", SystemBinding("log", {"root": root}))

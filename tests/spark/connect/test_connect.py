@@ -108,6 +108,7 @@ def spark(server: ConnectServer) -> Iterator[SparkSession]:
     made.stop()
 
 
+@pytest.mark.nightly
 def test_stages_do_not_depend_on_the_servers_own_defaults(session: Session) -> None:
     session.runtime.run_stage(session.run, "zoned")
     assert session.rows("zoned") == [{"number": 0, "zone": "UTC"}, {"number": 1, "zone": "UTC"}]
@@ -121,12 +122,14 @@ def test_the_token_is_in_no_file(session: Session) -> None:
     assert files_with(session.folder / "root", TOKEN) == []
 
 
+@pytest.mark.nightly
 def test_several_sections_in_catalyst_make_one_stage(session: Session) -> None:
     result = session.runtime.run_stage(session.run, "sections")
     assert session.rows("sections") == [{"number": 0, "word": "c"}, {"number": 1, "word": "c"}]
     assert result.inputs[0].messages == 2
 
 
+@pytest.mark.nightly
 def test_names_that_a_transform_registers_are_its_own(session: Session) -> None:
     session.runtime.run_stage(session.run, "viewed")
     session.runtime.run_stage(session.run, "viewed-too")
@@ -137,6 +140,7 @@ def test_names_that_a_transform_registers_are_its_own(session: Session) -> None:
     )
 
 
+@pytest.mark.nightly
 def test_a_cache_is_rejected_and_spoils_nothing_for_others(session: Session) -> None:
     for generation in (1, 2):  # what the first registered with the server must not change what the second is told
         with pytest.raises(InvalidApplication, match=r"transform 'in-a-cache'.* reads its DataFrame from a cache"):
@@ -182,6 +186,7 @@ def test_two_submitters_at_once_make_one_job(server: ConnectServer, tmp_path: Pa
         assert len(session.runtime.live_runners(session.run)) == 1
 
 
+@pytest.mark.nightly
 def test_an_idle_runner_ends(server: ConnectServer, tmp_path: Path) -> None:
     with session_over(server, tmp_path, idle_seconds=0.2) as session:
         session.runtime.run_stage(session.run, "zoned")
