@@ -302,8 +302,12 @@ def _files_of(origin: Path, top: str) -> list[tuple[str, Path]]:
     for folder, folders, names in os.walk(origin / top):
         folders[:] = [name for name in folders if name not in _LEFT_OUT]
         paths = (os.path.join(folder, name) for name in names if name not in _LEFT_OUT)
-        entries += [(path[inside:].replace(os.sep, "/"), Path(path)) for path in paths if _travels(path)]
+        entries += [(path[inside:].replace(os.sep, "/"), _path(path)) for path in paths if _travels(path)]
     return sorted(entries)
+
+
+_path = functools.lru_cache(maxsize=16384)(Path)
+"""The path of a file: a run looks at the same thousand files several times."""
 
 
 def _travels(path: str) -> bool:
@@ -322,12 +326,9 @@ def _imported_from(origin: Path) -> set[str]:
     inside = f"{origin}{os.sep}"
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if not isinstance(file, str) or not (real := _real_path(file)).startswith(inside):
-            continue
-        parts = Path(real.removeprefix(inside)).with_suffix("").parts
-        parts = parts[:-1] if parts[-1] == "__init__" else parts
-        if ".".join(parts) == name:
-            names.add(parts[0])
+        place = f"{inside}{name.replace('.', os.sep)}"
+        if isinstance(file, str) and _real_path(file) in (f"{place}.py", f"{place}{os.sep}__init__.py"):
+            names.add(name.partition(".")[0])
     return names
 
 
@@ -343,8 +344,9 @@ def _imported_later(entries: Entries) -> frozenset[str]:
     return frozenset(tops - {"airflow_samza"})
 
 
+@functools.lru_cache(maxsize=16384)
 def _real_path(file: str) -> str:
-    """Return a file's path without links.
+    """Return the path of a module's file without links.
 
     Thousands of modules lie in few folders, and looking at every part of every path takes long.
     """
