@@ -74,6 +74,18 @@ def is_deferrable(deferrable: bool | None) -> bool:
     return conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
 
 
+def check_intervals(operator: Any, **intervals: float | None) -> None:
+    """Reject intervals of an operator, in seconds, that are 0 or less; None is Airflow's configuration."""
+    for name, seconds in intervals.items():
+        if seconds is not None and seconds <= 0:
+            raise ConfigError(
+                f"{name}={seconds} of the task {operator.task_id!r} is not above 0.",
+                hint="Give a number of seconds above 0.",
+                key=name,
+                value=seconds,
+            )
+
+
 def poll_seconds(seconds: float | None) -> float:
     """Return the seconds between two questions: an operator's ``poll_interval``, else that of the configuration."""
     return seconds or conf.getfloat(CONFIG_SECTION, "poll_interval", fallback=1.0)

@@ -64,15 +64,6 @@ COMPACTION_PLACES = (
 )
 """Every place in the life of the compaction of a pushed table, in order."""
 
-SPARK_PLACES = (
-    "read-before-record",
-    "read-after-record",
-    "read-after-publish",
-    "table-before-write",
-    "table-after-write",
-)
-"""Every place in the life of what Spark reads before a stage, and writes behind its commit, in order."""
-
 _times = itertools.count(1)
 
 

@@ -9,7 +9,13 @@ from typing import Any
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError, StageError, UnknownName
 from airflow_samza.provider.connections.bindings import text_map
-from airflow_samza.provider.deferral import deadline_of, is_deferrable, poll_seconds, raise_what_the_trigger_met
+from airflow_samza.provider.deferral import (
+    check_intervals,
+    deadline_of,
+    is_deferrable,
+    poll_seconds,
+    raise_what_the_trigger_met,
+)
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.links import ENDED_RUN, PAGE, run_page
@@ -64,6 +70,7 @@ class SamzaDrainOperator(SamzaOperator):
         self.action = action
         self.missing_ok = missing_ok
         self.wait_for_completion = wait_for_completion
+        check_intervals(self, poll_interval=poll_interval)
         self.poll_interval = poll_interval
         self.deferrable = is_deferrable(deferrable)
         self._killed = False

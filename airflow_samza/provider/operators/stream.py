@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_samza.application.loader import load_application
-from airflow_samza.errors import ConfigError, SamzaError, UnknownName
+from airflow_samza.errors import SamzaError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.titles import stage_named, stage_names, stage_titles
 from airflow_samza.prepare.unchanged import reject_changed, reject_other_config
@@ -17,6 +17,7 @@ from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.deferral import (
     LOST,
     TIMED_OUT,
+    check_intervals,
     deadline_of,
     is_deferrable,
     poll_seconds,
@@ -124,14 +125,7 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
             alone=stage is None and plan is None,
         )
         self.outlets = with_outlets(ours, self.outlets)
-        for name, seconds in (("poll_interval", poll_interval), ("progress_interval", progress_interval)):
-            if seconds is not None and seconds <= 0:
-                raise ConfigError(
-                    f"{name}={seconds} of the task {self.task_id!r} is not above 0.",
-                    hint="Give a number of seconds above 0.",
-                    key=name,
-                    value=seconds,
-                )
+        check_intervals(self, poll_interval=poll_interval, progress_interval=progress_interval)
         self.stage = stage
         self.plan = plan
         self.producers = None if producers is None else dict(producers)

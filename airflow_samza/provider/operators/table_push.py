@@ -12,6 +12,7 @@ from airflow_samza.provider.assets import version_facts
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.connections.fields import connection_id
 from airflow_samza.provider.deferral import (
+    check_intervals,
     deadline_of,
     is_deferrable,
     poll_seconds,
@@ -195,6 +196,7 @@ class SamzaTablePushOperator(TableOperator):
         self.keep_versions = keep_versions
         self.compact_after = compact_after
         self.data_interval = data_interval
+        check_intervals(self, poll_interval=poll_interval)
         self.poll_interval = poll_interval
         self.deferrable = is_deferrable(deferrable)
         self._handle: StageHandle | None = None

@@ -255,12 +255,11 @@ def _sweep_segments(topic: Topic, now: int, grace_ms: int, staged_grace_ms: int,
 
 @dataclass(frozen=True)
 class Compacted:
-    """Result of a compaction: it covers the commits below ``commits``; segments and batches before and after."""
+    """Result of a compaction: it covers the commits below ``commits``; segments before and after, and batches after."""
 
     commits: int
     segments_before: int
     segments_after: int
-    batches_before: int
     batches_after: int
 
 
@@ -312,9 +311,7 @@ def _compact(topic: Topic) -> Compacted | None:
         if segment is not None:
             store.discard(topic, segment.name)
         return None
-    return Compacted(
-        index.number, len(before), int(segment is not None), merge.batches, len(segment.rows) if segment else 0
-    )
+    return Compacted(index.number, len(before), int(segment is not None), len(segment.rows) if segment else 0)
 
 
 class _Merge:
@@ -328,7 +325,6 @@ class _Merge:
         self._control_places: dict[str, int] = {}
         self.owners: list[tuple[str, str]] = []
         self.control: list[tuple[int, Mapping[str, Any]]] = []
-        self.batches = 0
 
     def partition(self, partition: int) -> list[list[Any]]:
         """Return per owner in offset order.
@@ -357,7 +353,6 @@ class _Merge:
     def _copy(self, partition: int, run: Run) -> None:
         batch = self._readers.read(run.segment, run.batch).slice(run.row, run.rows)
         self._writer.write(partition, batch)
-        self.batches += 1
 
     def _place(self, owner: tuple[str, str]) -> int:
         if owner not in self._owner_places:

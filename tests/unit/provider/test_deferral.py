@@ -25,8 +25,10 @@ from airflow_samza.provider.deferral import reject_short_lived, runner_outlives
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.lineage.dataset_names import path_dataset
 from airflow_samza.provider.operators import stream as stream_operator_module
+from airflow_samza.provider.operators.drain import SamzaDrainOperator
 from airflow_samza.provider.operators.plan import SamzaPlanOperator
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
+from airflow_samza.provider.operators.table_push import SamzaTablePushOperator
 from airflow_samza.provider.triggers.runs import SamzaStageTrigger
 from tests.support.airflow_names import deserialize, serialize
 
@@ -243,3 +245,23 @@ def test_a_container_that_airflow_marks_ends_with_its_task_whatever_the_configur
     assert runner_outlives("samza", told, None, in_cluster=False)
     monkeypatch.setenv(mark, "False")
     assert runner_outlives("samza", connection, None, in_cluster=False) or mark == "AWS_LAMBDA_FUNCTION_NAME"
+
+
+@pytest.mark.parametrize("seconds", [0, -1.5])
+@pytest.mark.parametrize(
+    "operator",
+    [
+        lambda seconds: SamzaStreamOperator(task_id="t", application=VIEWS, poll_interval=seconds),
+        lambda seconds: SamzaStreamOperator(task_id="t", application=VIEWS, progress_interval=seconds),
+        lambda seconds: SamzaTablePushOperator(
+            task_id="t", application=VIEWS, table="members", source="/in", poll_interval=seconds
+        ),
+        lambda seconds: SamzaDrainOperator(task_id="t", application=VIEWS, poll_interval=seconds),
+    ],
+    ids=["stream", "progress", "push", "drain"],
+)
+def test_an_interval_of_no_seconds_is_rejected_by_each_operator(
+    operator: Callable[[float], object], seconds: float
+) -> None:
+    with pytest.raises(ConfigError, match=rf"_interval={seconds} of the task 't' is not above 0"):
+        operator(seconds)
