@@ -79,6 +79,7 @@ def test_killed_tasks_of_a_pipelined_run_re_attach_and_double_nothing(flights: A
     assert rows_of(Path(done["outputs"]["out"]["path"])) == PLANES
 
 
+@pytest.mark.extended
 def test_a_deferred_task_survives_its_runner_and_when_it_is_marked_failed_cancels_its_spark_work(flights: Any) -> None:
     run_id = flights.airflow.trigger("deferred")
     wait_for_start(flights, "deferred")
@@ -150,6 +151,7 @@ def test_tasks_that_are_wired_by_hand_find_each_other_and_their_run(flights: Any
     assert (flights.root / "runs" / note["application"] / note["run_id"] / "closed.json").exists()
 
 
+@pytest.mark.extended
 def test_marking_a_running_task_failed_cancels_its_spark_work_and_no_other_and_the_run_can_be_resumed(
     flights: Any,
 ) -> None:

@@ -77,9 +77,6 @@ def ground(tmp_path: Path) -> Iterator[Ground]:
     made.close()
 
 
-@pytest.mark.extended
-@pytest.mark.extended
-@pytest.mark.extended
 def test_each_stages_task_has_a_runner_that_ends_with_its_container(ground: Ground) -> None:
     for stage in ground.stages:
         code, said = ground.container().run(*ground.task(stage))
@@ -95,6 +92,7 @@ def test_each_stages_task_has_a_runner_that_ends_with_its_container(ground: Grou
     assert ground.files.exists(ground.runners()[0].run.closed)
 
 
+@pytest.mark.extended
 def test_a_pod_that_is_evicted_in_the_middle_of_a_stage_loses_and_doubles_nothing(ground: Ground) -> None:
     first, *others = ground.stages
     ground.dials.turn("hold")
@@ -112,6 +110,7 @@ def test_a_pod_that_is_evicted_in_the_middle_of_a_stage_loses_and_doubles_nothin
     ground.check_outputs()
 
 
+@pytest.mark.extended
 def test_a_clear_in_another_pod_supersedes_what_an_evicted_one_has_left(ground: Ground) -> None:
     first, *others = ground.stages
     ground.dials.turn("hold")
@@ -127,6 +126,7 @@ def test_a_clear_in_another_pod_supersedes_what_an_evicted_one_has_left(ground: 
     ground.check_outputs()
 
 
+@pytest.mark.extended
 def test_a_runner_in_another_container_of_the_same_name_is_no_process_of_ours_and_not_dead(ground: Ground) -> None:
     """Long-lived workers in containers that were all given one host name, where a runner outlives its task."""
     first = ground.stages[0]

@@ -34,7 +34,7 @@ VIEWS: list[dict[str, Any]] = [
 SCHEMA = pa.schema([("member_id", "int64"), ("country", "string"), ("dwell_ms", "int64")])
 
 
-@pytest.mark.parametrize("mode", ["staged", "pipelined"])
+@pytest.mark.parametrize("mode", [pytest.param("staged", marks=pytest.mark.extended), "pipelined"])
 def test_a_run_on_hdfs_gives_what_the_test_driver_gives(cluster: Hdfs, place: str, mode: str) -> None:
     lake = open_location(f"{cluster.hdfs}{place}/lake")
     for part in range(2):

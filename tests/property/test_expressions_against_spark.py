@@ -22,7 +22,10 @@ MIXED = {**WILD, **{kind: [*TAME[kind], 0] for kind in ("tinyint", "smallint", "
 """Strange values, but integers that seldom overflow, so that most expressions have a value on every row."""
 
 
-@pytest.mark.parametrize(("values", "schema"), [(WILD, SCHEMA), (TAME, FULL)], ids=["wild", "never-null"])
+@pytest.mark.parametrize(
+    ("values", "schema"),
+    [pytest.param(WILD, SCHEMA, id="wild"), pytest.param(TAME, FULL, id="never-null", marks=pytest.mark.extended)],
+)
 def test_the_catalogue_equals_spark(spark: Any, values: dict[str, list[Any]], schema: Schema) -> None:
     texts = [text for group in ALL.values() for text in group]
     done = Referee(spark, rows(values, random.Random(1), 40, schema), schema).check(texts)

@@ -103,6 +103,7 @@ def handle(run: RunPlan, stage_id: str) -> StageHandle:
     return StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, 1))
 
 
+@pytest.mark.extended
 def test_five_stages_progress_together_whoever_dies(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = visits(0, 1200)
     flow.send(sent)
@@ -130,6 +131,7 @@ def test_five_stages_progress_together_whoever_dies(flow: Flow, monkeypatch: pyt
     assert results["visits"].inputs[0].messages == results["hop-3"].inputs[0].messages == len(sent)
 
 
+@pytest.mark.extended
 def test_a_stage_with_catalyst_in_its_middle_keeps_state_from_epoch_to_epoch(flow: Flow) -> None:
     sent = visits(0, 300)
     flow.send(sent)

@@ -102,6 +102,7 @@ def test_a_processor_that_raises_is_named_with_the_message(place: Place) -> None
     assert "samza_spark_apps/side_inputs.py" in str(error.value)
 
 
+@pytest.mark.extended
 def test_a_continuous_run_follows_its_side_inputs(place: Place) -> None:
     place.profiles("gold", 1)
     place.scores((1, 1))

@@ -300,7 +300,13 @@ QUICK = ("push-task-after-manifest", "push-after-publish")
 """A worker's death and a runner's; without Spark a push is killed at every place in each run of the tests."""
 
 
-@pytest.mark.parametrize("place", nightly_but(QUICK, PUSH_PLACES))
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param(place, marks=pytest.mark.extended) if place == QUICK[1] else place
+        for place in nightly_but(QUICK, PUSH_PLACES)
+    ],
+)
 def test_a_push_whose_process_is_killed_shows_nothing_and_a_retry_completes_it(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

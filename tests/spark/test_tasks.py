@@ -75,6 +75,7 @@ def visits(tmp_path: Path) -> Iterator[Visits]:
     made.close()
 
 
+@pytest.mark.extended
 def test_a_task_of_coroutines_keeps_its_store_and_timers_from_job_to_job(visits: Visits) -> None:
     (epochs,) = visits.run("counting")
     assert epochs >= 4

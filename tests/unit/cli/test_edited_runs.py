@@ -100,7 +100,6 @@ def shop(tmp_path: Path) -> Shop:
 
 
 @pytest.mark.extended
-@pytest.mark.extended
 def test_a_resumed_run_is_rejected_whose_aggregation_was_edited(shop: Shop) -> None:
     shop.fails()
     shop.edit("cents=sum_", "cents=max_")
@@ -113,6 +112,7 @@ def test_a_resumed_run_is_rejected_whose_aggregation_was_edited(shop: Shop) -> N
     assert shop.rows == {"ch": 9, "de": 10, "fr": 11}
 
 
+@pytest.mark.extended
 def test_a_resumed_run_takes_a_callable_that_was_fixed(shop: Shop) -> None:
     shop.flag.touch()
     assert shop.run().returncode == 1
@@ -134,7 +134,6 @@ def test_a_run_again_keeps_the_stages_before_an_edit(shop: Shop) -> None:
 
 
 @pytest.mark.extended
-@pytest.mark.extended
 def test_a_run_again_keeps_everything_where_nothing_has_changed(shop: Shop) -> None:
     assert shop.run().returncode == 0
     found = shop.run("--again")
@@ -148,6 +147,7 @@ def test_a_run_again_keeps_everything_where_nothing_has_changed(shop: Shop) -> N
     assert shop.rows == SUMS
 
 
+@pytest.mark.extended
 def test_a_run_again_writes_an_output_that_somebody_has_deleted(shop: Shop) -> None:
     assert shop.run().returncode == 0
     shutil.rmtree(shop.folder / "out")

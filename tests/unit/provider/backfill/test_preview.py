@@ -240,13 +240,13 @@ def test_the_command_shows_a_table_and_what_the_slices_are_together(place: Path)
     )
 
 
-@pytest.mark.extended
 def test_json_is_all_that_the_command_prints(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     found = json.loads(asked(place, "--json").stdout)
     assert [each["inputs"][0]["bytes"] for each in found["applications"][0]["slices"][:2]] == [230, 460]
     assert "a Dag file that prints" not in capfd.readouterr().out
 
 
+@pytest.mark.extended
 def test_airflows_own_lines_are_left_out_and_warnings_are_not(place: Path) -> None:
     """A process of its own, since Airflow reads the level of its logs when it is loaded."""
     file = place / "dags" / "orders.py"
