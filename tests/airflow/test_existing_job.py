@@ -14,6 +14,7 @@ import pytest
 pytestmark = [pytest.mark.extended, pytest.mark.airflow, pytest.mark.timeout(1800)]
 
 
+@pytest.mark.nightly
 def test_an_existing_job_is_read_and_its_shuffle_is_named(flights: Any) -> None:
     run_id = flights.airflow.trigger("busy_airports")
     assert flights.airflow.wait_for_run("busy_airports", run_id, timeout=1200)["state"] == "success"

@@ -79,6 +79,7 @@ def test_rows_come_from_files_on_hdfs(pusher: Pusher, cluster: Hdfs, place: str,
     assert (version.number, version.rows, pusher.rows(version)) == (1, 300, BY_ID)
 
 
+@pytest.mark.nightly
 def test_rows_come_from_a_hive_table_whose_files_are_on_hdfs(pusher: Pusher, cluster: Hdfs, place: str) -> None:
     where = f"{cluster.hdfs}{place}/warehouse"
     run_sql(pusher, "CREATE DATABASE crm", f"CREATE TABLE crm.members STORED AS ORC LOCATION '{where}' AS {ROWS}")

@@ -79,6 +79,7 @@ def dags(tmp_path: Path) -> Iterator[TwoDags]:
             os.kill(claim.pid, signal.SIGKILL)
 
 
+@pytest.mark.nightly
 def test_windows_go_on_from_run_to_run_and_the_consumer_ends_by_the_end_of_stream_in_the_topic(dags: TwoDags) -> None:
     dags.visits(0, 20)  # until 3 minutes 10 s: with a minute's delay the windows of the first two minutes are complete
     monday = dags.run(COUNTING, "monday")

@@ -114,6 +114,7 @@ def test_a_callable_that_raises_ends_the_run_with_its_place_in_the_code(project:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.nightly
 def test_an_interrupted_run_cancels_its_work_and_can_be_resumed(project: Path) -> None:
     (project / "hold").touch()
     process = subprocess.Popen(

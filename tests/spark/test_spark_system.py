@@ -180,6 +180,7 @@ def test_an_existing_job_comes_in_and_its_shuffles_are_named(warehouse: Warehous
     assert '.partition_by("country", id=…) and .aggregate(…)' in shuffle
 
 
+@pytest.mark.nightly
 def test_columns_that_nobody_declared_are_those_of_the_dataframe(warehouse: Warehouse) -> None:
     run = warehouse.run("columns_unsaid")
     assert warehouse.recorded(run, "busy").schema == "country string, views bigint not null"
@@ -189,6 +190,7 @@ def test_columns_that_nobody_declared_are_those_of_the_dataframe(warehouse: Ware
     assert len(lines) == 4
 
 
+@pytest.mark.nightly
 def test_tables_of_bytes_are_read_and_written_by_serdes(warehouse: Warehouse) -> None:
     lines = [json.dumps({**view, "more": [1]}) for view in VIEWS]
     warehouse.spark.createDataFrame([(line,) for line in lines], "value string").write.text(
@@ -274,6 +276,7 @@ def test_a_table_of_another_format_than_the_plan_promised_is_rejected_before_any
     assert newest_intent(warehouse.files, warehouse.handle(run, stage.stage_id).folder) is None
 
 
+@pytest.mark.nightly
 def test_explain_names_the_shuffles_of_a_function_when_it_is_asked_to(tmp_path: Path) -> None:
     program = [sys.executable, "-c", "from airflow_samza.cli import main; main()"]
     asked = [
@@ -324,6 +327,7 @@ def _breaks(*_: Any) -> None:
     raise ConnectionError("the catalog is away")
 
 
+@pytest.mark.nightly
 def test_a_remote_table_is_called_by_the_tasks(
     warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
