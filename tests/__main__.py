@@ -26,6 +26,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+import psutil
+
 REPORTS = Path("build") / "tests"
 SERVERS = "spark or airflow or browser or hdfs or kafka"
 INTERRUPTED = 2
@@ -92,8 +94,6 @@ def _files_in_memory() -> Iterator[dict[str, str]]:
     On a disk they wait for it half of their time: each run syncs its records, and tests make and delete whole roots.
     Servers and the containers that tests make of namespaces have a disk, as users' have.
     """
-    import psutil
-
     if (
         not os.access(MEMORY, os.W_OK | os.X_OK)
         or min(shutil.disk_usage(MEMORY).free, psutil.virtual_memory().available) < ENOUGH

@@ -27,13 +27,11 @@ def data_beside(reference: str, py_modules: Sequence[str] = ()) -> str:
     return data_digest([*entries, *more_code(py_modules)])
 
 
-def ship(files: Filesystem, folder: RunFolder, reference: str, py_modules: Sequence[str] = ()) -> RunCode:
-    """Pack the code of an application into a run's folder; ``digests`` and ``plan`` are left out."""
-    return _ship(files, folder, reference, py_modules)[0]
+def ship(files: Filesystem, folder: RunFolder, reference: str, py_modules: Sequence[str] = ()) -> tuple[RunCode, str]:
+    """Pack the code of an application into a run's folder.
 
-
-def _ship(files: Filesystem, folder: RunFolder, reference: str, py_modules: Sequence[str]) -> tuple[RunCode, str]:
-    """Return the packed code, and the digest of the files in it that are no code."""
+    Returns it without ``digests`` and ``plan``, and the digest of the files in it that are no code.
+    """
     load_application(reference)
     shipped = ship_code(files, folder, sys.modules[reference.partition(":")[0]], py_modules)
     return RunCode(0, shipped.path, shipped.origin, reference), shipped.data
@@ -45,7 +43,7 @@ def bring_code(files: Filesystem, run: RunPlan, py_modules: Sequence[str] = ()) 
     A warning names stages that have run other bodies of their callables.
     """
     folder = RunFolder(run.application, run.run_id)
-    code, data = _ship(files, folder, run.reference, py_modules)
+    code, data = ship(files, folder, run.reference, py_modules)
     spec = load_application(run.reference).spec(run.config)
     digests = stage_digests(spec, run.plan, data)
     code = replace(code, plan=run.generation, digests=digests)

@@ -253,7 +253,7 @@ class SparkRuntime:
             system,
             request,
             lambda: self._settings(
-                ship(files, request.handle.run, request.reference, self._py_modules),
+                ship(files, request.handle.run, request.reference, self._py_modules)[0],
                 request.handle.run,
                 bindings,
                 conf,

@@ -14,7 +14,6 @@ from airflow_samza.provider.connections.fields import connection_id
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.links import PAGE, SamzaLink, show_link, task_page
 from airflow_samza.provider.run_identity import run_id_of
-from airflow_samza.runs.stages.stage_state import StageHandle
 
 
 class SamzaOperator(BaseOperator):
@@ -117,18 +116,15 @@ class SamzaOperator(BaseOperator):
             return super().resume_execution(next_method, next_kwargs, context)
         except (TaskDeferralError, TaskDeferralTimeout) as error:
             with suppress(SamzaError):
-                hook = self.hook
-                for handle in self._submitted(hook, context, error):
-                    hook.cancel(handle)
+                self._cancel_submitted(context, error)
             raise
 
     def show(self, context: Mapping[str, Any], link: SamzaLink, address: str) -> None:
         """Have Airflow's page show a link on this task from now on; an empty address is none."""
         show_link(self, context["ti"], link, address)
 
-    def _submitted(self, hook: SamzaHook, context: Any, error: Exception) -> Sequence[StageHandle]:
-        """Return the handles of what the task may have submitted, from the records alone; note the error as lineage."""
-        return ()
+    def _cancel_submitted(self, context: Any, error: Exception) -> None:
+        """Cancel what the task may have submitted, from the records alone; note the error as lineage."""
 
     def _run_id(self, context: Mapping[str, Any], scope: str | None = None) -> str:
         """Return the id of the task's run, or of the run of another scope in the same Dag run."""

@@ -383,7 +383,8 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
     def _progress_interval(self) -> float:
         return self.progress_interval or conf.getfloat(CONFIG_SECTION, "progress_interval", fallback=DEFAULT_INTERVAL)
 
-    def _submitted(self, hook: SamzaHook, context: Any, error: Exception) -> Sequence[StageHandle]:
+    def _cancel_submitted(self, context: Any, error: Exception) -> None:
+        hook = self.hook
         if self.plan is not None:
             run = hook.load_plan(PlanTicket.from_dict(self.plan))
         else:
@@ -392,7 +393,8 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
             )
         lineage = self._lineage = self._begun(hook, run)
         lineage.error = sentence_of(error)
-        return [hook.newest_handle(run, stage_id) for stage_id in lineage.stage_ids]
+        for stage_id in lineage.stage_ids:
+            hook.cancel(hook.newest_handle(run, stage_id))
 
     def _run_and_generation(self, hook: SamzaHook, context: Any, deadline: float | None) -> tuple[RunPlan, int]:
         own = generation_of(context)

@@ -256,12 +256,13 @@ class SamzaTablePushOperator(TableOperator):
         if self._handle is not None:
             self.hook.cancel(self._handle)
 
-    def _submitted(self, hook: SamzaHook, context: Any, error: Exception) -> Sequence[StageHandle]:
+    def _cancel_submitted(self, context: Any, error: Exception) -> None:
+        hook = self.hook
         self._note_lineage(hook)
         if self._lineage is not None:
             self._lineage.error = sentence_of(error)
         application = load_application(self.application).spec(text_map("config", self.config)).name
-        return [push_handle(application, self.table, self._push_id(context))]
+        hook.cancel(push_handle(application, self.table, self._push_id(context)))
 
     def _defer(self, hook: SamzaHook, handle: StageHandle, deadline: float | None) -> None:
         from airflow_samza.provider.triggers.tables import TablePushTrigger  # a Dag file need not load it
