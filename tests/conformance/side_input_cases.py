@@ -9,31 +9,43 @@ from typing import Any
 import pytest
 
 from airflow_samza import stream_application
-from airflow_samza.errors import SamzaError
-from airflow_samza.storage.side_inputs import CatchUp, Place, SideInputsProcessing, starting_offset
+from airflow_samza.errors import SamzaError, TopicError
+from airflow_samza.storage.side_inputs import Place, SideInputsProcessing
 from tests.conformance.shape import fields
+from tests.support.side_input_tasks import NotThere, SideInputTask, Topics
 
 
 def run_starting_offset_case(case: Mapping[str, Any]) -> None:
     fields(case, "case", ["file_offset", "oldest", "expect"], ["config"])
-    found = starting_offset(_offset(case["file_offset"]), _offset(case["oldest"]))  # whatever the configuration says
-    assert found == _offset(case["expect"])
+    local, oldest = _offset(case["file_offset"]), _offset(case["oldest"])
+    place = ("S", 0)
+    end = max(offset for offset in (local, oldest, 0) if offset is not None) + 10
+    topics = Topics({} if oldest is None else {place: (oldest, end)}, [])
+    task = SideInputTask(topics, {place}, case.get("config", {}))
+    if local is not None:
+        task.has_read(place, local)
+    expected = _offset(case["expect"])
+    if expected is None:
+        with pytest.raises(TopicError):
+            task.inputs()
+    else:
+        assert [source.start for source in task.inputs()] == [expected]
 
 
 def run_catch_up_case(case: Mapping[str, Any]) -> None:
     fields(case, "case", ["partitions", "processed", "expect_caught_up_after"])
-    starts: dict[Place, int] = {}
-    heads: dict[Place, int | None] = {}
+    ranges: dict[Place, tuple[int, int]] = {}
     for name, data in case["partitions"].items():
         fields(data, name, ["start", "newest", "upcoming"])
-        starts[_place(name)] = int(data["start"])
-        heads[_place(name)] = _offset(data["upcoming"])
-    catching_up = CatchUp(starts, heads)
-    after = 0 if catching_up.is_complete else None
-    for number, (name, offset) in enumerate(case["processed"], 1):
-        catching_up.processed(_place(name), int(offset))
-        if after is None and catching_up.is_complete:
-            after = number
+        ranges[_place(name)] = (int(data["start"]), int(data["upcoming"]))
+    assert ranges, "the case has no partitions"
+    topics = Topics(ranges, [(_place(name), int(offset)) for name, offset in case["processed"]])
+    task = SideInputTask(topics, ranges.keys(), {})
+    try:
+        task.tables.fill(task.inputs())
+        after: int | None = topics.read_up_to
+    except NotThere:
+        after = None
     assert after == case["expect_caught_up_after"]
 
 

@@ -23,7 +23,6 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.storage.local_store import default_folder
 from airflow_samza.storage.offsets_file import OffsetsFile
-from airflow_samza.storage.side_inputs import resume
 from airflow_samza.systems.system import StreamSpec
 from airflow_samza.testing import TestDriver
 from tests.support.runs_here import Here
@@ -222,10 +221,6 @@ def test_only_own_partitions(here: Here) -> None:
     views(here, 1)
     here.whole(SCORED, "run-1")
     assert [set(offsets(path)) for path in files(here)] == [{"profile-changes/0"}, {"profile-changes/1"}]
-
-
-def test_extra_partition_is_invalid() -> None:
-    assert resume({("S", 0): 5, ("S", 1): 6}, {("S", 0): 0}, {("S", 0): 10}).rebuild is not None
 
 
 @pytest.mark.parametrize("text", ["{}", ""], ids=["empty_file_is_invalid", "bad_checksum"])

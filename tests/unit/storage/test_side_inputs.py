@@ -10,69 +10,10 @@ from typing import Any
 
 import pytest
 
-from airflow_samza.errors import TopicError
 from airflow_samza.storage.offsets_file import STALE_SECONDS, LocalOffsets, OffsetsFile
-from airflow_samza.storage.side_inputs import CatchUp, ProcessorFailed, SideInputsProcessing, apply_entries, resume
+from airflow_samza.storage.side_inputs import ProcessorFailed, SideInputsProcessing, apply_entries
 
-A, B = ("A", 0), ("B", 0)
-
-
-def test_a_store_goes_on_behind_what_it_has_read() -> None:
-    assert resume({A: 41}, {A: 0}, {A: 100}).starts == {A: 42}
-
-
-def test_a_new_or_quiet_topic_is_read_and_throws_nothing_away() -> None:
-    found = resume({A: 41}, {A: 0, B: 7}, {A: 42, B: 7})
-    assert (found.rebuild, found.starts) == (None, {A: 42, B: 7})
-
-
-def test_without_a_store_reading_begins_at_the_oldest_offset() -> None:
-    assert resume(None, {A: 5}, {A: 9}).starts == {A: 5}
-
-
-def test_a_store_that_has_missed_expired_messages_is_rebuilt() -> None:
-    found = resume({A: 3, B: 9}, {A: 5, B: 0}, {A: 9, B: 10})
-    assert found.starts == {A: 5, B: 0}
-    assert found.rebuild == "it has read A/0 up to 3, and 5 is the oldest offset left"
-
-
-def test_a_store_that_is_just_before_the_oldest_offset_has_missed_nothing() -> None:
-    assert resume({A: 4}, {A: 5}, {A: 9}).rebuild is None
-
-
-def test_a_store_beyond_the_end_of_a_topic_that_was_made_anew_is_rebuilt() -> None:
-    found = resume({A: 41}, {A: 0}, {A: 3})
-    assert found.starts == {A: 0}
-    assert "the topic ends at 3: it was made anew" in (found.rebuild or "")
-
-
-@pytest.mark.parametrize("local", [{}, {A: 5, B: 6}], ids=["it says nothing", "it has read what is not read now"])
-def test_a_store_that_does_not_fit_is_rebuilt(local: dict[Any, int]) -> None:
-    assert resume(local, {A: 0}, {A: 10}).rebuild is not None
-
-
-def test_an_unknown_head_is_an_error() -> None:
-    with pytest.raises(TopicError, match="A/0 has no head"):
-        CatchUp({A: 0}, {A: None})
-
-
-def test_a_topic_without_a_starting_offset_is_an_error() -> None:
-    with pytest.raises(TopicError, match="A/0 has no oldest offset"):
-        resume(None, {A: None}, {A: 3})
-
-
-def test_what_comes_after_the_start_is_not_waited_for() -> None:
-    catching_up = CatchUp({A: 0, B: 0}, {A: 2, B: 0})
-    catching_up.processed(A, 0)
-    assert not catching_up.is_complete
-    catching_up.processed(A, 1)
-    assert catching_up.is_complete
-
-
-def test_a_head_beyond_the_end_of_a_topic_that_was_made_anew_counts_as_reached() -> None:
-    catching_up = CatchUp({A: 0}, {A: 100})
-    catching_up.ends(A, 5)
-    assert catching_up.is_complete
+A = ("A", 0)
 
 
 class Store(dict[Any, Any]):
