@@ -24,7 +24,6 @@ from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.retention import expire_versions
 from airflow_samza.runs.tables.rollback import rollback
-from airflow_samza.systems.log.maintenance import compact as compact_topic
 from airflow_samza.systems.log.maintenance import sweep
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.task.loop.side_tables import SideTables
@@ -99,8 +98,6 @@ def test_each_version_is_a_dict_for_every_reader(
         if chance.random() < 0.2:
             current = versions.pin(pushes.files, *PLACE, pushes.current().number, f"scores/run-{step}")
             planned[current.number] = current.slice
-        if chance.random() < 0.2:
-            compact_topic(pushes.system.topic(TOPIC.name))
         if chance.random() < 0.5:
             expire_versions(pushes.files, pushes.system, *PLACE, keep)
             sweep(pushes.files, "log", grace_ms=-1, staged_grace_ms=-1)

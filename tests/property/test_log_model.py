@@ -1,4 +1,4 @@
-"""Any sequence of publishing, reading, compacting, expiring and sweeping leaves a topic as a simple model says."""
+"""Any sequence of publishing, reading, expiring and sweeping leaves a topic as a simple model says."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from airflow_samza.errors import TopicError
 from airflow_samza.systems.log import commits as log_commits
 from airflow_samza.systems.log.fsck import fsck, is_sound
 from airflow_samza.systems.log.index import LogIndex
-from airflow_samza.systems.log.maintenance import compact, expire, sweep
+from airflow_samza.systems.log.maintenance import expire, sweep
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import (
     MessageRun,
@@ -101,10 +101,6 @@ class LogMachine(RuleBasedStateMachine):
             commit.entries.append([(self.head[partition] + place, message) for place, message in enumerate(messages)])
             self.head[partition] += len(messages)
         self.commits.append(commit)
-
-    @rule()
-    def compact(self) -> None:
-        compact(self.system.topic("topic"))
 
     @rule()
     def expire(self) -> None:

@@ -17,7 +17,6 @@ from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.log import commits as log_commits
-from airflow_samza.systems.log.maintenance import compact
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.log.tails import TAIL_CACHE
 from airflow_samza.systems.output_slots import OutputSlot
@@ -185,13 +184,10 @@ def attempt(output: Slotted, act: Act, data: tuple[int, int] | None, dies_at: in
     return "done"
 
 
-def read_anew(output: Slotted, *, compacts: bool) -> None:
-    """Have the next look at a topic begin with its snapshots, or with a compaction."""
+def read_anew(output: Slotted) -> None:
+    """Have the next look at a topic begin with its snapshots."""
     assert isinstance(output.system, LogSystem)
-    topic = output.system.topic(output.stream.name)
-    if compacts:
-        compact(topic)
-    TAIL_CACHE.forget(topic)
+    TAIL_CACHE.forget(output.system.topic(output.stream.name))
 
 
 def check(kind: str, sequence: Sequence[Act], data: Sequence[tuple[int, int] | None]) -> None:
@@ -211,7 +207,7 @@ def check(kind: str, sequence: Sequence[Act], data: Sequence[tuple[int, int] | N
             except Rejected:
                 after, expected = copy.deepcopy(model), "rejected"
             if kind == "log" and act.dies_at:
-                read_anew(output, compacts=act.dies_at % 3 == 0)
+                read_anew(output)
             found = attempt(output, act, of, act.dies_at if kind == "files" else 0)
             if found == "died":
                 assert output.rows() in (model.rows, after.rows), act

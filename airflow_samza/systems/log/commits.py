@@ -35,8 +35,7 @@ SNAPSHOT_EVERY = 100
 def load_tail(topic: Topic, up_to: int | None = None, parts: Collection[str] | None = None) -> Tail:
     """Return the tail of a topic as of commit ``up_to`` (None: now).
 
-    A snapshot or compaction, then the commits after it. ``parts`` are the names in the topic's folder, where they are
-    known.
+    A snapshot, then the commits after it. ``parts`` are the names in the topic's folder, where they are known.
     """
     recent = TAIL_CACHE.find(topic, up_to)
     if recent is not None:
@@ -44,16 +43,9 @@ def load_tail(topic: Topic, up_to: int | None = None, parts: Collection[str] | N
         _remember(recent)
         return recent
     parts = topic.parts() if parts is None else parts
-    snapshot, compaction = (
-        max((last for last in record_numbers(topic, kind, parts) if up_to is None or last <= up_to), default=-1)
-        for kind in ("snapshots", "compactions")
-    )
-    last = max(snapshot, compaction)
-    if last < 0:
-        tail = Tail(topic, next=[0] * topic.partitions, schema=topic.schema)
-    else:
-        path = topic.snapshot_path(last) if snapshot == last else topic.compaction_path(last)
-        tail = tail_from_state(topic, path, topic.read_json(path), last)
+    snapshots = record_numbers(topic, "snapshots", parts)
+    last = max((last for last in snapshots if up_to is None or last <= up_to), default=-1)
+    tail = tail_of_snapshot(topic, last)
     tail.advance(up_to)
     _remember(tail)
     return tail
@@ -64,8 +56,12 @@ def _remember(tail: Tail) -> None:
         TAIL_CACHE.keep(tail, tail.data)
 
 
-def tail_from_state(topic: Topic, path: str, record: Mapping[str, Any], last: int) -> Tail:
-    """Return the tail as it was after commit ``last``, from the state in a snapshot or compaction."""
+def tail_of_snapshot(topic: Topic, last: int) -> Tail:
+    """Return the tail as it was after commit ``last``, from its snapshot; −1: as it was before any commit."""
+    if last < 0:
+        return Tail(topic, next=[0] * topic.partitions, schema=topic.schema)
+    path = topic.snapshot_path(last)
+    record = topic.read_json(path)
     try:
         state = record["state"]
         offsets = [int(offset) for offset in state["next"]]
@@ -79,7 +75,7 @@ def tail_from_state(topic: Topic, path: str, record: Mapping[str, Any], last: in
 
 
 def record_numbers(topic: Topic, kind: str, parts: Collection[str] | None = None) -> list[int]:
-    """Return the numbers of all commits, snapshots or compactions, sorted.
+    """Return the numbers of all commits or snapshots, sorted.
 
     ``parts`` are the names in the topic's folder, where they are known: no folder, no records.
     """
@@ -179,13 +175,7 @@ def write_snapshots(tail: Tail) -> None:
     due = [last for last in range(tail.snapshot, tail.number) if (last + 1) % SNAPSHOT_EVERY == 0]
     if not due:
         return
-    start = Tail(tail.topic, tail.snapshot, schema=tail.topic.schema, next=[0] * tail.topic.partitions)
-    previous = tail.snapshot - 1
-    if previous >= 0:
-        path = tail.topic.snapshot_path(previous)
-        if not tail.topic.filesystem.exists(path):
-            path = tail.topic.compaction_path(previous)
-        start = tail_from_state(tail.topic, path, tail.topic.read_json(path), previous)
+    start = tail_of_snapshot(tail.topic, tail.snapshot - 1)
     commits = list(tail.recent)
     for last in due:
         chunk = [commit for commit in commits if start.number <= commit.number <= last]

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage
+from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.log.index import Control, LogIndex, Run
-from airflow_samza.systems.log.records import control_message
 from airflow_samza.systems.log.segment_store import store_of
 from airflow_samza.systems.log.topic import Topic, reject_other
 from airflow_samza.systems.sections import SectionFilter, says_all
@@ -133,14 +132,13 @@ class LogConsumer:
                         if not isinstance(entry, Control):
                             yield from self._runs(ssp, entry, start, end, columns)
                         elif sections is not None and owner is not None:
-                            yield from sections.control(owner, entry.offset, self._control(ssp, entry))
+                            yield from sections.control(owner, entry.offset, entry.message(self.topic, ssp.partition))
                         else:
-                            yield ControlEnvelope(ssp, entry.offset, self._control(ssp, entry))
+                            yield ControlEnvelope(ssp, entry.offset, entry.message(self.topic, ssp.partition))
                         start = min(entry.end, end)
                 return
             except FileNotFoundError as error:
-                # A compaction may have put other segments in the place of those that were known here; offsets never
-                # change.
+                # A sweep may have deleted what was superseded or expired since the topic was opened.
                 if renewed:
                     raise self.topic.damaged(_relative(error, self.topic), "is missing") from None
                 renewed = True
@@ -154,7 +152,7 @@ class LogConsumer:
         for owner, entries in self._index.owned_slice(ssp.partition, self._slice["offsets"][ssp.partition][0], start):
             for entry in entries if owner is not None and sections.takes(owner) else ():
                 if isinstance(entry, Control) and owner is not None:
-                    sections.control(owner, entry.offset, self._control(ssp, entry))
+                    sections.control(owner, entry.offset, entry.message(self.topic, ssp.partition))
         return sections
 
     def _renew(self) -> None:
@@ -166,9 +164,6 @@ class LogConsumer:
         for commit in former.live_commits():
             if (read is None or (commit.producer, commit.generation) in read) and not self._index.is_live(commit):
                 raise self._gone(f"commit {commit.number}")
-        for producer, generation in sorted(read or ()):  # their commits may stand in a compaction, which names none
-            if self._index.seen.is_superseded(producer, generation):
-                raise self._gone(f"what {producer} wrote")
 
     def _gone(self, what: str) -> TopicError:
         return TopicError(
@@ -176,11 +171,6 @@ class LogConsumer:
             hint="Clear the plan task, so that the run gets a new input range.",
             stream=self.topic.name,
         )
-
-    def _control(self, ssp: SystemStreamPartition, entry: Control) -> ControlMessage:
-        if entry.commit is not None:
-            return entry.commit.control_message(entry.number, self.topic, ssp.partition, entry.offset)
-        return control_message(entry.kind, entry.body, self.topic, ssp.partition, entry.offset)
 
     def _runs(
         self, ssp: SystemStreamPartition, entry: Run, start: int, end: int, columns: Sequence[str] | None
@@ -193,7 +183,7 @@ class LogConsumer:
         skip = max(start - entry.offset, 0)
         rows = min(end, entry.end) - entry.offset - skip
         if rows != batch.num_rows:
-            batch = batch.slice(entry.row + skip, rows)
+            batch = batch.slice(skip, rows)
         return entry.offset + skip, batch
 
     def _beyond(self, place: str, there: str) -> TopicError:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from airflow_samza.systems.filesystems.trash import YOUNG_SECONDS
 from airflow_samza.systems.log.topic import DELETING, VERSION, Topic, find_topic, own_files
 
-_ORDER = ("segments", "expired.json", "compactions", "snapshots", "written", "commits")
+_ORDER = ("segments", "expired.json", "snapshots", "written", "commits")
 
 
 def delete_in_place(topic: Topic, is_held: Callable[[], bool]) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from airflow_samza.errors import SamzaError, StorageUnavailable, TopicError
 from airflow_samza.systems.log.commits import record_numbers
 from airflow_samza.systems.log.index import Control, LogIndex
-from airflow_samza.systems.log.records import Commit, control_message
+from airflow_samza.systems.log.records import Commit
 from airflow_samza.systems.log.segment_store import FILES, elsewhere, store_of
 from airflow_samza.systems.log.tails import TAIL_CACHE, read_commit
 from airflow_samza.systems.log.topic import Topic
@@ -58,16 +58,16 @@ def fsck(topic: Topic, published: Sequence[Published] = ()) -> list[Finding]:
         if not any(finding.serious for finding in findings):
             findings.append(_finding(topic, error))
         return findings
-    findings += _control(topic, index, commits)
+    findings += _control(topic, index)
     findings += _missing(topic, index, published)
     findings += _segments(topic, index)
     return findings
 
 
 def _emptied(topic: Topic) -> Iterator[Finding]:
-    """Yield a topic with segments and without a commit, snapshot or compaction: somebody wrote, and nobody sees it."""
+    """Yield a topic with segments and without a commit or snapshot: somebody wrote, and nobody sees it."""
     written = [name for name in topic.filesystem.list(f"{topic.directory}/segments") if name.endswith(".arrow")]
-    if written and not any(record_numbers(topic, kind) for kind in ("commits", "snapshots", "compactions")):
+    if written and not any(record_numbers(topic, kind) for kind in ("commits", "snapshots")):
         yield Finding(
             topic.filesystem.location(f"{topic.directory}/commits"),
             f"holds no commit, and {len(written)} segments are there: the commits were deleted, or the first writer "
@@ -77,7 +77,7 @@ def _emptied(topic: Topic) -> Iterator[Finding]:
         )
 
 
-def _control(topic: Topic, index: LogIndex, commits: Mapping[int, Commit]) -> Iterator[Finding]:
+def _control(topic: Topic, index: LogIndex) -> Iterator[Finding]:
     """Return findings about control messages that no reader could understand.
 
     Every partition has the same ones, so the first stands for all.
@@ -88,15 +88,13 @@ def _control(topic: Topic, index: LogIndex, commits: Mapping[int, Commit]) -> It
             if not isinstance(entry, Control):
                 continue
             try:
-                control_message(entry.kind, entry.body, topic, 0, entry.offset)
+                entry.message(topic, 0)
             except SamzaError as error:
-                number = next((number for number in sorted(commits) if commits[number].next[0] > entry.offset), None)
-                where = topic.commit_path(number) if number is not None else f"{topic.directory}/compactions"
                 what = (
                     f"holds a control message that cannot be read (offset {entry.offset} of partition 0): "
                     f"{error.sentence}"
                 )
-                yield _finding(topic, topic.damaged(where, what))
+                yield _finding(topic, topic.damaged(topic.commit_path(entry.commit.number), what))
 
 
 def _missing(topic: Topic, index: LogIndex, published: Sequence[Published]) -> Iterator[Finding]:

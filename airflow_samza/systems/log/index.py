@@ -5,21 +5,21 @@ Commits of a superseded generation, and those before the retention floor, are le
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
-from airflow_samza.systems.log.commits import load_tail, read_commits, record_numbers, tail_from_state
+from airflow_samza.control.messages import ControlMessage
+from airflow_samza.systems.log.commits import load_tail, read_commits, record_numbers, tail_of_snapshot
 from airflow_samza.systems.log.records import Commit, Segment
 from airflow_samza.systems.log.topic import Topic
 
 
 class Run(NamedTuple):
-    """Run of user messages: ``rows`` rows of one record batch of a segment, from row ``row`` on."""
+    """Run of user messages: the ``rows`` rows of one record batch of a segment."""
 
     offset: int
     segment: Segment
     batch: int
-    row: int
     rows: int
 
     @property
@@ -29,18 +29,20 @@ class Run(NamedTuple):
 
 
 class Control(NamedTuple):
-    """Control message at its offset; entry ``number`` of ``commit``, where it belongs to one."""
+    """Control message at its offset: entry ``number`` of ``commit``."""
 
     offset: int
-    kind: int
-    body: Mapping[str, Any]
-    commit: Commit | None = None
-    number: int = 0
+    commit: Commit
+    number: int
 
     @property
     def end(self) -> int:
         """The offset after it."""
         return self.offset + 1
+
+    def message(self, topic: Topic, partition: int) -> ControlMessage:
+        """Return the message itself."""
+        return self.commit.control_message(self.number, topic, partition, self.offset)
 
 
 Entry = Run | Control
@@ -100,19 +102,8 @@ class LogIndex:
         self.schema = tail.schema
         self.number = tail.number
         self.head = tuple(tail.next)
-        # An index of the past uses a compaction of its own past only: a later one may have dropped what was superseded
-        # since.
-        compactions = record_numbers(topic, "compactions", self._parts)
-        self.compaction = max((last for last in compactions if last < self.number), default=-1)
-        self._compacted: Mapping[str, Any] = {}
-        self._compacted_head: tuple[int, ...] = (0,) * topic.partitions
-        if self.compaction >= 0:
-            path = topic.compaction_path(self.compaction)
-            self._compacted = topic.read_json(path)
-            self._compacted_head = tuple(tail_from_state(topic, path, self._compacted, self.compaction).next)
-        self._compacted_segments: list[Segment] | None = None
         self._loaded: list[Commit] = []
-        first = max(self.compaction + 1, self.floor.commit)
+        first = self.floor.commit
         self._rest = (
             read_commits(topic, first, self.number - 1, self._parts)
             if topic.filesystem.pace.is_free or first < tail.snapshot
@@ -120,7 +111,7 @@ class LogIndex:
         )
 
     def commits(self) -> Iterator[Commit]:
-        """Yield the commits after the compaction and the floor, read only as far as they are asked for."""
+        """Yield the commits after the floor, read only as far as they are asked for."""
         place = 0
         while True:
             while place < len(self._loaded):
@@ -138,14 +129,11 @@ class LogIndex:
         )
 
     def live_commits(self) -> Iterator[Commit]:
-        """Return the commits after the compaction that readers see."""
+        """Return the commits that readers see."""
         return (commit for commit in self.commits() if self.is_live(commit))
 
     def oldest(self, partition: int) -> int:
         """Return the offset of the first message that can be read; the head when there is none."""
-        for owned in self._compacted_entries(partition, self.floor.offset(partition)):
-            if owned.entries:
-                return owned.entries[0].offset
         for commit in self.live_commits():
             first = first_offset(commit, partition)
             if first < commit.next[partition]:
@@ -161,9 +149,6 @@ class LogIndex:
         """Yield the same with their owners."""
         if start >= end:
             return
-        if start < self._compacted_head[partition]:
-            for owned in self._compacted_entries(partition, self.floor.offset(partition)):
-                yield Owned(owned.owner, [entry for entry in owned.entries if entry.end > start and entry.offset < end])
         for commit in self._commits_from(partition, start):
             if commit.next[partition] > start and self.is_live(commit):
                 entries = [
@@ -174,18 +159,17 @@ class LogIndex:
                 return
 
     def entries(self, partition: int) -> list[Entry]:
-        """Return all entries of a partition that readers see, in offset order; all commits not compacted are read."""
+        """Return all entries of a partition that readers see, in offset order; all commits are read."""
         return list(self.slice(partition, 0, self.head[partition]))
 
     def _commits_from(self, partition: int, start: int) -> Iterator[Commit]:
         """Return the commits from one that ends before ``start`` on, found by the offsets in the snapshots."""
         numbers = record_numbers(self.topic, "snapshots", self._parts)
-        snapshots = [last for last in numbers if self.compaction < last < self.number]
+        snapshots = [last for last in numbers if last < self.number]
         low, high = 0, len(snapshots)
         while low < high:  # the first snapshot that reaches beyond start
             middle = (low + high) // 2
-            path = self.topic.snapshot_path(snapshots[middle])
-            tail = tail_from_state(self.topic, path, self.topic.read_json(path), snapshots[middle])
+            tail = tail_of_snapshot(self.topic, snapshots[middle])
             low, high = (middle + 1, high) if tail.next[partition] <= start else (low, middle)
         if low == 0:
             return self.commits()
@@ -193,44 +177,13 @@ class LogIndex:
         return read_commits(self.topic, first, self.number - 1, self._parts)
 
     def owned(self, partition: int) -> Iterator[Owned]:
-        """Yield the live entries of a partition with their owners, in offset order: what a compaction keeps."""
-        first = self.floor.offset(partition)
-        yield from self._compacted_entries(partition, first)
+        """Yield the live entries of a partition with their owners, in offset order."""
         for commit in self.live_commits():
             yield Owned(_owner(commit), commit_entries(commit, partition))
 
-    def _compacted_entries(self, partition: int, first: int) -> Iterator[Owned]:
-        if not self._compacted:
-            return
-        path = self.topic.compaction_path(self.compaction)
-        try:
-            segments, owners, control = self._merged_segments(), self._compacted["owners"], self._compacted["control"]
-            for place, runs, marks in self._compacted["partitions"][partition]:
-                owner = None if place is None else (str(owners[place][0]), str(owners[place][1]))
-                if owner is not None and self.seen.is_superseded(*owner):
-                    continue
-                entries: list[Entry] = [_clip(_compacted_run(segments, *run), first) for run in runs]
-                entries += [Control(at, *control[mark]) for at, mark in marks]
-                entries = [entry for entry in entries if entry.end > first]
-                entries.sort(key=_offset)
-                yield Owned(owner, entries)
-        except (KeyError, IndexError, ValueError, TypeError) as error:
-            raise self.topic.damaged(path, f"cannot be understood ({error!r})") from None
-
     def live_segments(self) -> list[Segment]:
         """Return all segments that a reader of this index may open."""
-        return self._merged_segments() + [segment for commit in self.live_commits() for segment in commit.segments]
-
-    def _merged_segments(self) -> list[Segment]:
-        """Return the segments of the compaction; none where there is no compaction."""
-        if self._compacted_segments is None:
-            path = self.topic.compaction_path(self.compaction)
-            try:
-                described = self._compacted["segments"] if self._compacted else ()
-                self._compacted_segments = [Segment.from_json(segment) for segment in described]
-            except (KeyError, IndexError, ValueError, TypeError) as error:
-                raise self.topic.damaged(path, f"cannot be understood ({error!r})") from None
-        return self._compacted_segments
+        return [segment for commit in self.live_commits() for segment in commit.segments]
 
     def segments(self) -> set[str]:
         """Return their names."""
@@ -247,35 +200,13 @@ def commit_entries(commit: Commit, partition: int) -> list[Entry]:
     offset = first_offset(commit, partition)
     entries: list[Entry] = []
     for segment, batch in commit.places.get(partition, ()):
-        entries.append(Run(offset, segment, batch, 0, segment.rows[batch]))
+        entries.append(Run(offset, segment, batch, segment.rows[batch]))
         offset += segment.rows[batch]
-    for number, (kind, body) in enumerate(commit.control):
-        entries.append(Control(offset, kind, body, commit, number))
+    for number in range(len(commit.control)):
+        entries.append(Control(offset, commit, number))
         offset += 1
     return entries
 
 
-def _compacted_run(segments: Sequence[Segment], at: int, file: int, batch: int, row: int, rows: int) -> Run:
-    """Return a run as a compaction names it, inside its segment; a ValueError says what lies outside."""
-    if min(at, file, batch, row, rows) < 0:
-        raise ValueError("it names a place before the beginning of a file")
-    segment = segments[file]
-    if row + rows > segment.rows[batch]:
-        raise ValueError(
-            f"it names {row + rows:,} rows of batch {batch} of {segment.name}, which has {segment.rows[batch]:,}"
-        )
-    return Run(at, segment, batch, row, rows)
-
-
 def _owner(commit: Commit) -> tuple[str, str] | None:
     return None if commit.once else (commit.producer, commit.generation)
-
-
-def _offset(entry: Entry) -> int:
-    return entry.offset
-
-
-def _clip(run: Run, first: int) -> Run:
-    """Return the run without the offsets below ``first``."""
-    cut = min(max(first - run.offset, 0), run.rows)
-    return run._replace(offset=run.offset + cut, row=run.row + cut, rows=run.rows - cut) if cut else run

@@ -1,4 +1,4 @@
-"""Maintenance of a log: expiring, sweeping what is expired or left behind, and compacting small segments.
+"""Maintenance of a log: expiring, and sweeping what is expired or left behind.
 
 None of it changes an offset, and none of it needs a lock: a reader that opened before finds what it needs for the grace
 time.
@@ -9,21 +9,16 @@ from __future__ import annotations
 import functools
 import json
 import time
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.trash import empty_trash, move_to_trash, trash_place
 from airflow_samza.systems.log.commits import read_commits
 from airflow_samza.systems.log.deletion import delete_in_place, finish_in_place
-from airflow_samza.systems.log.index import Control, LogIndex, Run, read_floor
-from airflow_samza.systems.log.records import Segment
-from airflow_samza.systems.log.segment_store import FILES, SegmentReader, SegmentStore, store_of, with_store
-from airflow_samza.systems.log.segments import SegmentWriter
-from airflow_samza.systems.log.tails import state_of
+from airflow_samza.systems.log.index import LogIndex, read_floor
+from airflow_samza.systems.log.segment_store import FILES, SegmentStore, store_of, with_store
 from airflow_samza.systems.log.topic import (
     SEGMENT,
     VERSION,
@@ -35,18 +30,12 @@ from airflow_samza.systems.log.topic import (
     own_files,
     topic_directory,
 )
-from airflow_samza.systems.topic_rows import arrow_schema
 
 GRACE_MS = 3_600_000
 """Files that no record names any more are kept for so long: readers that are at work may still need them."""
 
 STAGED_GRACE_MS = 7 * 24 * GRACE_MS
 """Files that no commit has ever named are kept for so long: a stage may be waiting for its slowest task."""
-
-COMPACTED = "compacted-"
-
-_LOOKS = 5
-"""Tries of a compaction when a sweep was faster; a segment that is missing after them is really missing."""
 
 
 def mark_expired(topic: Topic, at: int | None) -> None:
@@ -115,7 +104,7 @@ def sweep(
 ) -> Swept:
     """Delete expired topics, and the files that no reader can need.
 
-    Of expired or superseded commits, compacted segments, dead attempts.
+    Of expired or superseded commits, and of dead attempts.
 
     A topic that cannot be read is left alone and reported (``damaged``): what fsck might still save is not deleted.
     Neither is an expired one that a run may still need, as ``is_held`` answers by its name. ``dry`` only reports
@@ -137,7 +126,7 @@ def sweep(
             if topic.is_staging:  # what waits there may be committed by its run, and goes when it is published
                 continue
             _sweep_segments(topic, now, grace_ms, staged_grace_ms, swept, dry=dry)
-            for part in ("", "/commits", "/snapshots", "/compactions") if not dry else ():
+            for part in ("", "/commits", "/snapshots") if not dry else ():
                 filesystem.delete_temporary(f"{topic.directory}{part}", (now - max(grace_ms, staged_grace_ms)) / 1000)
         except FileNotFoundError:
             continue  # another sweep took it meanwhile
@@ -233,14 +222,14 @@ def _sweep_segments(topic: Topic, now: int, grace_ms: int, staged_grace_ms: int,
     committed = {segment.name for commit in commits for segment in commit.segments}
     needed = LogIndex(topic).segments()
     old = max((commit.number for commit in commits if commit.at < now - grace_ms), default=-1)
-    if old >= 0:  # what was superseded or compacted a moment ago may still be read
+    if old >= 0:  # what was superseded a moment ago may still be read
         needed |= LogIndex(topic, old).segments()
     for file in names:
         path = f"{directory}/{file}"
         name = file.removesuffix(SEGMENT)
         if name == file or name in needed:  # what is no segment has been put there by somebody else
             continue
-        grace = grace_ms if name in committed or name.startswith(COMPACTED) else max(grace_ms, staged_grace_ms)
+        grace = grace_ms if name in committed else max(grace_ms, staged_grace_ms)
         try:
             if topic.filesystem.modified(path) * 1000 >= now - grace:
                 continue
@@ -251,142 +240,3 @@ def _sweep_segments(topic: Topic, now: int, grace_ms: int, staged_grace_ms: int,
             topic.filesystem.delete(path)
         swept.files += 1
         swept.bytes += size
-
-
-@dataclass(frozen=True)
-class Compacted:
-    """Result of a compaction: it covers the commits below ``commits``; segments before and after, and batches after."""
-
-    commits: int
-    segments_before: int
-    segments_after: int
-    batches_after: int
-
-
-def compact(topic: Topic) -> Compacted | None:
-    """Merge all that readers see into one segment and one index; None when there is nothing to merge.
-
-    Offsets, order and owners stay: a later generation still supersedes its former one. The former segments stay until a
-    sweep. Two compactions at once do no harm: the first that is written for a commit counts. What is expired,
-    superseded or compacted while it reads, and swept, is left out: it looks again.
-    """
-    for _ in range(_LOOKS):
-        try:
-            return _compact(topic)
-        except FileNotFoundError as error:
-            missing = str(error.filename or error)
-    name = missing.rpartition("/")[2].removesuffix(".arrow")
-    raise topic.damaged(topic.segment_path(name), "is missing")
-
-
-def _compact(topic: Topic) -> Compacted | None:
-    index = LogIndex(topic)
-    before = index.segments()
-    if index.number == 0 or (index.compaction == index.number - 1 and len(before) <= 1):
-        return None
-    store = store_of(topic)
-    readers = store.readers(topic)
-    name = f"{COMPACTED}{index.number - 1:020d}-{uuid.uuid4().hex[:8]}"
-    writer = store.writer(topic, name, arrow_schema(index.schema), durable=True)
-    merge = _Merge(index, readers, writer)
-    try:
-        partitions = [merge.partition(partition) for partition in range(topic.partitions)]
-        segment = writer.finish()
-    except BaseException:
-        writer.abort()
-        raise
-    finally:
-        readers.close()
-    record = {
-        "version": VERSION,
-        "to": index.number - 1,
-        "state": state_of(index.head, index.seen, index.schema),
-        "segments": [] if segment is None else [segment.to_json()],
-        "owners": merge.owners,
-        "control": merge.control,
-        "partitions": partitions if segment is None else _place_runs(partitions, segment),
-    }
-    path = topic.compaction_path(index.number - 1)
-    if not topic.filesystem.put_if_absent(path, json.dumps(record, separators=(",", ":")).encode()):
-        if segment is not None:
-            store.discard(topic, segment.name)
-        return None
-    return Compacted(index.number, len(before), int(segment is not None), len(segment.rows) if segment else 0)
-
-
-class _Merge:
-    """Copy of one partition's rows after the other, with their offsets and owners."""
-
-    def __init__(self, index: LogIndex, readers: SegmentReader, writer: SegmentWriter) -> None:
-        self._index = index
-        self._readers = readers
-        self._writer = writer
-        self._owner_places: dict[tuple[str, str], int] = {}
-        self._control_places: dict[str, int] = {}
-        self.owners: list[tuple[str, str]] = []
-        self.control: list[tuple[int, Mapping[str, Any]]] = []
-
-    def partition(self, partition: int) -> list[list[Any]]:
-        """Return per owner in offset order.
-
-        [owner's place or None, runs [offset, rows], marks [offset, control's place]].
-        """
-        groups: list[list[Any]] = []
-        for owner, entries in self._index.owned(partition):
-            if not entries:
-                continue
-            place = None if owner is None else self._place(owner)
-            if not groups or groups[-1][0] != place:
-                groups.append([place, [], []])
-            _, runs, marks = groups[-1]
-            for entry in entries:
-                if isinstance(entry, Control):
-                    marks.append([entry.offset, self._mark(entry)])
-                else:
-                    self._copy(partition, entry)
-                    if runs and runs[-1][0] + runs[-1][1] == entry.offset:
-                        runs[-1][1] += entry.rows
-                    else:
-                        runs.append([entry.offset, entry.rows])
-        return groups
-
-    def _copy(self, partition: int, run: Run) -> None:
-        batch = self._readers.read(run.segment, run.batch).slice(run.row, run.rows)
-        self._writer.write(partition, batch)
-
-    def _place(self, owner: tuple[str, str]) -> int:
-        if owner not in self._owner_places:
-            self._owner_places[owner] = len(self.owners)
-            self.owners.append(owner)
-        return self._owner_places[owner]
-
-    def _mark(self, entry: Control) -> int:
-        key = json.dumps([entry.kind, entry.body], sort_keys=True)
-        if key not in self._control_places:
-            self._control_places[key] = len(self.control)
-            self.control.append((entry.kind, entry.body))
-        return self._control_places[key]
-
-
-def _place_runs(partitions: list[list[list[Any]]], segment: Segment) -> list[list[list[Any]]]:
-    """Return runs by offset as runs by place in the merged segment, whose batches have the same order."""
-    batches: dict[int, list[tuple[int, int]]] = {}
-    for batch, (partition, rows) in enumerate(zip(segment.partitions, segment.rows, strict=True)):
-        batches.setdefault(partition, []).append((batch, rows))
-    placed = []
-    for partition, groups in enumerate(partitions):
-        left = iter(batches.get(partition, ()))
-        batch, rows, row = 0, 0, 0
-        new_groups = []
-        for owner, runs, marks in groups:
-            new_runs = []
-            for offset, count in runs:
-                while count:
-                    if row == rows:
-                        (batch, rows), row = next(left), 0
-                    taken = min(count, rows - row)
-                    new_runs.append([offset, 0, batch, row, taken])
-                    offset, count, row = offset + taken, count - taken, row + taken
-            new_groups.append([owner, new_runs, marks])
-        placed.append(new_groups)
-    return placed

@@ -143,18 +143,14 @@ class Commit(msgspec.Struct, frozen=True, dict=True):
         message = self._messages.get(number)
         if message is None:
             kind, body = self.control[number]
-            message = self._messages[number] = control_message(kind, body, topic, partition, offset)
+            message = from_json(kind, body, stream=topic.name, partition=partition, offset=offset)
+            self._messages[number] = message
         return message
 
 
 def control_entry(message: ControlMessage) -> tuple[int, Mapping[str, Any]]:
     """Return a control message as a commit keeps it."""
     return int(message_type(message)), to_json(message)
-
-
-def control_message(kind: int, body: object, topic: Topic, partition: int, offset: int) -> ControlMessage:
-    """Return the control message of a commit's entry."""
-    return from_json(kind, body, stream=topic.name, partition=partition, offset=offset)
 
 
 def parse_commit(topic: Topic, path: str, record: Mapping[str, Any], number: int) -> Commit:

@@ -1,7 +1,7 @@
 """Output that a reader has read, and a newer generation of its writer, or another run of its slot, has replaced since.
 
 A commit of what is superseded is hidden, and what replaces it comes at new offsets. A reader that goes on by
-offsets alone would read the same rows twice; the commits say so, also those that were compacted or have expired: their
+offsets alone would read the same rows twice; the commits say so, also those that have expired: their
 records stay.
 """
 

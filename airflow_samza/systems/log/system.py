@@ -19,7 +19,6 @@ from airflow_samza.systems.log.deletion import finish_in_place
 from airflow_samza.systems.log.index import Control, LogIndex
 from airflow_samza.systems.log.maintenance import ExpiringLogTopic
 from airflow_samza.systems.log.producer import LogProducer, publish_segments
-from airflow_samza.systems.log.records import control_message
 from airflow_samza.systems.log.segment_store import FILES, SegmentStore, store_of, with_store
 from airflow_samza.systems.log.superseded import superseded_since, written_ends
 from airflow_samza.systems.log.topic import (
@@ -178,11 +177,7 @@ class LogSystem:
             for owner, entries in index.owned(partition):
                 if owner is None or not is_section(owner[0]) or not entries:
                     continue
-                control = [
-                    control_message(entry.kind, entry.body, index.topic, partition, entry.offset)
-                    for entry in entries
-                    if isinstance(entry, Control)
-                ]
+                control = [entry.message(index.topic, partition) for entry in entries if isinstance(entry, Control)]
                 sections.setdefault(owner, Section(*owner)).take(partition, entries[0].offset, entries[-1].end, control)
         for section in sections.values():
             section.replaced = index.seen.runs_replaced_by(section.run)

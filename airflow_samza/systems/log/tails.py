@@ -1,7 +1,7 @@
 """The tails of topics: what a writer has to know of one, and those that this process has seen last.
 
 A known tail saves reading all commits of a topic again. It is used only when the last commit that it knows is still
-what it was: a topic may be deleted and made again under its name, and compacted.
+what it was: a topic may be deleted and made again under its name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Tail:
     seen: ProducersSeen = field(default_factory=ProducersSeen)
     schema: str | None = None
     snapshot: int = 0
-    """Commits below this number are covered by a snapshot or compaction."""
+    """Commits below this number are covered by a snapshot."""
     recent: list[Commit] = field(default_factory=list)
     """The commits from ``snapshot`` on."""
     data: bytes | None = None
@@ -70,14 +70,9 @@ class Tail:
 
     def state(self) -> dict[str, Any]:
         """Return what a snapshot keeps of it."""
-        return state_of(self.next, self.seen, self.schema)
-
-
-def state_of(next_: Sequence[int], seen: ProducersSeen, schema: str | None) -> dict[str, Any]:
-    """Return the state of a topic after a commit, as snapshots and compactions keep it."""
-    state = {"next": list(next_), "seen": seen.to_json(), "schema": schema}
-    slots = seen.slots_to_json()
-    return {**state, "slots": slots} if slots else state
+        state = {"next": list(self.next), "seen": self.seen.to_json(), "schema": self.schema}
+        slots = self.seen.slots_to_json()
+        return {**state, "slots": slots} if slots else state
 
 
 def read_commit(

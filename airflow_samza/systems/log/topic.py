@@ -1,7 +1,7 @@
 """A topic of the log: where its files lie, and what is known of it before anything is written.
 
 Layout under the root (docs/reference/layout.md): ``topics/<name>/`` with ``topic.json``, ``commits/``,
-``snapshots/``, ``compactions/``, ``segments/`` and ``expired.json``.
+``snapshots/``, ``segments/`` and ``expired.json``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SEGMENT = ".arrow"
 DELETING = "deleting.json"
 """The note in a topic's folder that the topic is being deleted, on a storage that renames no folder in one step."""
 
-_OWN_NAMES = frozenset({"commits", "snapshots", "compactions", "segments", "topic.json", "expired.json", DELETING})
+_OWN_NAMES = frozenset({"commits", "snapshots", "segments", "topic.json", "expired.json", DELETING})
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,6 @@ class Topic:
     def snapshot_path(self, last: int) -> str:
         """Return the snapshot that ends with this commit."""
         return f"{self.directory}/snapshots/{last:020d}.json"
-
-    def compaction_path(self, last: int) -> str:
-        """Return the compaction that ends with this commit."""
-        return f"{self.directory}/compactions/{last:020d}.json"
 
     def segment_path(self, segment: str) -> str:
         """Return a segment file."""

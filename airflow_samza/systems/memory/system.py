@@ -11,7 +11,6 @@ from airflow_samza.systems.filesystems.memory import MemoryFilesystem
 from airflow_samza.systems.log.consumer import LogConsumer
 from airflow_samza.systems.log.index import Control, LogIndex, Run
 from airflow_samza.systems.log.producer import LogProducer
-from airflow_samza.systems.log.records import control_message
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.log.topic import Topic
 from airflow_samza.systems.memory.segments import MemorySegments, MemorySegmentWriter
@@ -75,7 +74,7 @@ class MemorySystem(LogSystem):
         for partition in range(index.topic.partitions):
             for entry in index.entries(partition):
                 if isinstance(entry, Control):
-                    message = control_message(entry.kind, entry.body, index.topic, partition, entry.offset)
+                    message = entry.message(index.topic, partition)
                     sent.append(encode(message))
                 elif not is_unreadable(batch := reader.read(entry.segment, entry.batch)):
                     sent += batch.column(0).to_pylist()

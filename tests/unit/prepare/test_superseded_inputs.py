@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,8 +16,7 @@ from airflow_samza.errors import StateError, TopicError
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.state_upkeep import reset
-from airflow_samza.systems.log.maintenance import compact, expire, mark_expired, sweep
-from airflow_samza.systems.log.topic import Topic
+from airflow_samza.systems.log.maintenance import expire, mark_expired, sweep
 from tests.support.runs_here import Here
 
 APPS = "tests.support.carrying_apps"
@@ -123,14 +121,9 @@ def test_a_run_too_long_ago_to_be_cleared_is_answered_by_forgetting_the_state(he
     assert "remove what earlier runs wrote" in caught.value.hint
 
 
-def expire_all(topic: Topic) -> int:
-    return expire(topic, time.time_ns() // 1_000_000 + 1_000)
-
-
-@pytest.mark.parametrize("upkeep", [compact, expire_all])
-def test_what_was_read_is_known_also_when_it_is_compacted_or_expired(here: Here, upkeep: Callable[..., object]) -> None:
+def test_what_was_read_is_known_also_when_it_is_expired(here: Here) -> None:
     fed = both(here, 2)
-    upkeep(here.log.topic("numbered"))
+    expire(here.log.topic("numbered"), time.time_ns() // 1_000_000 + 1_000)
     clear(here, fed[0])
     with pytest.raises(StateError, match=r"The run 'feed-0' .* has rewritten"):
         here.plan(READING, "read-2")

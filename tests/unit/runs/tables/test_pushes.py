@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
-from airflow_samza.errors import ConcurrentPush, ConfigError, NoSuchVersion, PushError, TopicError
+from airflow_samza.errors import ConcurrentPush, ConfigError, NoSuchVersion, PushError
 from airflow_samza.runs.records.folders import RunFolder, must_read, write_once
 from airflow_samza.runs.records.folders import replace as put
 from airflow_samza.runs.stages.run_ends import RunEnd
@@ -20,7 +19,7 @@ from airflow_samza.runs.tables.retention import GIVEN_UP, expire_versions
 from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.schema import Schema
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.log.maintenance import compact, sweep
+from airflow_samza.systems.log.maintenance import sweep
 from airflow_samza.systems.system import Publication
 from tests.support.killed import killed
 from tests.support.pushes import SCHEMA, TOPIC, Pushes
@@ -255,25 +254,12 @@ def test_a_version_that_is_given_up_cannot_be_pinned(pushes: Pushes) -> None:
         versions.pin(pushes.files, "log", TOPIC.name, 1, "scores/monday")
 
 
-def test_versions_are_read_after_their_topic_was_merged_though_others_were_given_up(pushes: Pushes) -> None:
+def test_versions_are_read_after_others_were_given_up_and_swept(pushes: Pushes) -> None:
     pushes.push("gone", {1: "gold"})
     kept = pushes.push("kept", {1: "iron"})
     pushes.push("newest", {1: "wood"}, keep_versions=2)
-    compact(pushes.system.topic(TOPIC.name))
     sweep(pushes.files, "log", grace_ms=-1)
     assert pushes.rows_of(kept) == {1: "iron"}
-
-
-def test_a_version_of_which_the_rows_were_given_up_is_told_also_where_its_topic_was_merged(pushes: Pushes) -> None:
-    first = pushes.push("first", {1: "gold"})
-    compact(pushes.system.topic(TOPIC.name))
-    second = pushes.push("second", {1: "iron"})
-    pushes.push("newest", {1: "wood"}, keep_versions=1)
-    compact(pushes.system.topic(TOPIC.name))
-    sweep(pushes.files, "log", grace_ms=-1)
-    merged_before = replace(first, commits=second.commits)  # a slice that was taken when the topic had been merged once
-    with pytest.raises(TopicError, match="what pushes/profiles/first wrote was superseded or expired"):
-        pushes.rows_of(merged_before)
 
 
 def test_all_differences_of_columns_are_told_with_both_sides(pushes: Pushes) -> None:

@@ -1,4 +1,4 @@
-"""Expiring, sweeping, compacting and checking a topic; what is damaged is named."""
+"""Expiring, sweeping and checking a topic; what is damaged is named."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,8 +15,7 @@ from airflow_samza.control.messages import WatermarkMessage
 from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.systems.log import commits as log_commits
 from airflow_samza.systems.log.fsck import Published, fsck, is_sound
-from airflow_samza.systems.log.maintenance import compact, expire, mark_expired, sweep
-from airflow_samza.systems.log.segments import SegmentReaders
+from airflow_samza.systems.log.maintenance import expire, mark_expired, sweep
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.log.tails import TAIL_CACHE
 from airflow_samza.systems.producers_seen import MOST_RANGES, Standing
@@ -71,46 +69,6 @@ def everything(system: LogSystem) -> list[tuple[int, int, object]]:
     return found
 
 
-def test_compaction_changes_neither_offsets_nor_contents_and_leaves_one_segment(system: LogSystem) -> None:
-    for epoch in range(30):
-        publish(system, epoch, 10 * epoch)
-    system.append("views", pa.table({"id": [7, 8, 9]}), key=["id"])
-    before, opened = everything(system), system.consumer(STREAM)
-    done = compact(system.topic("views"))
-    assert done is not None
-    assert (done.segments_before, done.segments_after) == (31, 1)
-    assert done.batches_after == 2
-    assert everything(system) == before
-    swept = sweep(system.filesystem, "log", now() + YEAR_MS)
-    assert swept.files == 31
-    assert everything(system) == before
-    rows = [
-        run.batch.num_rows
-        for run in opened.read(SystemStreamPartition("log", "views", 0), None)
-        if isinstance(run, MessageRun)
-    ]
-    assert sum(rows) == sum(1 for partition, _, value in before if partition == 0 and isinstance(value, int))
-    assert is_sound(fsck(system.topic("views")))
-    assert compact(system.topic("views")) is None
-
-
-def test_commits_after_a_compaction_follow_on_and_still_supersede_what_is_compacted(system: LogSystem) -> None:
-    publish(system, 0, 0)
-    publish(system, 0, 100, producer="other")
-    compact(system.topic("views"))
-    heads = system.consumer(STREAM).head
-    publish(system, 0, 50, generation="2")
-    values = [value for _, _, value in everything(system) if isinstance(value, int)]
-    assert sorted(values) == [50, 51, 52, 53, 100, 101, 102, 103]
-    assert all(after > before for after, before in zip(system.consumer(STREAM).head, heads, strict=True))
-    with pytest.raises(TopicError, match="may no longer write"):
-        publish(system, 1, 0, generation="1")
-    compact(system.topic("views"))
-    assert sorted(value for _, _, value in everything(system) if isinstance(value, int)) == sorted(values)
-    publish(system, 0, 50, generation="2")  # published before the compaction: changes nothing
-    assert sorted(value for _, _, value in everything(system) if isinstance(value, int)) == sorted(values)
-
-
 def test_expired_commits_are_gone_for_readers_and_head_and_oldest_only_grow(system: LogSystem) -> None:
     publish(system, 0, 0)
     publish(system, 1, 10)
@@ -130,7 +88,6 @@ def test_expired_commits_are_gone_for_readers_and_head_and_oldest_only_grow(syst
     with pytest.raises(TopicError, match="are expired; the oldest left is"):
         list(system.consumer(STREAM).read(SystemStreamPartition("log", "views", 0), OffsetRange(0, metadata.head[0])))
     assert sweep(system.filesystem, "log", now() + YEAR_MS).files == 2
-    compact(system.topic("views"))
     assert everything(system) == left
 
 
@@ -437,34 +394,3 @@ def test_a_topic_that_is_held_is_given_back_whole(system: LogSystem) -> None:
     assert sweep(system.filesystem, "log", is_held=opened_meanwhile).topics == []
     assert asked == ["views", "views"]
     assert everything(system) == before
-
-
-def test_a_compaction_begins_anew_when_a_sweep_took_what_it_was_about_to_read(
-    system: LogSystem, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for epoch in range(3):
-        publish(system, epoch, 10 * epoch)
-    read = SegmentReaders.read
-    swept: list[int] = []
-
-    def swept_meanwhile(readers: SegmentReaders, *given: Any, **more: Any) -> Any:
-        if not swept:
-            expire(system.topic("views"), now() + 1_000)
-            publish(system, 3, 90)
-            swept.append(sweep(system.filesystem, "log", now() + YEAR_MS).files)
-        return read(readers, *given, **more)
-
-    monkeypatch.setattr(SegmentReaders, "read", swept_meanwhile)
-    done = compact(system.topic("views"))
-    assert swept == [3]
-    assert done is None or done.segments_after == 1
-    assert sorted(value for _, _, value in everything(system) if isinstance(value, int)) == [90, 91, 92, 93]
-
-
-def test_a_compaction_of_a_segment_that_is_really_missing_is_told_in_a_sentence(system: LogSystem) -> None:
-    publish(system, 0, 0)
-    publish(system, 1, 10)
-    (segment,) = system.filesystem.list("topics/views/segments")[:1]
-    system.filesystem.delete(f"topics/views/segments/{segment}")
-    with pytest.raises(TopicError, match=f"{segment} is missing"):
-        compact(system.topic("views"))
