@@ -1,4 +1,4 @@
-"""Where a task goes on reading its side inputs, and when it builds their table again (rules S3–S5)."""
+"""Offsets from which a task reads its side inputs on, and when it builds their table again (rules S3–S5)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ A, B = ("A", 0), ("B", 0)
 
 
 def starts(read: Mapping[Place, int], there: Mapping[Place, tuple[int, int]]) -> dict[Place, int]:
-    """Return from where each place is read of which the table has the offsets up to those of ``read``."""
+    """Return the first offset read of each place; the table has the offsets up to those of ``read``."""
     task = SideInputTask(Topics(there, []), there.keys(), {})
     for place, last in read.items():
         task.has_read(place, last)
