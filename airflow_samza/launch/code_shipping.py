@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import ModuleType
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from airflow_samza.application.code_digest import user_sources
 from airflow_samza.errors import ConfigError
@@ -35,8 +35,22 @@ LARGEST_DATA_FILE = 10 * 1024 * 1024
 
 _BLOCK = 1024 * 1024
 
-Entries = Sequence[tuple[str, Path]]
-"""Files that travel: the name in the zip, "" for the content of a zip or wheel, and the file."""
+
+class Entry(NamedTuple):
+    """A file that travels, as it was when it was looked at.
+
+    ``name`` is its name in the zip, "" for the content of a zip or wheel; times are in nanoseconds.
+    """
+
+    name: str
+    path: str
+    inode: int
+    size: int
+    modified: int
+    changed: int
+
+
+Entries = Sequence[Entry]
 
 _IN_A_FUNCTION = re.compile(rb"^[ \t]+(?:from[ \t]+(\w[\w.]*)[ \t]+import\b|import[ \t]+(\w[\w., \t]*))", re.MULTILINE)
 """An import statement that is not the first thing on its line: most often one in a function."""
@@ -58,19 +72,14 @@ def _once_for(results: int) -> Callable[[Callable[[Entries], _T]], Callable[[Ent
     """
 
     def keeping(function: Callable[[Entries], _T]) -> Callable[[Entries], _T]:
-        kept: dict[tuple[object, ...], _T] = {}
+        kept: dict[tuple[Entry, ...], _T] = {}
 
         @functools.wraps(function)
         def kept_or_new(entries: Entries) -> _T:
-            now = time.time_ns()
-            statuses = [(name, str(path), os.stat(path)) for name, path in entries]
-            key = tuple(
-                (name, path, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-                for name, path, status in statuses
-            )
+            key, settled = tuple(entries), time.time_ns() - _RACY
             earlier = kept.pop(key, None)  # in one step: threads plan, too
             result = function(entries) if earlier is None else earlier
-            if all(status.st_ctime_ns < now - _RACY for _, _, status in statuses):
+            if all(entry.changed < settled for entry in entries):
                 kept[key] = result
                 while len(kept) > results:
                     kept.pop(next(iter(kept)), None)
@@ -115,11 +124,11 @@ def ship_code(files: Filesystem, run: RunFolder, module: ModuleType, py_modules:
 
 def data_digest(entries: Entries) -> str:
     """Return the digest of the files that travel with code and are none; "" where there are none."""
-    beside = [entry for entry in entries if not entry[0].endswith(".py")]
+    beside = [entry for entry in entries if not entry.name.endswith(".py")]
     return _digest_of(beside) if beside else ""
 
 
-def _needed(module: ModuleType, origin: Path, entries: Sequence[tuple[str, Path]]) -> list[tuple[str, Path]]:
+def _needed(module: ModuleType, origin: Path, entries: Entries) -> list[Entry]:
     """Return the files by which code is told from other code: those that the application imports, and all data.
 
     A module that nothing imports is in the zip and does not count, unless code imports modules by names that it makes.
@@ -128,16 +137,20 @@ def _needed(module: ModuleType, origin: Path, entries: Sequence[tuple[str, Path]
     if is_library(origin) or any("importlib" in text or "__import__" in text for text in sources.values()):
         return list(entries)
     names = {f"{name.replace('.', '/')}{end}" for name in sources for end in (".py", "/__init__.py")}
-    own = {name for name, path in entries if path.is_relative_to(origin)}
-    return [entry for entry in entries if entry[0] not in own or not entry[0].endswith(".py") or entry[0] in names]
+    inside = _inside(origin)
+    return [
+        entry
+        for entry in entries
+        if entry.name in names or not entry.name.endswith(".py") or not entry.path.startswith(inside)
+    ]
 
 
 @_once_for(results=4)
 def _digest_of(entries: Entries) -> str:
     digest = hashlib.sha256()
-    for name, path in sorted(entries):
-        content = path.read_bytes()
-        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    for entry in sorted(entries):
+        content = _content(entry)
+        digest.update(f"{entry.name}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()[:16]
 
 
@@ -167,8 +180,8 @@ def ship_driver(files: Filesystem, run: RunFolder, suffix: str) -> str:
 def packed_driver() -> bytes:
     """Return this package as a zip that Python runs."""
     package = Path(__file__).resolve().parents[1]
-    program = ("__main__.py", package / "spark" / "driver_from_root.py")
-    return pack([*_files_of(package.parent, "airflow_samza"), program])
+    program = str(package / "spark" / "driver_from_root.py")
+    return pack([*_files_of(package.parent, "airflow_samza"), *_entries("__main__.py", program)])
 
 
 @functools.lru_cache(maxsize=1)
@@ -214,8 +227,8 @@ def archive_here(files: Filesystem, archive: str) -> str:
     return f"{local_copy(files, path)}#{alias}"
 
 
-def code_of(module: ModuleType) -> tuple[Path, list[tuple[str, Path]]]:
-    """Return the folder of an application's module, and (name in the zip, file) of all that it needs from there.
+def code_of(module: ModuleType) -> tuple[Path, list[Entry]]:
+    """Return the folder of an application's module, and all files that it needs from there.
 
     That is the whole top-level package of the module, every module or package beside it that was imported with it, and
     those that their functions import when they are called.
@@ -234,7 +247,7 @@ def code_of(module: ModuleType) -> tuple[Path, list[tuple[str, Path]]]:
     tops = {module.__name__.partition(".")[0]}
     if not is_library(origin):
         tops |= {name for name in _imported_from(origin) if name.partition(".")[0] != "airflow_samza"}
-    files: dict[str, list[tuple[str, Path]]] = {}
+    files: dict[str, list[Entry]] = {}
     waiting = sorted(tops, reverse=True)
     while waiting:
         top = waiting.pop()
@@ -246,9 +259,9 @@ def code_of(module: ModuleType) -> tuple[Path, list[tuple[str, Path]]]:
     return origin, [entry for top in sorted(files) for entry in files[top]]
 
 
-def more_code(paths: Iterable[str]) -> list[tuple[str, Path]]:
+def more_code(paths: Iterable[str]) -> list[Entry]:
     """Return the files of ``py_modules``: a ``.py`` file, a package's folder, or the content of a zip or wheel."""
-    entries: list[tuple[str, Path]] = []
+    entries: list[Entry] = []
     for text in paths:
         path = Path(text).expanduser().resolve()
         if not path.exists():
@@ -261,7 +274,7 @@ def more_code(paths: Iterable[str]) -> list[tuple[str, Path]]:
         entries += (
             _files_of(path.parent, path.stem if path.suffix == ".py" else path.name)
             if not zipfile.is_zipfile(path)
-            else [("", path)]
+            else _entries("", str(path))
         )
     return entries
 
@@ -270,11 +283,11 @@ def more_code(paths: Iterable[str]) -> list[tuple[str, Path]]:
 def pack(entries: Entries) -> bytes:
     """Return a zip whose bytes depend on names and content alone; of an entry without a name its content."""
     contents: dict[str, bytes] = {}
-    for name, path in entries:
-        if name:
-            contents[name] = path.read_bytes()
+    for entry in entries:
+        if entry.name:
+            contents[entry.name] = _content(entry)
         else:
-            with zipfile.ZipFile(path) as inner:
+            with zipfile.ZipFile(entry.path) as inner:
                 contents.update({info.filename: inner.read(info) for info in inner.infolist() if not info.is_dir()})
     modules = [PurePosixPath(name) for name in contents if name.endswith(".py")]
     for folder in {str(parent) for module in modules for parent in module.parents if parent.name}:
@@ -293,37 +306,46 @@ def as_written(text: str, zip_path: str, origin: str) -> str:
     return re.sub(rf"""[^\s'"(]*/{name}/""", lambda _: origin.rstrip("/") + "/", text)
 
 
-def _files_of(origin: Path, top: str) -> list[tuple[str, Path]]:
-    single = origin / f"{top}.py"
-    entries = [(single.name, single)] if single.is_file() else []
+def _files_of(origin: Path, top: str) -> list[Entry]:
+    """Return the files of a top-level module or package; each is looked at once."""
+    entries = _entries(f"{top}.py", str(origin / f"{top}.py"))
     if top in _LEFT_OUT:
         return entries
-    inside = len(str(origin).rstrip(os.sep)) + 1
+    inside = len(_inside(origin))
     for folder, folders, names in os.walk(origin / top):
         folders[:] = [name for name in folders if name not in _LEFT_OUT]
-        paths = (os.path.join(folder, name) for name in names if name not in _LEFT_OUT)
-        entries += [(path[inside:].replace(os.sep, "/"), _path(path)) for path in paths if _travels(path)]
+        for name in names:
+            if name not in _LEFT_OUT and not name.endswith((".pyc", ".pyo", ".so")):
+                path = os.path.join(folder, name)
+                entries += _entries(path[inside:].replace(os.sep, "/"), path)
     return sorted(entries)
 
 
-_path = functools.lru_cache(maxsize=16384)(Path)
-"""The path of a file: a run looks at the same thousand files several times."""
-
-
-def _travels(path: str) -> bool:
-    if path.endswith((".pyc", ".pyo", ".so")):
-        return False
+def _entries(name: str, path: str) -> list[Entry]:
+    """Return a file as an entry; nothing where it is none, or is too large."""
     try:
         status = os.stat(path)
-    except FileNotFoundError:  # a link to nothing
-        return False
-    return stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST_DATA_FILE
+    except FileNotFoundError:  # also a link to nothing
+        return []
+    if not stat.S_ISREG(status.st_mode) or (name and status.st_size > LARGEST_DATA_FILE):
+        return []
+    return [Entry(name, path, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)]
+
+
+def _content(entry: Entry) -> bytes:
+    with open(entry.path, "rb") as file:
+        return file.read()
+
+
+def _inside(origin: Path) -> str:
+    """Return how paths of files in a folder begin."""
+    return str(origin).rstrip(os.sep) + os.sep
 
 
 def _imported_from(origin: Path) -> set[str]:
     """Return the top-level names of the modules that this process imported from a folder by their place in it."""
     names = set()
-    inside = f"{origin}{os.sep}"
+    inside = _inside(origin)
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         place = f"{inside}{name.replace('.', os.sep)}"
@@ -336,9 +358,9 @@ def _imported_from(origin: Path) -> set[str]:
 def _imported_later(entries: Entries) -> frozenset[str]:
     """Return the top-level names that functions in files of Python import, whatever these are."""
     tops: set[str] = set()
-    for name, path in entries:
-        if name.endswith(".py"):
-            for match in _IN_A_FUNCTION.finditer(path.read_bytes()):
+    for entry in entries:
+        if entry.name.endswith(".py"):
+            for match in _IN_A_FUNCTION.finditer(_content(entry)):
                 names = [match[1]] if match[1] else match[2].split(b",")
                 tops |= {part.split(b".")[0].split()[0].decode() for part in names if part.strip(b" \t.")}
     return frozenset(tops - {"airflow_samza"})

@@ -112,7 +112,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 @pytest.fixture(scope="session")
 def site(place: Place, request: pytest.FixtureRequest) -> Iterator[FabAirflow]:
     """The Airflow, of which the API server runs."""
-    env = {"AIRFLOW__SAMZA__POLL_INTERVAL": "0.2"}
+    env = {"AIRFLOW__SAMZA__POLL_INTERVAL": "0.2", "AIRFLOW__SAMZA__WARM_RUNNERS": "2"}
     airflow = FabAirflow(place.folder / "home", dags=DAGS, connections=place.connections, notes=place.notes, env=env)
     with serving(request.config, "tests/page", airflow):
         yield airflow

@@ -217,4 +217,4 @@ def test_modules_are_found_through_links_to_their_folder(bundle: Path) -> None:
         sys.path.remove(str(link))
         sys.path.insert(0, str(bundle))
     assert origin == bundle.resolve()
-    assert {"shipped_beside.py", "shipped_pipelines/views.py"} <= {name for name, _ in entries}
+    assert {"shipped_beside.py", "shipped_pipelines/views.py"} <= {name for name, *_ in entries}
