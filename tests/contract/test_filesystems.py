@@ -69,6 +69,7 @@ def test_of_many_threads_that_put_one_file_exactly_one_wins(filesystem: Filesyst
 
 
 @pytest.mark.parametrize("filesystem", SHARED, indirect=True)
+@pytest.mark.extended
 def test_of_many_processes_that_put_the_same_files_each_file_has_one_winner(filesystem: Filesystem) -> None:
     processes, files = 12, 8
     begin = f"{time.time() + 3:.3f}"

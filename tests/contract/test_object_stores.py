@@ -117,6 +117,7 @@ def test_a_large_file_appears_whole_and_once_whatever_answers_are_lost(
     assert len(files.client.below(files.key("."))) == 1
 
 
+@pytest.mark.extended
 def test_a_large_file_that_another_has_written_meanwhile_is_left_alone(files: ObjectStoreFilesystem) -> None:
     first, second = files.open_output("large"), files.open_output("large")
     for number, file in enumerate((first, second)):

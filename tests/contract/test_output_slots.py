@@ -18,7 +18,7 @@ PLACES = [
     "files",
     pytest.param("files on s3", marks=pytest.mark.extended),
     pytest.param("files on hdfs", marks=pytest.mark.hdfs),
-    pytest.param("log on hdfs", marks=pytest.mark.hdfs),
+    pytest.param("log on hdfs", marks=[pytest.mark.hdfs, pytest.mark.extended]),
 ]
 
 

@@ -106,6 +106,7 @@ def run_all(runtime: SparkRuntime, run: RunPlan) -> list[str]:
         runtime.close(run, wait_seconds=30)
 
 
+@pytest.mark.extended
 def test_a_run_opens_its_root_with_the_key_that_it_was_handed_and_leaves_it_nowhere(
     guarded: Guarded, lake: SystemBinding
 ) -> None:

@@ -24,7 +24,7 @@ MIXED = {**WILD, **{kind: [*TAME[kind], 0] for kind in ("tinyint", "smallint", "
 
 @pytest.mark.parametrize(
     ("values", "schema"),
-    [pytest.param(WILD, SCHEMA, id="wild"), pytest.param(TAME, FULL, id="never-null", marks=pytest.mark.extended)],
+    [pytest.param(WILD, SCHEMA, id="wild", marks=pytest.mark.extended), pytest.param(TAME, FULL, id="never-null")],
 )
 def test_the_catalogue_equals_spark(spark: Any, values: dict[str, list[Any]], schema: Schema) -> None:
     texts = [text for group in ALL.values() for text in group]

@@ -164,6 +164,7 @@ def test_a_worker_that_dies_after_its_manifest_doubles_nothing(lake: Lake, monke
     assert result.outputs[0].control == 4
 
 
+@pytest.mark.extended
 def test_the_runner_ends_when_the_run_is_closed_and_its_topics_are_marked(lake: Lake) -> None:
     run = lake.runtime.prepare(RunRequest(APPLICATION, "run 4"))
     lake.runtime.run_stage(run, "views")

@@ -34,7 +34,7 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.spark.conftest import APPS
-from tests.support.budgets import nightly_but
+from tests.support.budgets import extended_but, nightly_but
 from tests.support.files_with import files_with
 from tests.support.one_session import open_session
 from tests.support.topic_rows import version_rows
@@ -115,7 +115,9 @@ MEMBERS: list[dict[str, Any]] = [
 BY_ID = {row["member_id"]: row["tier"] for row in MEMBERS}
 
 
-@pytest.mark.parametrize("name", ["members.parquet", "members.orc", "members.csv", "members.json"])
+@pytest.mark.parametrize(
+    "name", extended_but(["members.parquet"], ["members.parquet", "members.orc", "members.csv", "members.json"])
+)
 def test_rows_come_from_files_of_every_format(pusher: Pusher, name: str) -> None:
     version = pusher.push(pusher.file(name, MEMBERS))
     found = pusher.rows(version)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.budgets import extended_but
 from tests.support.looping import APPLICATION as LOOPING
 from tests.support.looping import Place
 
@@ -145,7 +146,9 @@ def of_runners(modules: set[str]) -> list[str]:
     return sorted(name for name in modules if name.startswith(OF_RUNNERS))
 
 
-@pytest.mark.parametrize("module", ["triggers.runs", "triggers.tables", "stage_watch", "progress_log"])
+@pytest.mark.parametrize(
+    "module", extended_but(["triggers.runs"], ["triggers.runs", "triggers.tables", "stage_watch", "progress_log"])
+)
 def test_a_triggerer_loads_nothing_of_runners_and_spark(module: str, tmp_path: Path) -> None:
     modules = modules_loaded_by(f"import airflow_samza.provider.{module}", tmp_path)
     assert f"airflow_samza.provider.{module}" in modules

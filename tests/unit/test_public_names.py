@@ -61,6 +61,7 @@ def said_of(report: dict[int, str], line: str) -> str:
 
 
 @pytest.mark.parametrize("name", airflow_samza.__all__)
+@pytest.mark.extended
 def test_a_type_checker_knows_the_type_of(name: str, report: dict[int, str]) -> None:
     (revealed,) = re.findall(r'Revealed type is "(.*)"', said_of(report, f"reveal_type(airflow_samza.{name})"))
     assert revealed != "Any"

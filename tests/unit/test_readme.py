@@ -73,6 +73,7 @@ def test_the_readme_application_counts_late_flights(project: Path) -> None:
     assert run(project, "-c", program).strip() == "Row(carrier='UA', flights=2)"
 
 
+@pytest.mark.extended
 def test_the_readme_line_that_makes_a_dag_makes_a_task_per_stage(project: Path) -> None:
     line = re.search(r"`(SamzaDag\(.*?\))`", README)
     assert line is not None
@@ -104,6 +105,7 @@ def test_the_readme_dag_has_a_task_per_stage(project: Path) -> None:
     assert len(tasks) == 6
 
 
+@pytest.mark.extended
 def test_the_readme_dag_that_pushes_a_table_pushes_before_it_plans(project: Path) -> None:
     pages = re.search(
         r"<!-- example: pages.py -->\n```python\n(.*?)```",

@@ -64,6 +64,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
+@pytest.mark.extended
 def test_a_run_goes_on_by_the_options_with_which_it_was_planned_alone(run: Run) -> None:
     assert not any("has succeeded before" in text for text in run("x=1"))
     for change, said in (

@@ -23,9 +23,9 @@ COUNTING = "tests.support.carrying_apps:counting"
 # No state is written by a stage that has just begun, and a bounded number of messages is one epoch.
 EVERY_STEP = [place for place in (*PLACES, *STATE_PLACES) if place != "after-epoch"]
 
-RETRIED = ("after-intent", "task-after-manifest", "after-commit", "state-after-lease", "state-before-version")
-PASSED_BY = ("before-intent", "after-first-publish", "state-after-files", "state-after-version")
-CLEARED = ("task-before-state", "after-commit", "state-after-end")
+RETRIED = ("after-commit", "state-before-version")
+PASSED_BY = ("after-first-publish", "state-after-version")
+CLEARED = ("after-commit",)
 """The steps that each change tries."""
 
 SCHEMA = pa.schema([("member", pa.int64()), ("page", pa.string()), ("n", pa.int64())])

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.timeout(600 + 2 * SECONDS)
 
 STOPPED = "continuous, stopped, and gone on with by another run"
 
-QUICK = ("after-intent", "task-before-state", "task-after-manifest", "after-commit", "after-epoch", "before-result")
+QUICK = ("after-intent", "task-before-state", "after-commit")
 """The steps that each change tries."""
 
 MODES = {"staged": "bounded", "pipelined": "bounded", "continuous": "unbounded"}
@@ -140,6 +140,7 @@ def random_seed() -> int:
 
 
 @pytest.mark.random
+@pytest.mark.extended
 def test_runs_that_die_at_random_places_end_as_undisturbed_ones(tmp_path: Path, runners: Runners) -> None:
     seed, number = random_seed(), 0
     deadline = time.monotonic() + SECONDS
@@ -180,6 +181,7 @@ def run_on_a_failing_store(
             runners.environment = {}
 
 
+@pytest.mark.extended
 def test_a_run_that_dies_on_a_store_that_loses_answers_ends_as_an_undisturbed_one(
     tmp_path: Path, runners: Runners, s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,7 @@ def value(number: int) -> str:
     return "ü" * (MEGABYTE // 2) + f"{number:02}"
 
 
+@pytest.mark.extended
 def test_values_and_keys_of_a_megabyte_come_through(here: Here) -> None:
     here.whole(f"{__name__}:large", "run-1")
     sizes = here.rows("sizes")

@@ -194,6 +194,7 @@ def filled(ground: Ground, disk: Path) -> Iterator[None]:
     filler.unlink(missing_ok=True)
 
 
+@pytest.mark.extended
 def test_a_full_disk_is_said_to_be_full_at_once_and_a_retry_with_room_does_not_fail_by_it(
     ground_on_disk: Ground, disk: Path
 ) -> None:
@@ -278,6 +279,7 @@ def test_a_runner_that_wakes_up_before_anybody_took_over_goes_on(ground: Ground)
     assert len(ground.runners()) == 1
 
 
+@pytest.mark.extended
 def test_a_spark_that_answers_nothing_is_given_up_and_replaced(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     ground.dials.turn("hold")
     monkeypatch.setenv(runner_without_spark.PULSE_SECONDS, "2")
@@ -360,6 +362,7 @@ def test_runtimes_of_two_owners_share_no_runner(ground: Ground) -> None:
     assert len({runner.key for runner in ground.runners()}) == 2
 
 
+@pytest.mark.extended
 def test_a_damaged_request_fails_by_name_and_the_runner_goes_on(ground: Ground) -> None:
     first, second, *_ = ground.stages
     assert ground.end(ground.submit(first)) == SUCCEEDED

@@ -203,6 +203,7 @@ SEEN = (
 )
 
 
+@pytest.mark.extended
 def test_a_driver_that_shares_only_the_root_gets_the_secrets_sealed_and_nobody_else(far: Launch) -> None:
     settings = far.settings(
         FAR_DRIVER,

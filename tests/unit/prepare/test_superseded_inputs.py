@@ -56,6 +56,7 @@ def clear(here: Here, plan: RunPlan, generation: int = 2) -> None:
     here.stages(plan, generation=generation)
 
 
+@pytest.mark.extended
 def test_a_consumer_rejects_what_was_written_anew_and_names_the_run_to_clear(here: Here) -> None:
     fed = both(here, 6)
     assert recounted(here) == exact(72)
@@ -79,6 +80,7 @@ def test_the_way_out_gives_each_message_once(here: Here) -> None:
     assert sorted(number for _, number in recounted(here)) == sorted(n // 3 + 1 for n in range(72))
 
 
+@pytest.mark.extended
 def test_the_last_run_alone_is_cleared_where_it_alone_has_read_it(here: Here) -> None:
     fed = both(here, 3)
     clear(here, fed[2])
@@ -112,6 +114,7 @@ def test_what_is_written_anew_while_the_consumer_runs_is_seen_by_the_run_after_i
         here.plan(READING, "read-3")
 
 
+@pytest.mark.extended
 def test_a_run_too_long_ago_to_be_cleared_is_answered_by_forgetting_the_state(here: Here) -> None:
     fed = both(here, 8)  # five versions are kept
     clear(here, fed[0])

@@ -76,6 +76,7 @@ def test_the_import_paths_load_neither_spark_nor_arrow_and_no_trigger_unasked(tm
     assert "airflow_samza.triggers" not in loaded
 
 
+@pytest.mark.extended
 def test_the_path_of_triggers_loads_nothing_of_runners_and_spark(tmp_path: Path) -> None:
     assert of_runners(modules_loaded_by("import airflow_samza.triggers", tmp_path)) == []
 

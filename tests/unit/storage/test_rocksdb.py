@@ -252,6 +252,7 @@ def _attempt(folder: str, kept: dict[str, pa.Table], number: int, start: Any, re
         again.close()
 
 
+@pytest.mark.extended
 def test_attempts_of_many_processes_at_one_version_do_not_meet(tmp_path: Path) -> None:
     store = filled(tmp_path)
     kept = store.kept()

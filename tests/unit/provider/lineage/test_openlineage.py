@@ -266,6 +266,7 @@ def test_a_source_that_has_no_address_is_no_dataset(tmp_path: Path, source: Any)
 # -- without OpenLineage -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.extended
 def test_operators_load_nothing_of_openlineage() -> None:
     code = (
         "import sys, airflow_samza.operators, airflow_samza.provider.task_group\n"

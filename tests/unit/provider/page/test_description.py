@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from airflow_samza.provider.page.app import DESCRIPTION, description_text
 
 
@@ -15,6 +17,7 @@ def test_the_description_in_the_package_is_that_of_the_code() -> None:
     assert DESCRIPTION.read_text(encoding="utf-8") == found
 
 
+@pytest.mark.extended
 def test_the_plugin_loads_nothing_of_the_page() -> None:
     """Schedulers, Dag processors and workers import it, too."""
     code = """

@@ -326,6 +326,7 @@ def test_a_trigger_says_nothing_before_the_scheduler_has_heard_of_the_deferral(
     assert time.monotonic() - began >= 0.3
 
 
+@pytest.mark.extended
 def test_triggers_load_no_spark() -> None:
     script = "import sys; import airflow_samza.provider.triggers.runs; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

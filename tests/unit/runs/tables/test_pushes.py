@@ -30,7 +30,7 @@ T = TypeVar("T")
 @pytest.fixture(
     params=[
         "local",
-        "s3",
+        pytest.param("s3", marks=pytest.mark.extended),
         *(pytest.param(name, marks=pytest.mark.nightly) for name in ("azure", "gcs")),
     ]
 )

@@ -87,6 +87,7 @@ def test_runs_are_kept_by_number_and_their_topics_go_with_them(here: Here) -> No
     assert len(here.rows("shared-clicks")) == 54
 
 
+@pytest.mark.extended
 def test_runs_beyond_their_days_go_however_few_they_are(here: Here) -> None:
     runs(here, PRODUCING, 7)
     swept = sweep(here, "producing", Keep(runs=100, days=30.0), now=time.time() + 31 * 86400)
@@ -113,6 +114,7 @@ def test_a_run_that_is_open_stays(here: Here) -> None:
     assert "run-0" in on_record(here, "producing")
 
 
+@pytest.mark.extended
 def test_a_run_that_nobody_closed_goes_a_month_after_its_last_sign_of_life(here: Here) -> None:
     runs(here, PRODUCING, 7)
     here.log.filesystem.delete(RunFolder("producing", "run-0").closed)
@@ -257,6 +259,7 @@ def test_a_sweep_that_is_killed_anywhere_shows_nobody_a_half_and_the_next_one_fi
 
 
 @pytest.mark.parametrize("stride", [*extended_but([36], [36, 12]), pytest.param(1, marks=pytest.mark.nightly)])
+@pytest.mark.extended
 def test_where_folders_are_not_renamed_a_sweep_that_is_killed_anywhere_shows_nobody_a_half_either(
     here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stride: int
 ) -> None:
@@ -307,6 +310,7 @@ def _handles(plan: RunPlan) -> list[StageHandle]:
     return [StageHandle(plan.application, plan.run_id, stage.stage_id, Generation(1, 1)) for stage in plan.plan.stages]
 
 
+@pytest.mark.extended
 def test_the_id_of_a_run_that_is_not_kept_any_more_is_not_used_again_in_silence(here: Here) -> None:
     runs(here, PRODUCING, 8)
     sweep(here, "producing")
@@ -383,6 +387,7 @@ def test_a_run_whose_deletion_cannot_be_noted_on_a_full_disk_stays_without_its_t
     assert sweep(here, "producing").runs == [f"producing/run-{n}" for n in range(4)]
 
 
+@pytest.mark.extended
 def test_on_a_full_disk_topics_of_a_run_that_is_open_stay(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     runs(here, PRODUCING, 9)
     here.log.filesystem.delete(RunFolder("producing", "run-0").closed)
@@ -394,6 +399,7 @@ def test_on_a_full_disk_topics_of_a_run_that_is_open_stay(here: Here, monkeypatc
     assert set(topics) <= set(here.log.topics())
 
 
+@pytest.mark.extended
 def test_the_trash_stays_so_that_a_full_disk_needs_no_new_folder(here: Here) -> None:
     runs(here, PRODUCING, 1)
     sweep(here, "producing")

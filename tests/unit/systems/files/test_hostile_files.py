@@ -135,6 +135,7 @@ def test_the_pages_of_a_column_are_found_by_their_headers(tmp_path: Path, versio
             assert 0 < sum(page.size for page in pages) <= column.total_uncompressed_size
 
 
+@pytest.mark.extended
 def test_a_file_that_takes_more_memory_than_a_task_has_is_named(tmp_path: Path) -> None:
     write(
         tmp_path / "in.parquet", pa.table({"id": range(2_000_000), "s": ["x" * 150] * 2_000_000}), use_dictionary=False

@@ -220,6 +220,7 @@ LINE = st.one_of(
 
 @SETTINGS
 @given(found=st.lists(LINE, max_size=8), before=st.booleans())
+@pytest.mark.extended
 def test_whether_a_line_is_read_does_not_depend_on_its_neighbours(
     tmp_path: Path, found: list[str], before: bool
 ) -> None:

@@ -185,6 +185,7 @@ def test_a_sound_footer_is_looked_through_without_a_byte_of_the_file(tmp_path: P
         check_columns(pq.ParquetFile(tmp_path / "a.parquet").metadata, (tmp_path / "a.parquet").stat().st_size)
 
 
+@pytest.mark.extended
 def test_what_was_read_of_a_file_goes_with_it(tmp_path: Path) -> None:
     numbers = np.random.default_rng(1).integers(0, 1 << 60, 1 << 20)
     pq.write_table(pa.table({"a": numbers}), tmp_path / "a.parquet")

@@ -824,7 +824,7 @@ def bounded(root: Path, stream: StreamSpec, *bounds: ColumnBound) -> list[dict[s
     return [row for row in found if all(tests[each.op](row[each.column], each.value) for each in bounds)]
 
 
-@pytest.mark.parametrize("rows", [2, 400_000])
+@pytest.mark.parametrize("rows", [2, pytest.param(400_000, marks=pytest.mark.extended)])
 def test_a_column_of_folders_has_no_statistics_of_a_files_column_of_the_same_name(tmp_path: Path, rows: int) -> None:
     folder = tmp_path / "facts/day=2024-01-01"
     folder.mkdir(parents=True)

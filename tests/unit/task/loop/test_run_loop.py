@@ -165,6 +165,7 @@ def test_the_report_survives_json() -> None:
     assert from_plain(TaskReport, json.loads(json.dumps(plain(report)))) == report
 
 
+@pytest.mark.extended
 def test_a_chain_may_be_longer_than_the_recursion_limit() -> None:
     def describe(app: Any) -> None:
         stream = app.input_stream("views", schema=VIEWS)

@@ -258,6 +258,7 @@ def test_bounds_are_what_leading_conditions_say_of_single_columns(
     assert program.bounds.get("views", ()) == tuple(ColumnBound(*bound) for bound in wanted)
 
 
+@pytest.mark.extended
 def test_a_condition_may_be_longer_than_pythons_stack_is_deep() -> None:
     condition = " AND ".join(f"dwell > {number}" for number in range(2000))
     _, (program,) = prepared(lambda app: views(app).where(condition).send_to(app.output_stream("out")))
