@@ -64,7 +64,7 @@ def airflow_of_tests(place: Path, folders: dict[str, Path], lineage: Path) -> It
                 **database,
                 "SAMZA_TEST_SIGNALS": str(folders["signals"]),
                 "AIRFLOW__SAMZA__POLL_INTERVAL": "0.2",
-                "AIRFLOW__SAMZA__WARM_RUNNERS": "2",
+                "AIRFLOW__SAMZA__WARM_RUNNERS": "4",
                 "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
                     {"type": "file", "log_file_path": str(lineage), "append": True}
                 ),

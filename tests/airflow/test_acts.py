@@ -1,6 +1,6 @@
 """Edits of an application, and what comes next, in a real Airflow on Spark: a dozen cells of the matrix of acts.
 
-``tests/property/test_acts.py`` has the whole matrix, without both.
+``tests/property/test_acts.py`` has the whole matrix, without both. Half of the dozen is nightly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.budgets import nightly_but
+
 pytestmark = [pytest.mark.extended, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(3600)]
+
+OFTEN = ("operator_stage", "hand_operator", "task_retry", "fused_output", "pipelined_callable", "command")
 
 TRIPS = [(("NL", "SE", "IT")[number % 3], number % 7 + 1) for number in range(40)]
 
@@ -170,20 +174,24 @@ def expected(edit: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def edited(flights: Any) -> Edited:
-    """Every cell up to where what came next has ended; a rejection is followed by the act that its hint names."""
+def edited(flights: Any, request: pytest.FixtureRequest) -> Edited:
+    """Every selected cell up to where what came next has ended; a rejection is followed by the act that its hint names."""
+    items = [
+        item for item in request.session.items if isinstance(item, pytest.Function) and item.parent is request.node
+    ]
+    cells = {name: CELLS[name] for name in (item.callspec.params["name"] for item in items)}
     made = Edited(flights)
     (flights.data / "acts").mkdir()
     for number in range(2):
         lines = [json.dumps({"country": country, "km": km}) for country, km in TRIPS[number::2]]
         (flights.data / "acts" / f"{number}.jsonl").write_text("\n".join(lines) + "\n")
-    for name, cell in CELLS.items():
+    for name, cell in cells.items():
         made.write(name, mistake=cell.mistake)
-    (flights.edited / "ways.json").write_text(json.dumps({name: cell.way for name, cell in CELLS.items()}))
+    (flights.edited / "ways.json").write_text(json.dumps({name: cell.way for name, cell in cells.items()}))
     (flights.edited / "acts_dags.py").write_text(DAGS)
-    for name in CELLS:
+    for name in cells:
         made.runs[name] = flights.airflow.trigger(f"acts_{name}")
-    failing = {name: "run" if cell.way == "one task" else "first" for name, cell in CELLS.items() if cell.mistake}
+    failing = {name: "run" if cell.way == "one task" else "first" for name, cell in cells.items() if cell.mistake}
 
     def are_edited() -> bool:
         """Edit what waits for its retry: each at once, or the retry comes before the edit."""
@@ -191,23 +199,26 @@ def edited(flights: Any) -> Edited:
             state = flights.airflow.task(f"acts_{name}", made.runs[name], task_id)["state"]
             assert state != "failed", f"{name} was retried before it was edited"
             if state == "up_for_retry":
-                made.write(name, **CELLS[name].edit)
+                made.write(name, **cells[name].edit)
                 del failing[name]
         return not failing
 
     flights.airflow.wait_until(are_edited, 1200, "the failures")
-    for name, cell in CELLS.items():
+    for name, cell in cells.items():
         if not cell.mistake:
             assert made.end(name) == "success", flights.airflow.task_states(f"acts_{name}", made.runs[name])
             made.write(name, **cell.edit)
-    flights.airflow.parse_again("acts_stage_plan")
-    flights.airflow.wait_until(
-        lambda: "by-land" in str(flights.airflow.api("GET", "/dags/acts_stage_plan/tasks")), 120, "the renamed stage"
-    )
-    for name, cell in CELLS.items():
+    if "stage_plan" in cells:
+        flights.airflow.parse_again("acts_stage_plan")
+        flights.airflow.wait_until(
+            lambda: "by-land" in str(flights.airflow.api("GET", "/dags/acts_stage_plan/tasks")),
+            120,
+            "the renamed stage",
+        )
+    for name, cell in cells.items():
         if cell.then and not cell.then.startswith("--"):
             made.clear(name, cell.then, downstream=cell.downstream)
-    for name, cell in CELLS.items():
+    for name, cell in cells.items():
         if cell.then.startswith("--"):
             made.told[name] = made.command(name).stderr
             assert made.command(name, "--again").returncode == 0
@@ -218,7 +229,7 @@ def edited(flights: Any) -> Edited:
     return made
 
 
-@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("name", nightly_but(OFTEN, CELLS))
 def test_what_comes_after_an_edit_gives_the_rows_of_a_run_from_scratch(edited: Edited, name: str) -> None:
     cell = CELLS[name]
     assert edited.end(name) == "success", edited.airflow.task_states(f"acts_{name}", edited.runs[name])

@@ -203,6 +203,7 @@ def publishing(session: ClassicSession, tmp_path: Path) -> Publishing:
     return Publishing(session, tmp_path)
 
 
+@pytest.mark.nightly
 def test_a_run_of_another_root_is_not_taken_for_a_repeat_of_its_namesake(
     session: ClassicSession, tmp_path: Path
 ) -> None:

@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.extended, pytest.mark.spark, pytest.mark.timeout(600)]
 BLOCK = re.compile(r"<!-- (?:example|on Spark): (\S+) -->\n```\w+\n(.*?)```", re.DOTALL)
 
 
+@pytest.mark.nightly
 def test_the_page_about_transform_does_what_it_says(tmp_path: Path) -> None:
     import pyarrow.dataset as ds
 

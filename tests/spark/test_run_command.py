@@ -79,6 +79,7 @@ def counted(project: Path) -> dict[str, int]:
     return dict(rows)
 
 
+@pytest.mark.nightly
 def test_a_run_writes_the_result_once_however_often_it_is_asked_for(project: Path) -> None:
     done = run(project, "--run-id", "first")
     assert done.returncode == 0, done.stderr

@@ -82,6 +82,7 @@ def prefix(python: Path) -> str:
     return str(python.parents[1])
 
 
+@pytest.mark.nightly
 def test_the_command_line_runs_stages_in_another_environment(project: Path, python: Path) -> None:
     program = [sys.executable, "-c", "from airflow_samza.cli import main; main()", "run"]
     systems = ["--system", "logs=files:data", "--system", "warehouse=files:warehouse", "--root", "root"]

@@ -67,6 +67,7 @@ def test_a_long_chain_is_compacted_by_the_push_that_makes_it_long(pusher: Pusher
     assert [section["producer"] for section in lacking[0]] == ["pushes/t0/change-2", "pushes/t0/change-3"]
 
 
+@pytest.mark.nightly
 def test_a_compaction_of_which_a_worker_fails_leaves_the_push_as_it_is(
     pusher: Pusher, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -149,6 +149,7 @@ def test_a_cache_is_rejected_and_spoils_nothing_for_others(session: Session) -> 
     assert len(session.rows("zoned")) == 2
 
 
+@pytest.mark.nightly
 def test_a_setting_of_the_server_is_rejected_before_anything_starts(session: Session) -> None:
     with pytest.raises(ConfigError, match=r"spark\.executor\.memory is fixed when a Spark Connect server starts"):
         session.runtime.submit(session.run, "held", generation=9, spark_conf={"spark.executor.memory": "2g"})
@@ -160,6 +161,7 @@ def test_a_setting_of_the_server_is_rejected_before_anything_starts(session: Ses
     session.runtime.run_stage(session.run, "zoned", generation=10, spark_conf={"spark.sql.shuffle.partitions": "7"})
 
 
+@pytest.mark.nightly
 def test_two_submitters_at_once_make_one_job(server: ConnectServer, tmp_path: Path) -> None:
     program = (
         "import pickle, sys; runtime, run = pickle.load(sys.stdin.buffer); runtime.wait(runtime.submit(run, 'held'))"
@@ -320,6 +322,7 @@ def test_what_moves_rows_or_reads_them_twice_is_rejected(spark: SparkSession) ->
             reject_wide(frame, operator)
 
 
+@pytest.mark.nightly
 def test_the_format_samza_reads_and_writes_over_spark_connect(spark: SparkSession, tmp_path: Path) -> None:
     import pyarrow as pa
 
