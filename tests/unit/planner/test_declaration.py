@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_samza import count, max_, stream_application, sum_, tumbling
-from airflow_samza.planner.declaration import declaration, declared_differences
+from airflow_samza.planner.declaration import declaration, declared_differences, first_of
 from airflow_samza.planner.planner import plan_shape
 
 SCHEMA = "country string, cents bigint, at timestamp"
@@ -96,3 +96,8 @@ def test_begins_with_the_stage_in_the_order_of_the_plan() -> None:
 
 def test_keys_of_places_and_times_to_wait_and_secrets_are_no_part_of_it() -> None:
     assert differences(shop(config={"job.epoch.max.ms": "5", "my.password": "x"})) == ()
+
+
+def test_shows_three_differences_and_the_number_of_the_others() -> None:
+    assert first_of(("a", "b", "c")) == "a; b; c"
+    assert first_of(("a", "b", "c", "d", "e")) == "a; b; c; and 2 differences more"

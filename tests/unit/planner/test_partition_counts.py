@@ -185,6 +185,14 @@ def test_a_stream_without_a_count_is_named() -> None:
     assert "'t-push' of the table 't'" in str(errors[1])
 
 
+def test_p11_rows_are_not_said_to_lie_apart_behind_an_input_whose_count_is_unknown() -> None:
+    def describe(app: Any) -> None:
+        source = app.input_stream("a", schema=ROW, timestamp="at")
+        source.partition_by("k", id="p").window(tumbling("1 minute"), key="c", n=count(), id="w").sink(print)
+
+    assert [type(error) for error in errors_of(describe)] == [UnresolvedPartitions]
+
+
 @pytest.mark.parametrize("said", [0, -1])
 def test_a_system_that_reports_no_partitions_is_rejected(said: int) -> None:
     with pytest.raises(UnresolvedPartitions):
