@@ -25,12 +25,14 @@ _NONE: frozenset[str] = frozenset()
 class JoinedStreams:
     """One join and the streams that meet there, sorted by id.
 
-    ``through_table`` are those that only feed its table from outside.
+    ``through_table`` are those that only feed its table from outside, ``on_the_right`` those that reach only the right
+    side of a join of two streams.
     """
 
     join: StreamJoinSpec | TableJoinSpec
     streams: tuple[str, ...]
     through_table: tuple[str, ...] = ()
+    on_the_right: frozenset[str] = _NONE
 
 
 def group_joined_streams(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> list[JoinedStreams]:
@@ -41,11 +43,14 @@ def group_joined_streams(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> li
     everywhere = _reach_over_real_edges(graph, edges)
     groups = []
     for join in graph.joins:
-        reaching = plain.get(join.op_id, _NONE) | everywhere.get(join.op_id, _NONE)
+        reaching, *inputs = (
+            plain.get(op.op_id, _NONE) | everywhere.get(op.op_id, _NONE) for op in (join, *join.inputs)
+        )
         side = _NONE
         if isinstance(join, TableJoinSpec):
             side = frozenset(stream for stream in _side_inputs(join.table, edges) if not edges[stream].broadcast)
-        groups.append(JoinedStreams(join, tuple(sorted(reaching | side)), tuple(sorted(side - reaching))))
+        through_table = tuple(sorted(side - reaching))
+        groups.append(JoinedStreams(join, tuple(sorted(reaching | side)), through_table, inputs[-1] - inputs[0]))
     return groups
 
 

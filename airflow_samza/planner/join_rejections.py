@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from airflow_samza.application.descriptors import StreamRole
-from airflow_samza.application.operator_specs import StreamJoinSpec, TableJoinSpec
+from airflow_samza.application.operator_specs import TableJoinSpec
 from airflow_samza.errors import PartitionMismatch, PlanError, UnresolvedPartitions
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.join_groups import JoinedStreams
@@ -84,7 +84,7 @@ def _way_out(group: JoinedStreams, reference: str, other: str, counts: Counts, e
     inputs = [stream_id for stream_id in movable if edges[stream_id].role is StreamRole.INPUT]
     chosen = inputs[-1] if inputs else movable[-1]
     kept = other if chosen == reference else reference
-    key = _join_key(group.join)
+    key = _join_key(group, chosen)
     by = ", ".join(repr(column) for column in key) if key else "the join key"
     if len(key) > 1:
         by = f"[{by}]"
@@ -94,10 +94,11 @@ def _way_out(group: JoinedStreams, reference: str, other: str, counts: Counts, e
     )
 
 
-def _join_key(join: StreamJoinSpec | TableJoinSpec) -> tuple[str, ...]:
+def _join_key(group: JoinedStreams, stream_id: str) -> tuple[str, ...]:
+    join = group.join
     if isinstance(join, TableJoinSpec):
         return join.key or join.table.key
-    return join.left_key or join.right_key
+    return join.right_key if stream_id in group.on_the_right else join.left_key
 
 
 def _unresolved(group: JoinedStreams, edge: StreamEdge) -> UnresolvedPartitions:

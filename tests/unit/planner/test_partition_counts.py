@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -121,6 +122,19 @@ def test_p5_rejections_name_join_streams_counts_path_and_way_out() -> None:
     assert error.facts["other_path"] == ("b", "where-0", "join enrich")
     assert "Re-partition 'b' by 'k'" in error.hint
     assert all(word in str(error) for word in ("enrich", "'a'", "'b'", "8 partitions", "16 partitions"))
+
+
+def test_p5_the_way_out_names_the_key_of_the_side_to_repartition() -> None:
+    def describe(app: Any, *, swapped: bool) -> None:
+        one = keyed(app, "a", 8, schema="k bigint, at timestamp")
+        other = keyed(app, "b", 16, key="id", schema="id bigint, at timestamp")
+        keys = {"left_key": "id", "right_key": "k"} if swapped else {"left_key": "k", "right_key": "id"}
+        left_side, right_side = (other, one) if swapped else (one, other)
+        left_side.join(right_side, left, ttl="1 hour", id="enrich", **keys).sink(print)
+
+    for swapped in (False, True):
+        (error,) = errors_of(partial(describe, swapped=swapped))
+        assert "Re-partition 'b' by 'id'" in error.hint
 
 
 def test_p5_the_path_of_an_intermediate_stream_starts_at_its_input() -> None:
