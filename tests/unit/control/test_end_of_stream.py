@@ -148,6 +148,11 @@ def test_intermediate_to_inputs() -> None:
     }
 
 
+def test_c7_inputs_are_found_beside_an_input_to_which_two_ways_lead() -> None:
+    inputs_of = {"merge": ["other", "left", "right"], "left": ["i1"], "right": ["i1"], "other": ["i2"]}
+    assert output_sources(inputs_of, {"i1": "one", "i2": "two"}, {"out": ["merge"]}) == {"out": {"one", "two"}}
+
+
 def test_producer_task_count_counts_distinct_tasks() -> None:
     owners = {"input1": ["Task 0", "Task 1"], "input2": ["Task 1", "Task 2"], "input3": ["Task 1"]}
     tasks = producing_tasks({"int1": ["input1", "input2"], "int2": ["input2", "input3"]}, owners)

@@ -107,6 +107,11 @@ def test_text_of_the_user_cannot_break_out_of_a_picture() -> None:
     assert '\n"]' not in dot(plan)
 
 
+def test_a_node_of_a_stream_tells_its_count_s_reason_or_its_role() -> None:
+    assert 'tooltip="joined with profiles-push at with-profile"' in dot(plan_of(views))
+    assert 'tooltip="intermediate"' in dot(plan_shape(spec_of(views)))
+
+
 def test_equal_plans_have_no_difference() -> None:
     assert difference(plan_of(views), plan_of(views)) == ()
 
@@ -118,6 +123,17 @@ def test_a_changed_count_is_told_with_both_reasons() -> None:
         "(job.intermediate.stream.partitions)."
     ) in told
     assert "Stage 'by-country' had 16 tasks and has 5." in told
+
+
+def test_a_stream_that_is_declared_otherwise_is_told_with_what_it_was() -> None:
+    def copied(app: Any, **declared: Any) -> None:
+        files(app, "a").send_to(app.output_stream("out", **declared))
+
+    plain, declared = plan_of(copied), plan_of(partial(copied, system="warehouse", schema=ROW))
+    told = difference(plain, declared)
+    assert f"Stream 'out' changed its schema: it was not declared and is {ROW}." in told
+    assert any(sentence.startswith("Stream 'out' changed its system: ") for sentence in told)
+    assert f"Stream 'out' changed its schema: it was {ROW} and is not declared." in difference(declared, plain)
 
 
 def test_a_changed_operator_is_told_with_what_it_was() -> None:
