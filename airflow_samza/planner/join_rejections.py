@@ -85,11 +85,11 @@ def _way_out(group: JoinedStreams, reference: str, other: str, counts: Counts, e
     chosen = inputs[-1] if inputs else movable[-1]
     kept = other if chosen == reference else reference
     key = _join_key(group, chosen)
-    by = ", ".join(repr(column) for column in key) if key else "the join key"
+    by = ", ".join(repr(column) for column in key)
     if len(key) > 1:
         by = f"[{by}]"
     return (
-        f"Re-partition {chosen!r} by {by} before the join: .partition_by({by if key else '…'}, id=…); "
+        f"Re-partition {chosen!r} by {by} before the join: .partition_by({by}, id=…); "
         f"it then takes the {_parts(counts[kept].count)} of {kept!r}."
     )
 
@@ -97,7 +97,7 @@ def _way_out(group: JoinedStreams, reference: str, other: str, counts: Counts, e
 def _join_key(group: JoinedStreams, stream_id: str) -> tuple[str, ...]:
     join = group.join
     if isinstance(join, TableJoinSpec):
-        return join.key or join.table.key
+        return join.key
     return join.right_key if stream_id in group.on_the_right else join.left_key
 
 

@@ -126,8 +126,7 @@ class _Check:
             self._lie_together(join, left, right)
 
     def table_join(self, join: TableJoinSpec) -> None:
-        key = join.key or join.table.key
-        stream = self._side(join.inputs[0], key, _assumed(join.assume_partitioned_by, key, key))
+        stream = self._side(join.inputs[0], join.key, join.assume_partitioned_by)
         table = _Side(UNKNOWN, join.table.key, join.table.schema, "", 0, table=join.table.table_id)
         sources = self._sources_of(join)
         if not self._types_agree(join, stream, table):

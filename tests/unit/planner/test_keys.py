@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -308,3 +309,13 @@ def test_a_topic_of_kafka_is_partitioned_by_kafkas_rule_unless_it_declares_anoth
     with pytest.raises(PartitioningMismatch, match="with 'kafka'"):
         planned()
     assert planned(partitioner="samza").stream("a").partitioning.partitioner == "samza"
+
+
+def test_p11_a_stream_is_looked_up_by_columns_of_other_names_than_the_table_s() -> None:
+    def describe(app: Any, key: str) -> None:
+        table = app.pushed_table("t", key="x", schema="x bigint, n int", partitions=8)
+        keyed(app, "a", key=key).join(table, left, schema=ROW, key="k", id="j").sink(print)
+
+    assert plan_of(partial(describe, key="k")).warnings == ()
+    (error,) = errors_of(partial(describe, key="c"))
+    assert ".partition_by('k', id=…)" in error.hint

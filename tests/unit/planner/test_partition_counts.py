@@ -137,6 +137,16 @@ def test_p5_the_way_out_names_the_key_of_the_side_to_repartition() -> None:
         assert "Re-partition 'b' by 'id'" in error.hint
 
 
+def test_p5_the_way_out_of_a_table_names_the_columns_that_the_stream_looks_up() -> None:
+    def describe(app: Any) -> None:
+        table = app.pushed_table("t", key=["x", "y"], schema="x bigint, y string, n int", partitions=16)
+        stream = keyed(app, "a", 8, key=["k", "c"])
+        stream.join(table, left, schema=ROW, key=["k", "c"], id="enrich").sink(print)
+
+    (error,) = errors_of(describe)
+    assert ".partition_by(['k', 'c'], id=…)" in error.hint
+
+
 def test_p5_the_path_of_an_intermediate_stream_starts_at_its_input() -> None:
     def describe(app: Any) -> None:
         shared = files(app, "s").where("v > 1").partition_by("k", id="by-k")
