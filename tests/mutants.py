@@ -83,7 +83,7 @@ SWITCH = "__is_changed__"
 """The name of a function among the builtins: modules ask it which form of a statement they run."""
 
 HOW = {None: "hangs", 0: "survived"}
-"""How a change ends, by the code of the process that tries it; others are killed."""
+"""Ends of a change, by the code of the process that tries it; other codes are those of killed ones."""
 
 Way = tuple[tuple[str, int], ...]
 """The way from a module to a statement: fields and places in them."""

@@ -338,6 +338,8 @@ def test_what_is_left_after_a_commit_does_not_move_the_watermark() -> None:
         (lambda timers: timers.cancel("k", kind=None), "cancels a timer of the kind None"),
         (lambda timers: timers.set("k", -5), "sets a timer for -5, which is no time"),
         (lambda timers: timers.set("k", 1.5), "sets a timer for 1.5, which is no time"),
+        (lambda timers: timers.set("k", 2**63 - 1), "sets a timer for 9223372036854775807, which is no time"),
+        (lambda timers: timers.set("k", 2**63), "sets a timer for 9223372036854775808, which is no time"),
         (lambda timers: timers.set("k", True), "sets a timer for True, which is no time"),
         (lambda timers: timers.set("k", datetime(2026, 1, 1)), "a time without a zone"),
         (lambda timers: timers.set(1.5, 1), "The key of a timer is 1.5"),
