@@ -1,4 +1,4 @@
-"""How plans and their differences are put into words."""
+"""The words in which plans and their differences are put."""
 
 from __future__ import annotations
 
