@@ -85,9 +85,7 @@ def _way_out(group: JoinedStreams, reference: str, other: str, counts: Counts, e
     chosen = inputs[-1] if inputs else movable[-1]
     kept = other if chosen == reference else reference
     key = _join_key(group, chosen)
-    by = ", ".join(repr(column) for column in key)
-    if len(key) > 1:
-        by = f"[{by}]"
+    by = repr(key[0]) if len(key) == 1 else f"[{', '.join(map(repr, key))}]"
     return (
         f"Re-partition {chosen!r} by {by} before the join: .partition_by({by}, id=…); "
         f"it then takes the {_parts(counts[kept].count)} of {kept!r}."
@@ -95,10 +93,9 @@ def _way_out(group: JoinedStreams, reference: str, other: str, counts: Counts, e
 
 
 def _join_key(group: JoinedStreams, stream_id: str) -> tuple[str, ...]:
-    join = group.join
-    if isinstance(join, TableJoinSpec):
-        return join.key
-    return join.right_key if stream_id in group.on_the_right else join.left_key
+    if isinstance(group.join, TableJoinSpec):
+        return group.join.key
+    return group.join.right_key if stream_id in group.on_the_right else group.join.left_key
 
 
 def _unresolved(group: JoinedStreams, edge: StreamEdge) -> UnresolvedPartitions:
