@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from airflow_samza.runs.records import liveness
 from airflow_samza.runs.records.liveness import FROZEN_AFTER_SECONDS, STALE_AFTER_SECONDS, identity
 from airflow_samza.runs.stages import heartbeats
 from airflow_samza.runs.stages.heartbeats import CONFIRM_SECONDS, FRESH_SECONDS, Heartbeats
@@ -126,3 +127,13 @@ def test_a_beat_of_five_seconds_stays_fresh_until_two_more_were_due(clocks: Cloc
     assert seen.is_fresh(RUNNER, ELSEWHERE, clocks.wall - 9.0, 5.0)
     clocks.go_on(1.0)
     assert not seen.is_fresh(RUNNER, ELSEWHERE, clocks.wall - 10.0, 5.0)
+
+
+def test_nothing_is_remembered_of_a_runner_that_has_ended(clocks: Clocks, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = Heartbeats()
+    beating(seen, clocks, HERE, 2)
+    clocks.go_on(10)
+    assert seen.silent_for(RUNNER) == 11
+    monkeypatch.setattr(liveness, "process_is_there", lambda who: False)
+    assert not seen.is_alive(RUNNER, HERE, clocks.wall)
+    assert seen.silent_for(RUNNER) == 0

@@ -14,6 +14,7 @@ import pytest
 from airflow_samza import count, stream_application, tumbling
 from airflow_samza.errors import InvalidApplication, MessageError, PartitioningMismatch
 from airflow_samza.planner.explain import explain
+from airflow_samza.task.loop.checks import no_end
 from airflow_samza.testing import TestDriver
 
 ROWS = "k bigint, v bigint"
@@ -257,3 +258,15 @@ def test_a_callable_that_keeps_the_event_time_needs_nothing() -> None:
 def test_a_new_event_time_needs_a_column_and_a_delay(options: Any, said: str) -> None:
     with pytest.raises(Exception, match=said):
         hours(lambda s: s.map(truncated, schema=EVENTS, **options))
+
+
+def test_c3_the_first_partition_without_an_end_is_named_with_its_producers_and_the_number_of_the_others() -> None:
+    missing = {("in", 3): (1, 2), ("in", 4): (0, 2), ("other", 0): (0, None)}
+    assert (
+        "partition 3 (and 2 more), of stage 's' has no end-of-stream: 1 of 2 producers"
+        in no_end("s", "0", missing).sentence
+    )
+    assert (
+        "partition 0, of stage 's' has no end-of-stream: no producer"
+        in no_end("s", "0", {("other", 0): (0, None)}).sentence
+    )
