@@ -9,7 +9,9 @@ import pytest
 
 from airflow_samza.errors import StateError
 from airflow_samza.records import decode, encode
+from airflow_samza.runs.records.epoch_records import newest_intent
 from airflow_samza.runs.records.folders import write_once
+from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.state_at_end import leave_state, reject_fenced
 from airflow_samza.runs.state_history.state_at_start import source_version
@@ -179,3 +181,16 @@ def test_a_version_of_another_application_is_rejected(carried: Carried) -> None:
     write_once(carried.files, other.version(1), version)
     with pytest.raises(StateError, match=r"Version 1 of the state of 'other' \(id '1'\) belongs to 'app' \(id '1'\)"):
         find_version(carried.files, other, 1)
+
+
+def test_a_stage_that_ended_with_its_second_epoch_open_leaves_the_state_of_its_first(carried: Carried) -> None:
+    run = carried.plan("a")
+    for stage in STAGES:
+        carried.run_stage(run, stage)
+    folder = carried.folder("a").stage("views", Generation(1, 1))
+    intent = newest_intent(carried.files, folder)
+    assert intent is not None
+    write_once(carried.files, folder.intent(1), replace(intent, epoch=1))
+    version = leave_state(carried.files, run)
+    assert version is not None
+    assert carried.state_of(version) == "10"

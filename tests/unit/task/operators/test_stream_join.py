@@ -128,6 +128,13 @@ def test_state_goes_on_where_it_was_left() -> None:
     assert vw(told(second.flush())) == [(2, None)]
 
 
+def test_state_of_the_right_stream_goes_on_where_the_left_one_left_none() -> None:
+    first, second = make_join(spec_of()), make_join(spec_of())
+    give(first, 1, (1, 100, 3))
+    second.restore(first.snapshot())
+    assert vw(give(second, 0, (1, 101, 4))) == [(4, 3)]
+
+
 def test_state_of_other_columns_is_rejected() -> None:
     first = make_join(spec_of())
     give(first, 0, (1, 100, 1))
