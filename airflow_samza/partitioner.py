@@ -1,4 +1,4 @@
-"""Key → partition: one hash and one null rule, bit-equal in Python, on Arrow batches and in Spark SQL (decision 1).
+"""Key → partition: one hash and one null rule, bit-equal in Python, on Arrow batches and in Spark (decision 1).
 
 The hash is Spark's Murmur3 (seed 42) of the key columns in order, the partition its ``pmod`` by the partition count:
 
@@ -62,26 +62,6 @@ def partition_of(key_values: Sequence[Any], types: Sequence[DataType | str], n: 
         if value is not None:
             seed = hash_value(value, name, seed)
     return _signed(seed) % n
-
-
-def spark_expression(key_columns: Sequence[str], types: Sequence[DataType | str], n: int) -> str:
-    """Spark SQL text that gives the partition of a row: the same number as :func:`partition_of`.
-
-    >>> print(spark_expression(["id"], ["int"], 8))
-    CASE WHEN `id` IS NULL THEN 0 ELSE pmod(hash(CAST(`id` AS BIGINT)), 8) END
-    """
-    _check_count(n)
-    casts = {"bigint": "BIGINT", "double": "DOUBLE"}
-    columns = ["`" + name.replace("`", "``") + "`" for name in key_columns]
-    names = [_type_name(kind) for kind in types]
-    if n == 1:
-        return "0"
-    hashed = [
-        f"CAST({column} AS {casts[name]})" if name in casts else column
-        for column, name in zip(columns, names, strict=True)
-    ]
-    nothing = " AND ".join(f"{column} IS NULL" for column in columns)
-    return f"CASE WHEN {nothing} THEN 0 ELSE pmod(hash({', '.join(hashed)}), {n}) END"
 
 
 def partition_array(batch: pa.RecordBatch, key_columns: Sequence[str], n: int) -> np.ndarray[Any, Any]:

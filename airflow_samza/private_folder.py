@@ -67,10 +67,10 @@ def named_folder(path: str, *, may_be_roots: bool = False) -> str:
     return path
 
 
-def is_ours_alone(path: str, *, may_be_roots: bool = False) -> bool:
-    """Return whether a file is no link, ours (or root's), and written by nobody else."""
+def is_ours_alone(path: str) -> bool:
+    """Return whether a file is no link, ours or root's, and written by nobody else."""
     status = os.lstat(path)
-    owners = _owners() | ({0} if may_be_roots else set())
+    owners = _owners() | {0}
     return stat.S_ISREG(status.st_mode) and (not owners or status.st_uid in owners) and not status.st_mode & 0o022
 
 

@@ -95,10 +95,6 @@ class ApplicationSpec:
             )
         return self.tables[table_id]
 
-    def system_of(self, stream: StreamDescriptor) -> str | None:
-        """Return the name of the system in which a stream is: its own, otherwise the default one."""
-        return stream.system or self.default_system
-
     @cached_property
     def _forward(self) -> dict[str, tuple[OperatorSpec, ...]]:
         forward: dict[str, list[OperatorSpec]] = {}

@@ -64,10 +64,6 @@ class SectionBookkeeping:
             )
         return self._news()
 
-    def open_runs(self) -> list[str]:
-        """Return the runs whose sections have not ended."""
-        return [run for run, section in self._sections.items() if not section.ended]
-
     def checkpoint(self) -> dict[str, Any]:
         """Return the state as JSON, to be kept with the offset behind the recorded messages (rule C6)."""
         return {

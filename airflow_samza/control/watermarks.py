@@ -191,10 +191,6 @@ class WatermarkBookkeeping:
         )
         return [event for event in events if event is not None]
 
-    def partition_watermark(self, stream: str, partition: int) -> int:
-        """Return the watermark of a partition of this task; −1 when there is none yet."""
-        return self._partitions[stream, partition].emitted
-
     def stream_watermark(self, stream: str) -> int:
         """Return the minimum over this task's partitions of a stream; :data:`END_OF_TIME` where it owns none."""
         return min(

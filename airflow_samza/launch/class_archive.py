@@ -88,7 +88,7 @@ class ClassArchive:
             named_folder(self.folder, may_be_roots=True)
         except ConfigError:
             return False
-        return is_ours_alone(path, may_be_roots=True)
+        return is_ours_alone(path)
 
     def path(self, size: int) -> str:
         """Return the path of an archive of so many bytes."""

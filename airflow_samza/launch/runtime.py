@@ -271,14 +271,6 @@ class SparkRuntime:
         bindings = push_bindings(self._systems, request, {})
         return finish_push(self._files, bind_systems(bindings, self._root)[request.system], request)
 
-    def push_table(
-        self, *arguments: Any, on_progress: Callable[[StageStatus], None] | None = None, **options: Any
-    ) -> TableVersion:
-        """Push, wait, and return the version."""
-        handle = self.push(*arguments, **options)
-        self.wait(handle, on_progress=on_progress)
-        return self.finish_push(handle)
-
     @opens_root
     def pushed_table(self, application: str, table: str, config: Mapping[str, str] | None = None) -> TableFolder:
         """Return the folder of the versions of a pushed table."""

@@ -119,10 +119,10 @@ def cleared(files: Filesystem, run: RunPlan, states: Mapping[str, str | None]) -
     return generations
 
 
-def producer_failed(stage_id: str, run: RunPlan, upstream: str, why: str = "failed for good") -> StageError:
+def producer_failed(stage_id: str, run: RunPlan, upstream: str) -> StageError:
     """Return the error of a consumer whose producer will not write on."""
     return StageError(
-        f"The stage {stage_id!r} reads what {upstream!r} writes, and the task of that stage {why}.",
+        f"The stage {stage_id!r} reads what {upstream!r} writes, and the task of that stage failed for good.",
         hint="Fix the failure there, then clear both tasks, and all others that read their output.",
         stage=stage_id,
         run=run.run_id,

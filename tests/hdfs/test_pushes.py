@@ -160,6 +160,7 @@ def test_a_push_that_is_killed_on_hdfs_shows_nothing_and_a_retry_completes_it(
     assert (tmp_path / "struck").exists()
     assert versions.newest(files, "log", "t0-push") is None
     monkeypatch.delenv(VARIABLE)
-    done = runtime.push_table(APPLICATION, "t0", {"query": ROWS}, "monday")
+    runtime.wait(runtime.push(APPLICATION, "t0", {"query": ROWS}, "monday"))
+    done = runtime.finish_push(handle)
     assert (done.number, done.rows) == (1, 300)
     assert len(versions.versions(files, "log", "t0-push")) == 1

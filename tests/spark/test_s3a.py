@@ -41,7 +41,9 @@ def test_a_push_reads_its_source_from_s3a_with_the_jar_of_sparks_hadoop(s3: S3Se
         },
     )
     try:
-        made = runtime.push_table(APPLICATION, "t0", f"s3a://{BUCKET}/s3a/{tmp_path.name}/members", "monday")
+        handle = runtime.push(APPLICATION, "t0", f"s3a://{BUCKET}/s3a/{tmp_path.name}/members", "monday")
+        runtime.wait(handle)
+        made = runtime.finish_push(handle)
         log = LogSystem("log", SystemBinding("log", {"root": root}))
         rows = version_rows(log, "t0-push", made, "member_id")
     finally:

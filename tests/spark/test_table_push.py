@@ -330,6 +330,7 @@ def test_a_push_whose_process_is_killed_shows_nothing_and_a_retry_completes_it(
     monkeypatch.delenv(VARIABLE)
     pusher = Pusher.__new__(Pusher)
     pusher.table, pusher.log = "t0", LogSystem("log", SystemBinding("log", {"root": str(tmp_path / "root")}))
-    done = runtime.push_table(APPLICATION, "t0", str(members), "monday")
+    runtime.wait(runtime.push(APPLICATION, "t0", str(members), "monday"))
+    done = runtime.finish_push(handle)
     assert (done.number, pusher.rows(done)) == (1, BY_ID)
     assert len(versions.versions(files, "log", "t0-push")) == 1

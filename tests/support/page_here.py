@@ -121,7 +121,7 @@ class Page:
             tasks,
             run.interval,
         )
-        self.airflow.plans.append(Planned(dag_id, run_id, task_id, -1, note, "running"))
+        self.airflow.plans.append(Planned(dag_id, run_id, task_id, -1, note))
         self.airflow.dag_runs.add((dag_id, run_id))
         self.airflow.marks.update({task: TaskMark("running", 1, 0, 1.0) for task in tasks.values()})
         return run

@@ -57,7 +57,8 @@ from airflow_samza.runs.tables.marks import Mark, MarkProposal, Verdict
 from airflow_samza.runs.tables.push_records import PushIntent, PushManifest, PushPublication, PushResult
 from airflow_samza.runs.tables.push_request import PushRequest, request_path
 from airflow_samza.runs.tables.table_version import FULL, INCREMENTAL, PushBegun, TablePin, TableVersion
-from airflow_samza.runs.upkeep.run_removal import Removal, Slimmed
+from airflow_samza.runs.upkeep.run_removal import Removal
+from airflow_samza.runs.upkeep.topic_expiry import Slimmed
 from airflow_samza.spark.dataframe_inputs import SparkReading
 from airflow_samza.systems.output_slots import OutputSlot
 from airflow_samza.systems.system import StreamSpec

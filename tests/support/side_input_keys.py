@@ -19,7 +19,7 @@ def side_input_config(spec: ApplicationSpec) -> dict[str, str]:
             continue
         names = []
         for stream_id in table.side_inputs:
-            system = spec.system_of(spec.side_inputs[stream_id])
+            system = spec.side_inputs[stream_id].system or spec.default_system
             names.append(f"{system}.{stream_id}" if system else stream_id)
         keys[f"stores.{table.table_id}.side.inputs"] = ",".join(names)
         if table.processor is not None:

@@ -58,15 +58,10 @@ def why_java_ended(error: BaseException, lines: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Java:
-    """A Java that Spark can use.
-
-    The executable, where it was named (JAVA_HOME or PATH), its version and feature number.
-    """
+    """A Java that Spark can use: the executable, and its version."""
 
     path: str
-    named_by: str
     version: str
-    feature: int
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
@@ -95,8 +90,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
             )
         path, named_by = on_path, "PATH"
     version, modules = _release(path)
-    feature = _feature(version)
-    if feature < OLDEST:
+    if _feature(version) < OLDEST:
         raise RuntimeMissing(
             f"The Java at {path} (from {named_by}) has version {version}, and Spark needs Java {OLDEST} or newer.",
             hint=INSTALL,
@@ -112,7 +106,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
             version=version,
             module=NEEDED_MODULE,
         )
-    return Java(path, named_by, version, feature)
+    return Java(path, version)
 
 
 def _release(path: str) -> tuple[str, frozenset[str]]:

@@ -33,14 +33,13 @@ NEWEST = 2000
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan's note, and the task that has left it; its run in Airflow has the state ``dag_run_state``."""
+    """A plan's note, and the task that has left it."""
 
     dag_id: str
     run_id: str
     task_id: str
     map_index: int
     note: PlanNote
-    dag_run_state: str | None = None
 
 
 @dataclass(frozen=True)
@@ -169,15 +168,15 @@ class AirflowRecords:
 
     def _notes(self) -> Any:
         columns = (XComModel.dag_id, XComModel.run_id, XComModel.task_id, XComModel.map_index, XComModel.value)
-        query = select(*columns, DagRun.state).join(DagRun, XComModel.dag_run_id == DagRun.id)
+        query = select(*columns).join(DagRun, XComModel.dag_run_id == DagRun.id)
         return query.where(XComModel.key == PLAN_NOTE)
 
     def _plans(self, query: Any) -> list[Planned]:
         planned = []
-        for dag_id, run_id, task_id, map_index, value, state in self._session.execute(query):
+        for dag_id, run_id, task_id, map_index, value in self._session.execute(query):
             note = PlanNote.from_dict(_plain(value))
             if note is not None:
-                planned.append(Planned(dag_id, run_id, task_id, map_index, note, _text(state)))
+                planned.append(Planned(dag_id, run_id, task_id, map_index, note))
         return planned
 
 

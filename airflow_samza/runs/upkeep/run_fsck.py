@@ -21,7 +21,8 @@ from airflow_samza.runs.stages.stage_state import StatusRecord
 from airflow_samza.runs.state_history.arrivals import Intake, Look
 from airflow_samza.runs.tables.push_records import PushIntent, PushManifest, PushResult
 from airflow_samza.runs.tables.push_request import PushRequest
-from airflow_samza.runs.upkeep.run_removal import Removal, Slimmed
+from airflow_samza.runs.upkeep.run_removal import Removal
+from airflow_samza.runs.upkeep.topic_expiry import Slimmed
 from airflow_samza.storage.snapshots import MISSING, damaged_files
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.log.fsck import Finding, Published

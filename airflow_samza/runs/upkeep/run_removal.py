@@ -23,20 +23,11 @@ from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.lease_holder import finished_stage
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.upkeep.kept_runs import OverRun, SystemsOf, is_half_removed, over_since
-from airflow_samza.runs.upkeep.topic_expiry import expiry, find_own, own_topics
+from airflow_samza.runs.upkeep.topic_expiry import Slimmed, expiry, find_own, forget_dead_slimming, own_topics
 from airflow_samza.runs.upkeep.waiting_output import waiting_output
-from airflow_samza.systems.filesystems import trash
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.trash import move_to_trash
 from airflow_samza.systems.system import System
-
-
-@durable("note of a slimmed run", reports=True)
-@dataclass(frozen=True)
-class Slimmed:
-    """The note that what a run needs no more is gone; ``over``: when the run ended (seconds since 1970)."""
-
-    over: float = 0.0
 
 
 @durable("note of a run's removal", reports=True)
@@ -82,7 +73,7 @@ def slim_run(
         if dry or _deleted(files, path, run.folder):
             swept.leftovers.append(path)
     if not dry and not files.renames_folders:
-        _forget_dead_slimming(files, run.folder)
+        forget_dead_slimming(files, run.folder)
     if not left and not dry:
         with suppress(StorageFull):  # it only spares the next sweep a look
             replace(files, _note(run), Slimmed(run.at))
@@ -170,13 +161,6 @@ def _deleted_in_place(files: Filesystem, path: str, folder: RunFolder) -> bool:
         files.delete_tree(path)
         return True
     finally:
-        files.delete(folder.slimming)
-
-
-def _forget_dead_slimming(files: Filesystem, folder: RunFolder) -> None:
-    """Delete the note of a sweep that died between its last deletion and the end of the note."""
-    note = read(files, folder.slimming, Slimmed)
-    if note is not None and note.over <= time.time() - trash.YOUNG_SECONDS:
         files.delete(folder.slimming)
 
 

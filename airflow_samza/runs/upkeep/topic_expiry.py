@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from airflow_samza.errors import UnknownName
+from airflow_samza.records import durable
 from airflow_samza.runs.finish import output_stream
 from airflow_samza.runs.records.folders import RunFolder, read, write_once
 from airflow_samza.runs.records.names import Generation
@@ -16,13 +18,24 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.upkeep.waiting_output import waiting_output
 from airflow_samza.systems.capabilities import ExpiresTopics, ExpiringTopic
+from airflow_samza.systems.filesystems import trash
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.pace import Looks
-from airflow_samza.systems.filesystems.trash import YOUNG_SECONDS
 from airflow_samza.systems.system import System
 
 KEEP_AFTER_SUCCESS_SECONDS = 24 * 3600.0
 KEEP_AFTER_FAILURE_SECONDS = 7 * 24 * 3600.0
+
+
+@durable("note of a slimmed run", reports=True)
+@dataclass(frozen=True)
+class Slimmed:
+    """The note that what a run needs no more is gone, or that it is being deleted in place.
+
+    ``over``: when the run ended, or this deletion began (seconds since 1970).
+    """
+
+    over: float = 0.0
 
 
 def own_topics(files: Filesystem, run: RunPlan) -> list[tuple[str, str]]:
@@ -95,14 +108,22 @@ def open_again(files: Filesystem, folder: RunFolder) -> bool:
 def _await_slimming(files: Filesystem, folder: RunFolder) -> None:
     """Wait until a sweep that has begun before the run was opened has deleted what it deletes in place.
 
-    One that begins later finds that the run is open. One that has died leaves its note: then nobody deletes any more.
+    One that begins later finds that the run is open.
     """
-    deadline, looks = time.monotonic() + YOUNG_SECONDS, Looks(files.pace)
-    while files.exists(folder.slimming):
-        if time.monotonic() >= deadline:
-            files.delete(folder.slimming)
-            return
+    looks = Looks(files.pace)
+    while forget_dead_slimming(files, folder):
         time.sleep(looks.pause(0.5))
+
+
+def forget_dead_slimming(files: Filesystem, folder: RunFolder) -> bool:
+    """Delete the note of a sweep that has died while it deleted in place; return whether one still deletes."""
+    note = read(files, folder.slimming, Slimmed)
+    if note is None:
+        return False
+    lives = abs(time.time() - note.over) < trash.YOUNG_SECONDS
+    if not lives:
+        files.delete(folder.slimming)
+    return lives
 
 
 def expiry(topic: ExpiringTopic, over: float) -> float:

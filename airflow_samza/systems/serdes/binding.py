@@ -23,12 +23,11 @@ def bind_serde(
     *,
     options: Mapping[str, Any] | None = None,
     system: str = "",
-    subject: str | None = None,
 ) -> Serde:
     """Return the serde of a stream of these columns. ``declared`` is as :func:`with_schema_file` gives it.
 
-    ``options`` are those of the stream's ``system``, among which a schema registry's settings may be; ``subject`` names
-    the stream's schemas there, ``<stream>-value`` unless given.
+    ``options`` are those of the stream's ``system``, among which a schema registry's settings may be; there the
+    stream's schemas have the name ``<stream>-value``.
     """
     if declared == JSON:
         from airflow_samza.systems.files.formats.json_lines import JsonLinesFormat
@@ -48,7 +47,7 @@ def bind_serde(
 
         form, _, own = declared[len(REGISTRY) :].partition(":")
         settings = registry_settings(options or {})
-        return registry_serde(form, own or None, schema, stream, settings, system, subject or f"{stream}-value")
+        return registry_serde(form, own or None, schema, stream, settings, system, f"{stream}-value")
     from airflow_samza.systems.serdes.plugged import PluggedSerde
 
     return PluggedSerde(schema, declared, stream)

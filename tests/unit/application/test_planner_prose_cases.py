@@ -162,7 +162,7 @@ def test_default_system_in_time() -> None:
 
     spec = described(describe)
     assert spec.default_system == "logs"
-    assert [spec.system_of(spec.inputs[name]) for name in ("a", "b")] == ["logs", "other"]
+    assert [spec.inputs[name].system for name in ("a", "b")] == [None, "other"]
 
 
 def test_self_join() -> None:

@@ -166,13 +166,12 @@ def _fold(keys: Longs) -> Longs:
 
 
 class Buffer:
-    """Runs of rows, the longest first: each at least twice as long as the one behind it, so a row is merged few times.
+    """Runs of rows, the longest first.
 
-    ``outer``: rows that never had a partner come out when they go.
+    Each is at least twice as long as the one behind it, so a row is merged few times.
     """
 
-    def __init__(self, outer: bool) -> None:
-        self.outer = outer
+    def __init__(self) -> None:
         self.runs: list[SortedRun] = []
 
     def __len__(self) -> int:

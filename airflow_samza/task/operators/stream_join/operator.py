@@ -54,7 +54,7 @@ class StreamJoin(Operator[StreamJoinSpec]):
         self._keys = JoinKey(spec.left_key, left), JoinKey(spec.right_key, right)
         self._exact = self._keys[0].exact
         self._outer = spec.how in ("left", "full"), spec.how in ("right", "full")
-        self._buffers = Buffer(self._outer[0]), Buffer(self._outer[1])
+        self._buffers = Buffer(), Buffer()
         self._waiting: tuple[list[Any], list[Any]] = ([], [])
         self._waiting_rows = 0
         self._watermark = NONE_YET

@@ -28,13 +28,13 @@ def test_finds_the_java_of_java_home_first(tmp_path: Path) -> None:
     home = java_home(tmp_path / "home", release=f'JAVA_VERSION="21.0.2"\nMODULES="java.base {NEEDED_MODULE}"\n')
     other = java_home(tmp_path / "other", release='JAVA_VERSION="17.0.1"\n')
     java = find_java({"JAVA_HOME": str(home), "PATH": str(other / "bin")})
-    assert (java.version, java.feature, java.named_by) == ("21.0.2", 21, "JAVA_HOME")
+    assert (java.version, java.path) == ("21.0.2", str(home / "bin" / "java"))
 
 
 def test_asks_the_program_when_there_is_no_release_file(tmp_path: Path) -> None:
     home = java_home(tmp_path, says='openjdk version "17.0.15" 2025-04-15')
     java = find_java({"PATH": f"{home / 'bin'}{os.pathsep}/bin"})
-    assert (java.version, java.feature, java.named_by) == ("17.0.15", 17, "PATH")
+    assert (java.version, java.path) == ("17.0.15", str(home / "bin" / "java"))
 
 
 def test_no_java_says_how_to_get_one(tmp_path: Path) -> None:
