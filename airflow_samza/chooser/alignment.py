@@ -6,14 +6,14 @@ Source: message-chooser, "Time alignment" to "Maintain starting alignment"; rule
 from __future__ import annotations
 
 import heapq
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, Generic
 
 from airflow_samza.chooser.message_chooser import E, Envelope, Partition, stream_name
-from airflow_samza.chooser.offsets import OffsetOrder, OffsetOrders, PartitionHead, is_known
-from airflow_samza.errors import ConfigError, TopicError
+from airflow_samza.chooser.offsets import PartitionHead, is_known, whole_number
+from airflow_samza.errors import TopicError
 
 Rank = Callable[[E], Any]
 """The rank of an envelope: the least goes first.
@@ -83,26 +83,9 @@ def time_aligned(time_of: Callable[[E], int | None]) -> AlignmentChooser[E]:
     return AlignmentChooser(time_of)
 
 
-def offset_aligned(orders: OffsetOrders | None = None) -> AlignmentChooser[Any]:
-    """Make a chooser of the lowest offset; systems whose offsets have different orders are a ConfigError."""
-    offset_orders = orders or OffsetOrders()
-    seen: OrderedDict[str, OffsetOrder] = OrderedDict()
-
-    def rank(envelope: Envelope) -> Any:
-        system = envelope.ssp.system
-        if system not in seen:
-            seen[system] = offset_orders.of(system)
-            first = next(iter(seen))
-            if seen[first] is not seen[system]:
-                raise ConfigError(
-                    f"The offsets of systems {first!r} and {system!r} have different orders: streams cannot be "
-                    "aligned by them.",
-                    hint="Align by time, or read the two systems in two applications.",
-                    systems=[first, system],
-                )
-        return offset_orders.key(envelope.ssp, envelope.offset) if is_known(envelope.offset) else None
-
-    return AlignmentChooser(rank)
+def offset_aligned() -> AlignmentChooser[Any]:
+    """Make a chooser of the lowest offset."""
+    return AlignmentChooser(lambda envelope: whole_number(envelope.offset) if is_known(envelope.offset) else None)
 
 
 def messages_behind_head(behind: Callable[[E], int]) -> AlignmentChooser[E]:

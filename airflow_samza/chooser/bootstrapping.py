@@ -19,7 +19,7 @@ from airflow_samza.chooser.message_chooser import (
     snapshot_of,
     stream_name,
 )
-from airflow_samza.chooser.offsets import OffsetOrders, PartitionHead, is_known, unknown_head
+from airflow_samza.chooser.offsets import PartitionHead, is_known, unknown_head, whole_number
 
 
 class HeadGate(Generic[E]):
@@ -36,12 +36,10 @@ class HeadGate(Generic[E]):
         chooser: MessageChooser[E],
         heads: Mapping[Any, PartitionHead],
         is_gated: Callable[[Partition], bool] | None = None,
-        orders: OffsetOrders | None = None,
     ) -> None:
         self._chooser = chooser
         self._heads = dict(heads)
         self._is_gated = is_gated or self._heads.__contains__
-        self._orders = orders or OffsetOrders()
         self._starts: dict[Partition, Any] = {}
         self._lagging: dict[str, set[Partition]] = {}
         self._absent: set[str] = set()
@@ -68,7 +66,7 @@ class HeadGate(Generic[E]):
         if not self._is_gated(ssp):
             return
         former = self._starts.setdefault(ssp, offset)
-        if is_known(offset) and (not is_known(former) or self._orders.key(ssp, offset) < self._orders.key(ssp, former)):
+        if is_known(offset) and (not is_known(former) or whole_number(offset) < whole_number(former)):
             self._starts[ssp] = offset
 
     @property
@@ -82,7 +80,7 @@ class HeadGate(Generic[E]):
         lagging = self._lagging.get(stream, set())
         if ssp not in lagging or not is_known(offset):
             return
-        if self._orders.key(ssp, offset) < self._orders.key(ssp, self._heads[ssp].newest):
+        if whole_number(offset) < whole_number(self._heads[ssp].newest):
             return
         lagging.remove(ssp)
         if not lagging:
@@ -135,7 +133,7 @@ class HeadGate(Generic[E]):
         if not is_known(offset):
             return False
         # The offset of registration is the first one to be read, so that the newest message itself is still to come.
-        return bool(self._orders.key(ssp, offset) > self._orders.key(ssp, head.newest))
+        return whole_number(offset) > whole_number(head.newest)
 
 
 class BootstrappingChooser(HeadGate[E]):
@@ -146,9 +144,8 @@ class BootstrappingChooser(HeadGate[E]):
         chooser: OrderedChooser[E],
         heads: Mapping[Any, PartitionHead],
         is_gated: Callable[[Partition], bool] | None = None,
-        orders: OffsetOrders | None = None,
     ) -> None:
-        super().__init__(chooser, heads, is_gated, orders)
+        super().__init__(chooser, heads, is_gated)
         self._ordered = chooser
 
     def peek(self) -> Partition | None:

@@ -19,7 +19,7 @@ from airflow_samza.chooser.alignment import RoundRobinChooser
 from airflow_samza.chooser.batching import BatchingChooser, HeldBatches
 from airflow_samza.chooser.bootstrapping import BootstrappingChooser, HeadGate
 from airflow_samza.chooser.message_chooser import MessageChooser, OrderedChooser, Partition, stream_name
-from airflow_samza.chooser.offsets import OffsetOrders, PartitionHead
+from airflow_samza.chooser.offsets import PartitionHead
 from airflow_samza.chooser.settings import ChooserSettings
 from airflow_samza.chooser.tiered_priority import PriorityTiers, TieredPriorityChooser
 from airflow_samza.config import CHOOSER_CLASS, Config
@@ -40,7 +40,6 @@ class ChooserContext:
     settings: ChooserSettings = field(default_factory=ChooserSettings)
     config: Config = field(default_factory=Config)
     heads: Mapping[Any, PartitionHead] = field(default_factory=dict)
-    orders: OffsetOrders = field(default_factory=OffsetOrders)
     time_of: Callable[[Any], int | None] | None = None
     is_gated: Callable[[Partition], bool] | None = None
     newest: Mapping[Any, PartitionHead] | None = None
@@ -92,10 +91,10 @@ def layered(context: ChooserContext, factory: ChooserFactory = _round_robin) -> 
         chooser: OrderedChooser[Any] = TieredPriorityChooser(priorities, ordered, ordered[0])
         if settings.batch_size is not None:
             chooser = BatchingChooser(chooser, settings.batch_size, priority_of)
-        return BootstrappingChooser(chooser, context.heads, is_gated, context.orders)
+        return BootstrappingChooser(chooser, context.heads, is_gated)
     plain: PriorityTiers[Any] = PriorityTiers(priorities, tiers, tiers[0])
     inner: MessageChooser[Any] = plain if settings.batch_size is None else HeldBatches(plain, settings.batch_size)
-    return HeadGate(inner, context.heads, is_gated, context.orders)
+    return HeadGate(inner, context.heads, is_gated)
 
 
 def default_chooser(context: ChooserContext) -> BootstrappingChooser[Any]:

@@ -45,9 +45,7 @@ def bootstrapping(context: ChooserContext) -> BootstrappingChooser[Any] | RoundR
     if context.inside:
         return RoundRobinChooser()
     settings = context.settings
-    return BootstrappingChooser(
-        RoundRobinChooser(), context.heads, lambda ssp: settings.waits_for(stream_name(ssp)), context.orders
-    )
+    return BootstrappingChooser(RoundRobinChooser(), context.heads, lambda ssp: settings.waits_for(stream_name(ssp)))
 
 
 def batching(context: ChooserContext) -> BatchingChooser[Any] | RoundRobinChooser[Any]:
@@ -74,7 +72,7 @@ def time_aligned(context: ChooserContext) -> AlignmentChooser[Any]:
 
 def offset_aligned(context: ChooserContext) -> AlignmentChooser[Any]:
     """The lowest offset first."""
-    return alignment.offset_aligned(context.orders)
+    return alignment.offset_aligned()
 
 
 def messages_behind_head(context: ChooserContext) -> AlignmentChooser[Any]:

@@ -1,11 +1,10 @@
-"""The order of offsets, and the heads of partitions when a task starts.
+"""The order of offsets (whole numbers, in each of our systems), and the heads of partitions when a task starts.
 
 Source: rules M3 and M5; message-chooser, "Sorting strings that contains longs".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,28 +23,9 @@ def whole_number(offset: Any) -> int:
     except (TypeError, ValueError):
         raise TopicError(
             f"The offset {offset!r} is not a whole number.",
-            hint="Give the order of its system's offsets (offset_orders), or correct the offset.",
+            hint="Correct the offset.",
             offset=offset,
         ) from None
-
-
-OffsetOrder = Callable[[Any], Any]
-"""A function from an offset to a value that compares as the offsets of its system do."""
-
-
-class OffsetOrders:
-    """The order of offsets by system: ``orders``, and whole numbers for systems that it leaves out (rule M5)."""
-
-    def __init__(self, orders: Mapping[str, OffsetOrder] | None = None) -> None:
-        self._orders = dict(orders or {})
-
-    def of(self, system: str) -> OffsetOrder:
-        """Return the order of one system's offsets."""
-        return self._orders.get(system, whole_number)
-
-    def key(self, ssp: Partition, offset: Any) -> Any:
-        """Return the place of a known offset in its system's order."""
-        return self.of(ssp.system)(offset)
 
 
 def is_known(offset: Any) -> bool:

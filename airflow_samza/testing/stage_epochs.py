@@ -123,11 +123,12 @@ class StageEpochs:
         for number, task in self._tasks.items():
             if task.ended:
                 continue
+            if task.side_tables is None:
+                task.side_tables = SideTables(self.program, 0)
+            filled = task.side_tables.fill(self._side_inputs(number, task.side_tables))
             attempt = f"{self._run}-{self.stage.stage_id}-{self._epoch}-{number}"
             producers = {stream_id: self._system.producer(spec, attempt) for stream_id, spec in self._specs.items()}
             task.tables = {}
-            if task.side_tables is None:
-                task.side_tables = SideTables(self.program, 0)
             run = SectionRun(
                 self.program,
                 0,
@@ -136,13 +137,14 @@ class StageEpochs:
                 task.tables,
                 self._clock,
                 side_tables=task.side_tables,
+                filled=filled,
                 start=task.start,
                 whole=whole,
                 limit=limit,
                 shut_down=shuts_down,
             )
             try:
-                for _ in run.run(self._inputs(number, ends), self._side_inputs(number)):
+                for _ in run.run(self._inputs(number, ends)):
                     raise AssertionError("a section without a boundary yields nothing")
             except BaseException:
                 for producer in producers.values():
@@ -171,9 +173,7 @@ class StageEpochs:
             for source in self._partitions(stream, task, ends, self.program.reads.get(stream))
         ]
 
-    def _side_inputs(self, task: int) -> list[TaskInput]:
-        tables = self._tasks[task].side_tables
-        assert tables is not None
+    def _side_inputs(self, task: int, tables: SideTables) -> list[TaskInput]:
         inputs: list[TaskInput] = []
         for stream in tables.streams:
             inputs += self._partitions(stream, task, lambda _: None, None, partial(tables.start, stream, oldest=0))

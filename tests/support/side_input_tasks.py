@@ -60,9 +60,11 @@ class Topics:
 
 
 class SideInputTask:
-    """A task with a table that side inputs feed; each of its tasks reads all of their ``places``."""
+    """A task with a table that side inputs feed, by a ``processor`` or without one; it reads all of their ``places``."""
 
-    def __init__(self, topics: Any, places: Collection[Place], config: Mapping[str, str]) -> None:
+    def __init__(
+        self, topics: Any, places: Collection[Place], config: Mapping[str, str], processor: Any = None
+    ) -> None:
         counts = {stream: 1 + max(p for name, p in places if name == stream) for stream, _ in sorted(places)}
 
         @stream_application("case", config=config, default_system="log")
@@ -72,7 +74,7 @@ class SideInputTask:
                 app.side_input(stream, schema=COLUMNS, partitions=count, broadcast=True, bounded=False)
                 for stream, count in counts.items()
             ]
-            table = app.table("s", key="id", side_inputs=feeds, schema=COLUMNS)
+            table = app.table("s", key="id", side_inputs=feeds, schema=COLUMNS, processor=processor)
             views.join(table, how="left", id="join").send_to(app.output_stream("out"))
 
         spec = application.spec()

@@ -51,8 +51,8 @@ class SectionRun:
     the section behind; a section without a boundary yields nothing and must be exhausted all the same. :meth:`report`
     is complete when it is exhausted.
 
-    ``side_tables`` are the tables that side inputs feed, as a former epoch left them (None: empty), ``filled`` what was
-    read into them for this one (None: nothing yet). ``start`` is where the epoch before ended (None: from the
+    ``side_tables`` are the tables that side inputs feed, filled before anything else (rule S1; None: empty),
+    and ``filled`` is what was read for that. ``start`` is where the epoch before ended (None: from the
     beginning). ``whole``: what is given is all there is, and an input without an end is an error; else it is one epoch,
     and inputs may stay open. An epoch takes ``limit`` messages at most, and ends soon after it has taken
     ``job.epoch.max.ms``. ``shut_down``: a task has asked that all end, so it reads nothing more.
@@ -90,10 +90,10 @@ class SectionRun:
         for stream, partition in task_partitions(program.plan, program.stage.stage_id, task):
             self._owned.setdefault(stream, []).append(partition)
         self._outputs = TaskOutputs(program, task, outputs, self._start.checkpoint.sent)
-        self._side_tables = side_tables or SideTables(program, section)
-        self._filled = filled
+        side_tables = side_tables or SideTables(program, section)
+        self._filled = filled or Filled()
         stores = tables if tables is not None else {}
-        stores.update(self._side_tables.stores)
+        stores.update(side_tables.stores)
         self._tables = TaskTables(program, section, stores)
         self._control = TaskControl(
             [(stream, partition) for stream, partitions in self._owned.items() for partition in partitions],
@@ -130,13 +130,10 @@ class SectionRun:
 
     # -- running -------------------------------------------------------------------------------------------------------
 
-    def run(self, inputs: Sequence[TaskInput], side_inputs: Sequence[TaskInput] = ()) -> Iterator[pa.RecordBatch]:
-        """Reads the inputs, table fillers first (rule M8).
-
-        ``side_inputs`` fill their tables before anything else (rule S1).
-        """
+    def run(self, inputs: Sequence[TaskInput]) -> Iterator[pa.RecordBatch]:
+        """Reads the inputs, table fillers first (rule M8)."""
         try:
-            self._begin(side_inputs)
+            self._begin()
             for event in self._control.restore(self._start.checkpoint.control):
                 yield from self._handle(event)
             self._control.watermarks.restore_heard(self._start.checkpoint.heard.get("watermarks", ()))
@@ -153,15 +150,13 @@ class SectionRun:
         self,
         batches: Iterable[pa.RecordBatch],
         boundary: Callable[[str], Boundary] = lambda _: Boundary(),
-        *,
-        side_inputs: Sequence[TaskInput] = (),
     ) -> Iterator[pa.RecordBatch]:
         """Run a later section with the ``batches`` of the one before.
 
         ``boundary`` is asked about each operator whose messages it gets when they are over.
         """
         try:
-            self._begin(side_inputs)
+            self._begin()
             yield from self._tick()
             yield from self._push_arriving(batches)
             reached = {op_id: boundary(op_id) for op_id in self._section.arriving}
@@ -206,8 +201,8 @@ class SectionRun:
         if op_id == self._section.boundary:
             yield with_order(batch, self._order) if self._program.keeps_order else batch
 
-    def _begin(self, side_inputs: Sequence[TaskInput]) -> None:
-        self._tables.report_filled(self._filled or self._side_tables.fill(side_inputs), self.report)
+    def _begin(self) -> None:
+        self._tables.report_filled(self._filled, self.report)
         self._instance.start()
         self._tables.restore(self._start.state)
         self._instance.restore(self._start.checkpoint.operators, self._start.state)

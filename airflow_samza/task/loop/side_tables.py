@@ -20,8 +20,9 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.callables import name_of
 from airflow_samza.application.descriptors import TableDescriptor
 from airflow_samza.application.task_api import IncomingMessageEnvelope
+from airflow_samza.config import Config
 from airflow_samza.errors import MessageError, SamzaError
-from airflow_samza.quoting import MOST, error_text, one_line, quoted
+from airflow_samza.quoting import MOST, error_text, one_line, quoted, show_messages
 from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import Schema
 from airflow_samza.storage.columnar import ColumnarTable
@@ -317,6 +318,7 @@ class SideTables:
 
     def fill(self, sources: Sequence[TaskInput]) -> Filled:
         """Reads side inputs to their ends (decision 52); each topic once, whatever tables it feeds."""
+        show_messages(Config(self._program.spec.config).messages_shown)
         filled = Filled()
         by_stream: dict[str, list[TaskInput]] = {}
         for source in sources:

@@ -12,7 +12,6 @@ from airflow_samza.chooser.alignment import (
     RoundRobinChooser,
     behind_heads,
     messages_behind_head,
-    offset_aligned,
     percent_behind_head,
     sizes,
     starting_alignment,
@@ -21,7 +20,7 @@ from airflow_samza.chooser.batching import BatchingChooser, HeldBatches
 from airflow_samza.chooser.bootstrapping import BootstrappingChooser, HeadGate
 from airflow_samza.chooser.default import ChooserContext, default_chooser, make_chooser
 from airflow_samza.chooser.message_chooser import MessageChooser, OrderedChooser
-from airflow_samza.chooser.offsets import OffsetOrders, PartitionHead
+from airflow_samza.chooser.offsets import PartitionHead
 from airflow_samza.chooser.settings import BOOTSTRAP_PRIORITY, AlsoNamed, ChooserSettings, InputChoice
 from airflow_samza.chooser.tiered_priority import MissingTier, NoTiers, PriorityTiers, TieredPriorityChooser
 from airflow_samza.config import Config
@@ -197,25 +196,10 @@ def test_offsets_that_hold_no_message_open_the_gate_when_reading_has_passed_them
     assert chooser.choose() == Run(B0, 0, 1)
 
 
-def test_heads_are_compared_by_the_order_of_their_system() -> None:
-    orders = OffsetOrders({"k": lambda text: text.split("-")[1]})
-    chooser = BootstrappingChooser[Run](RoundRobinChooser(), {A0: PartitionHead("9-b")}, orders=orders)
-    chooser.register(A0, "1-c")
-    chooser.start()
-    assert not chooser.lagging
-
-
 def test_text_offsets_are_compared_as_numbers_and_others_are_rejected() -> None:
     assert gate({A0: PartitionHead("100")}, a0=2).lagging == {A0}
     with pytest.raises(TopicError, match="'next' is not a whole number"):
         gate({A0: PartitionHead("next")})
-
-
-def test_offsets_of_systems_with_different_orders_are_not_aligned() -> None:
-    chooser = offset_aligned(OffsetOrders({"files": str}))
-    chooser.update(Run(A0, 100, 1))
-    with pytest.raises(ConfigError, match="'k' and 'files' have different orders"):
-        chooser.update(Run(Ssp("files", "d", 0), 2, 1))
 
 
 def test_what_has_no_rank_is_not_held_back() -> None:

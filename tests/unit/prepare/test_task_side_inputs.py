@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
+from airflow_samza import quoting
+from airflow_samza.errors import MessageError
 from airflow_samza.storage.side_inputs import Place
 from tests.support.side_input_tasks import SideInputTask, Topics
 
@@ -37,3 +40,19 @@ def test_a_table_is_read_on_unless_it_may_have_missed_messages(
     read: Mapping[Place, int], there: Mapping[Place, tuple[int, int]], expected: Mapping[Place, int]
 ) -> None:
     assert starts(read, there) == expected
+
+
+class Failing:
+    """A processor that takes no message."""
+
+    def process(self, message: Any, store: Any) -> Any:
+        raise ValueError("no")
+
+
+def test_a_processor_that_fails_first_in_a_process_shows_no_message_where_none_may_be_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(quoting, "_hidden", False)
+    task = SideInputTask(Topics({A: (0, 1)}, [(A, 0)]), {A}, {"job.messages.shown": "false"}, Failing)
+    with pytest.raises(MessageError, match=r"on the message \(not shown\) of 'A'"):
+        task.tables.fill(task.inputs())
