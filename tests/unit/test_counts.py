@@ -17,7 +17,7 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 58_470,
+    "statements": 58_426,
     "files": 725,
     "files in one folder": 29,
     "kinds of records": 47,

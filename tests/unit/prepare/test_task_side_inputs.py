@@ -45,6 +45,9 @@ def test_a_table_is_read_on_unless_it_may_have_missed_messages(
 class Failing:
     """A processor that takes no message."""
 
+    def __init__(self, config: Any, metrics: Any) -> None:
+        """Need nothing."""
+
     def process(self, message: Any, store: Any) -> Any:
         raise ValueError("no")
 
