@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from demo.screenshot import signed_in_page
-from demo.year import DAG, GROUP
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -21,6 +20,9 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 1120, 760
 SETTLE_MS = 1200
 COLOURS = 256
+
+DAG, GROUP = "flights", "delays"
+"""The Dag of the demonstration, and its task group."""
 
 DEMO = {
     "plan": "plan",

@@ -10,9 +10,8 @@ from airflow_samza.systems.filesystems.root_access import NO_ACCESS
 from demo import command_script, next_steps, show
 from demo.local_airflow import LocalAirflow
 from demo.object_stores import DemoStore
+from demo.page_pictures import DAG, GROUP, take_pictures
 
-DAG = "flights"
-GROUP = "delays"
 WIDE_FILES = Path("wide/page-views")
 """The folder of the one file that a Dag of 200 stages reads, for pictures."""
 
@@ -64,7 +63,6 @@ class Year:
 
     def take_pictures(self, screenshot: Path) -> None:
         """Take the documentation's pictures: of the Dag run, and of the page in Airflow."""
-        from demo.page_pictures import take_pictures
         from demo.screenshot import take_screenshot
 
         airflow = self._airflow

@@ -1,6 +1,6 @@
-import { Component, type ReactElement, type ReactNode } from "react";
+import type { ReactElement } from "react";
 import { basePath, subjectOf } from "./address";
-import { Trouble } from "./parts/answers";
+import { Guard } from "./parts/guard";
 import { RunPage } from "./run-page";
 import { AllRuns } from "./runs/view";
 
@@ -12,17 +12,4 @@ export function App(): ReactElement {
       <Guard>{subject.kind === "all" ? <AllRuns /> : <RunPage key={location.pathname} subject={subject} />}</Guard>
     </main>
   );
-}
-
-/** Shows a sentence in the place of parts that an error of the page itself has ended. */
-export class Guard extends Component<{ children: ReactNode }, { error: unknown }> {
-  override state = { error: null as unknown };
-
-  static getDerivedStateFromError(error: unknown): { error: unknown } {
-    return { error };
-  }
-
-  override render(): ReactNode {
-    return this.state.error === null ? this.props.children : <Trouble error={this.state.error} />;
-  }
 }

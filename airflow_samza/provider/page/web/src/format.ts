@@ -119,3 +119,7 @@ export const shown = (value: unknown): string =>
 
 /** Return a text without the escape sequences by which terminals colour it. */
 export const plain = (text: string): string => text.replace(/\u001b\[[0-9;?]*[ -/]*[@-~]/g, "");
+
+/** Return a ratio such as `1.4×`. */
+export const ratio = (value: number | null | undefined): string =>
+  value === null || value === undefined ? UNKNOWN : `${value.toFixed(value < 10 ? 1 : 0)}×`;

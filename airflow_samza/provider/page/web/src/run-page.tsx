@@ -2,12 +2,12 @@ import { type KeyboardEvent, type ReactElement, Suspense, lazy, useEffect, useMe
 import { type Subject, airflowRun } from "./address";
 import { type Schemas, api } from "./api/client";
 import { failingFor, nextLook } from "./api/looks";
-import { Guard } from "./app";
 import { BackfillView } from "./backfill/view";
 import { ClearView } from "./clear/view";
 import { DataView } from "./data/view";
 import { count } from "./format";
 import { Answered, Empty, Note } from "./parts/answers";
+import { Guard } from "./parts/guard";
 import { Inside, Outside } from "./parts/links";
 import { Moment } from "./parts/moment";
 import { Chip, State } from "./parts/state";

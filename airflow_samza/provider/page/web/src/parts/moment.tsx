@@ -34,3 +34,6 @@ function msOf(text: string | null | undefined): number {
   if (!text) return Number.NaN;
   return Date.parse(/(Z|[+-]\d\d:?\d\d)$/.test(text) || !text.includes("T") ? text : `${text}Z`);
 }
+
+/** A watermark (ms since 1970) in the user's zone. */
+export const watermark = (value: number | null): ReactElement => <Moment at={value === null ? null : value / 1000} />;

@@ -5,10 +5,10 @@ import { failingFor, nextLook } from "../api/looks";
 import { count, counted, percent } from "../format";
 import { Answered } from "../parts/answers";
 import { Bar } from "../parts/facts";
+import { watermark } from "../parts/moment";
 import { Segments } from "../parts/segments";
 import { Table } from "../parts/table";
 import { type LookedAt, useRun } from "../run";
-import { watermark } from "./view";
 
 type Order = "partition" | "lag" | "size";
 

@@ -1,15 +1,14 @@
 import { type ReactElement, useState } from "react";
 import type { Schemas } from "../api/client";
-import { UNKNOWN, amount, bytes, count, counted, duration, ofUnit, percent, rate } from "../format";
+import { UNKNOWN, amount, bytes, count, counted, duration, ofUnit, percent, rate, ratio } from "../format";
 import { Facts, Section } from "../parts/facts";
 import { Inside, Outside } from "../parts/links";
-import { IsoMoment, Moment } from "../parts/moment";
+import { IsoMoment, Moment, watermark } from "../parts/moment";
 import { State } from "../parts/state";
 import { Table } from "../parts/table";
 import { airflowTask } from "../address";
 import { useRun } from "../run";
 import { PartitionTable } from "./partitions";
-import { ratio, watermark } from "./view";
 
 type Stage = Schemas["Stage"];
 

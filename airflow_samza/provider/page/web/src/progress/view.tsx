@@ -2,11 +2,11 @@ import { useQueryClient } from "@tanstack/react-query";
 import type { ReactElement } from "react";
 import { type Schemas, api } from "../api/client";
 import { failingFor, nextLook } from "../api/looks";
-import { UNKNOWN, bytes, clockTime, count, counted, duration, knownSum, ofStages, ofUnit, percent, rate } from "../format";
+import { UNKNOWN, bytes, clockTime, count, counted, duration, knownSum, ofStages, ofUnit, percent, rate, ratio } from "../format";
 import { Answered, Note } from "../parts/answers";
 import { Bar, Figures, Section } from "../parts/facts";
 import { Inside } from "../parts/links";
-import { Moment } from "../parts/moment";
+import { Moment, watermark } from "../parts/moment";
 import { State } from "../parts/state";
 import { type Column, Table } from "../parts/table";
 import { useRoute } from "../route";
@@ -210,10 +210,3 @@ const skew = (stage: Stage): number | null => {
   const known = stage.inputs.map((input) => input.skew?.ratio).filter((value) => value !== undefined);
   return known.length > 0 ? Math.max(...known) : null;
 };
-
-/** Return a ratio such as `1.4×`. */
-export const ratio = (value: number | null | undefined): string =>
-  value === null || value === undefined ? UNKNOWN : `${value.toFixed(value < 10 ? 1 : 0)}×`;
-
-/** A watermark (ms since 1970) in the user's zone. */
-export const watermark = (value: number | null): ReactElement => <Moment at={value === null ? null : value / 1000} />;
