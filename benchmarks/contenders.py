@@ -82,7 +82,7 @@ class OurRuns:
                 STORE_LOCAL_DIR: str(self._hosts / str(self._generation)),
             }
             self._run = self._runtime.prepare(
-                RunRequest(self.workload.application, "bench", generation=self._generation, config=config)
+                RunRequest(self.workload.application, "bench", generation=self._generation, config=config, reuse=False)
             )
             self.stages = {"plan": round(time.perf_counter() - begin, 3)}
             for stage in self._run.plan.stages:

@@ -61,7 +61,7 @@ class OnSpark:
         root = self._work / application.partition(":")[2]
         _, _, number = self._runs.get(application, (None, None, 0))
         runtime = SparkRuntime(str(root), bindings, master=f"local[{self._cores}]")
-        run = runtime.prepare(RunRequest(application, "bench", generation=number + 1, config=config))
+        run = runtime.prepare(RunRequest(application, "bench", generation=number + 1, config=config, reuse=False))
         self._runs[application] = runtime, run, number + 1
         for stage in run.plan.stages:
             runtime.run_stage(run, stage.stage_id)

@@ -114,7 +114,7 @@ def on_spark(partitions: int, views: Path, work: Path) -> float:
     try:
         for generation in (1, 2):  # the first one starts Spark
             run = runtime.prepare(
-                RunRequest(APPLICATION, "scale", generation=generation, config=config(views, partitions))
+                RunRequest(APPLICATION, "scale", generation=generation, config=config(views, partitions), reuse=False)
             )
             for stage in run.plan.stages:
                 begin = time.perf_counter()
