@@ -81,7 +81,7 @@ docs: setup ## Build the site of docs/ into build/site, without network; broken 
 setup-databases: setup ## Make sure that PostgreSQL and Redis are there for demo-month and the soak.
 	@scripts/setup-databases.sh
 
-nightly: export EXTENDED=1  # random suites have their whole budgets
+nightly: export NIGHTLY=1  # random suites have their whole budgets
 nightly: setup setup-browser setup-databases ## Run what takes long: the matrix of versions, soaks, big data, chaos (an hour of it; CHAOS_SECONDS=1800 for each half).
 	@$(PYTHON_IN_VENV) -m pytest -m nightly --timeout 7200 $(ARGS)
 	@FUZZ_SECONDS=600 $(PYTHON_IN_VENV) -m pytest --timeout 7200 tests/fuzz $(ARGS)

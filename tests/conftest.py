@@ -19,7 +19,7 @@ from airflow_samza.launch.class_archive import class_archive, java_options
 from demo.spark_cluster import SHORT_LIVED
 from demo.store_servers import AzureServer, GcsServer, S3Server, Server
 from tests.support import folder_servers, one_kafka
-from tests.support.budgets import EXTENDED
+from tests.support.budgets import EXTENDED, NIGHTLY
 from tests.support.durations import Durations
 
 if TYPE_CHECKING:
@@ -79,10 +79,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that stay in one process and take long come first; where random suites have their whole budgets, they are extended tests."""
-    for item in items if EXTENDED else ():
+    """Tests that stay in one process and take long come first; where random suites have more of their budgets, they are extended or nightly tests."""
+    for item in items if EXTENDED or NIGHTLY else ():
         if item.get_closest_marker("random") or getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
-            item.add_marker(pytest.mark.extended)
+            item.add_marker(pytest.mark.nightly if NIGHTLY else pytest.mark.extended)
     seconds = Durations().by_test([item.nodeid for item in items])
     together: defaultdict[str, float] = defaultdict(float)
     for nodeid, of_test in seconds.items():

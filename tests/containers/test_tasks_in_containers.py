@@ -110,7 +110,7 @@ def test_a_pod_that_is_evicted_in_the_middle_of_a_stage_loses_and_doubles_nothin
     ground.check_outputs()
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_a_clear_in_another_pod_supersedes_what_an_evicted_one_has_left(ground: Ground) -> None:
     first, *others = ground.stages
     ground.dials.turn("hold")
@@ -126,7 +126,7 @@ def test_a_clear_in_another_pod_supersedes_what_an_evicted_one_has_left(ground: 
     ground.check_outputs()
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_a_runner_in_another_container_of_the_same_name_is_no_process_of_ours_and_not_dead(ground: Ground) -> None:
     """Long-lived workers in containers that were all given one host name, where a runner outlives its task."""
     first = ground.stages[0]

@@ -149,7 +149,7 @@ def test_a_retry_after_a_key_was_changed_gets_the_key_of_today(guarded: Guarded,
         again.close(run, wait_seconds=30)
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_two_connections_of_one_process_open_a_root_with_a_key_each(guarded: Guarded, lake: SystemBinding) -> None:
     first = SparkRuntime(ROOT, {"lake": lake}, access=replace(guarded.access, of="samza_a"), idle_seconds=60)
     unknown = {"access_key_id": "AKIANOBODY", "secret_access_key": secrets.token_hex()}

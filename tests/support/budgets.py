@@ -1,4 +1,4 @@
-"""Budgets of random suites and of long lists of cases: a part for ``make test``, all for ``make test-all``."""
+"""Budgets of random suites and of long lists of cases: a part for ``make test``, more for ``make test-all``, all at night."""
 
 from __future__ import annotations
 
@@ -9,24 +9,33 @@ from typing import Any
 import pytest
 
 EXTENDED = os.environ.get("EXTENDED") == "1"
-"""True while ``make test-all`` runs: random suites have their whole budgets, and count as extended."""
+"""True while ``make test-all`` runs: random suites have half of their budgets, and count as extended."""
+
+NIGHTLY = os.environ.get("NIGHTLY") == "1"
+"""True while ``make nightly`` runs: random suites have their whole budgets, and count as nightly."""
 
 
 def share(whole: int, quick: int | None = None) -> int:
-    """Return how many examples a random suite tries: a fifth in ``make test`` (or ``quick``), all in ``make test-all``."""
-    if EXTENDED:
+    """Return how many examples a random suite tries: a fifth in ``make test`` (or ``quick``), half in ``make test-all``."""
+    if NIGHTLY:
         return whole
-    return quick if quick is not None else max(whole // 5, 1)
+    least = quick if quick is not None else max(whole // 5, 1)
+    return max(whole // 2, least) if EXTENDED else least
 
 
 def seconds(variable: str, whole: float) -> float:
-    """Return for how long a random suite tries: as the environment says, or a quarter in ``make test``."""
-    return float(os.environ.get(variable) or (whole if EXTENDED else whole / 4))
+    """Return for how long a random suite tries: as the environment says, or a quarter in ``make test``, half in ``make test-all``."""
+    return float(os.environ.get(variable) or (whole if NIGHTLY else whole / 2 if EXTENDED else whole / 4))
 
 
-def extended_but(quick: Collection[Any], all_of_them: Iterable[Any]) -> list[Any]:
-    """Return all values of a parameter, of which those that are not quick are left to ``make test-all``."""
-    return [value if value in quick else pytest.param(value, marks=pytest.mark.extended) for value in all_of_them]
+def extended_but(quick: Collection[Any], all_of_them: Iterable[Any], nightly: Collection[Any] = ()) -> list[Any]:
+    """Return all values of a parameter, of which those that are not quick are left to ``make test-all``, or are nightly."""
+    return [
+        value
+        if value in quick
+        else pytest.param(value, marks=pytest.mark.nightly if value in nightly else pytest.mark.extended)
+        for value in all_of_them
+    ]
 
 
 def nightly_but(quick: Collection[str], all_of_them: Iterable[str]) -> list[Any]:

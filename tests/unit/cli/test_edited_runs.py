@@ -133,7 +133,7 @@ def test_a_run_again_keeps_the_stages_before_an_edit(shop: Shop) -> None:
     assert shop.rows == {}
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_a_run_again_keeps_everything_where_nothing_has_changed(shop: Shop) -> None:
     assert shop.run().returncode == 0
     found = shop.run("--again")
@@ -202,7 +202,7 @@ def test_a_run_again_runs_a_writer_whose_topic_is_deleted_and_somebody_reads(sho
     assert shop.rows == {}
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_an_unrelated_file_beside_the_application_starts_no_second_runner(shop: Shop) -> None:
     shop.fails()
     (shop.folder / "unrelated.py").write_text("NOTHING = 1\n")

@@ -132,7 +132,7 @@ def test_a_run_that_is_asked_to_end_cancels_its_work_says_how_to_go_on_and_goes_
     shell.resumed()
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_a_runner_that_does_not_end_is_named_with_its_process(shell: Shell) -> None:
     shell.dials.turn("hold")
     process = shell.start()

@@ -93,7 +93,7 @@ def test_a_day_that_is_run_again_under_another_id_is_there_once(shell: Shell) ->
     assert shell.rows() == [1, 2, 3, 9]
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_again_keeps_a_stage_whose_output_stands_and_runs_one_whose_output_was_replaced(shell: Shell) -> None:
     shell.day(1, 1)
     shell.run("scheduled")

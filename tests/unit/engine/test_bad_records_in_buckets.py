@@ -141,7 +141,7 @@ def test_two_stages_send_what_fails_to_one_output_in_a_bucket(bucket: Bucket) ->
     assert [unread[0][1], json.loads(unread[2][1])] == [LINES[2], {"sensor": None, "value": 7}]
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_an_application_reads_dead_letters_from_the_bucket(bucket: Bucket) -> None:
     bucket.run(bucket.plan("readings"))
     stream = StreamSpec("bad", partitions=1, schema="message string", format="json", path="out/bad")

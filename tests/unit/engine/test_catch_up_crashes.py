@@ -70,7 +70,7 @@ def dying(forked: ForkedRuns, tmp_path: Path) -> Dying:
     return made
 
 
-@pytest.mark.parametrize("step", extended_but(RETRIED, EVERY_STEP))
+@pytest.mark.parametrize("step", extended_but(RETRIED, EVERY_STEP, EVERY_STEP[::2]))
 def test_a_retry_goes_on_wherever_the_run_died(dying: Dying, step: str) -> None:
     assert dying.drive("run-2", die_at=step) == -signal.SIGKILL
     dying.clicks(4)
@@ -79,7 +79,7 @@ def test_a_retry_goes_on_wherever_the_run_died(dying: Dying, step: str) -> None:
     dying.check()
 
 
-@pytest.mark.parametrize("step", extended_but(PASSED_BY, EVERY_STEP))
+@pytest.mark.parametrize("step", extended_but(PASSED_BY, EVERY_STEP, EVERY_STEP[1::2]))
 def test_the_next_run_goes_on_or_names_the_dead_one(dying: Dying, step: str) -> None:
     assert dying.drive("run-2", die_at=step) == -signal.SIGKILL
     dying.clicks(4)
@@ -91,7 +91,7 @@ def test_the_next_run_goes_on_or_names_the_dead_one(dying: Dying, step: str) -> 
     dying.check()
 
 
-@pytest.mark.parametrize("step", extended_but(CLEARED, EVERY_STEP))
+@pytest.mark.parametrize("step", extended_but(CLEARED, EVERY_STEP, EVERY_STEP[::2]))
 def test_a_run_that_is_cleared_replaces_what_it_left_behind(dying: Dying, step: str) -> None:
     assert dying.drive("run-2", die_at=step) == -signal.SIGKILL
     dying.clicks(4)

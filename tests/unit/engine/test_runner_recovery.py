@@ -263,7 +263,7 @@ def test_a_frozen_runner_is_given_up_and_finds_itself_replaced_when_it_wakes_up(
     assert len(ground.runners()) == 2
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_a_runner_that_wakes_up_before_anybody_took_over_goes_on(ground: Ground) -> None:
     ground.dials.turn("hold")
     handle = ground.submit(ground.stages[0])

@@ -26,7 +26,7 @@ from airflow_samza.runs.tables.table_version import FULL, INCREMENTAL, ROLLBACK,
 from airflow_samza.runs.tables.versions import pin
 from airflow_samza.systems.system import Publication, StreamSpec
 from tests.support import interleavings
-from tests.support.budgets import extended_but
+from tests.support.budgets import extended_but, nightly_but
 from tests.support.interleavings import MemoryFilesystem, explore
 
 PLACE = ("log", "profiles-push")
@@ -202,7 +202,7 @@ def test_what_is_listed_can_be_read_whoever_is_interrupted_where(name: str) -> N
     assert explore(start, actors, what_is_listed_can_be_read, nobody_loses, interruptions).states > 300
 
 
-@pytest.mark.parametrize("actor", extended_but(["reader", "other"], ["reader", "rollback", "other"]))
+@pytest.mark.parametrize("actor", nightly_but(["reader", "other"], ["reader", "rollback", "other"]))
 def test_two_actors_in_every_order_whatsoever(actor: str) -> None:
     actors = {"reader": reader(1), "rollback": back_to(1), "other": expirer(1)}
     assert (

@@ -231,7 +231,7 @@ def test_records_end_where_arrow_ends_them(text: str, options: dict[str, str]) -
     quote=st.sampled_from(['"', ""]),
     partitions=st.sampled_from([1, 3]),
 )
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_where_blocks_are_cut_changes_nothing(
     tmp_path: Path, text: str, block: int, quote: str, partitions: int
 ) -> None:
