@@ -42,6 +42,8 @@ class SystemTraits:
     """Topics between stages can lie in it, although what others read and write there carries no control messages."""
     unkeyed_splits: bool = False
     """Its streams are cut where their storage is (files, tables), so that no key says where a message lies."""
+    has_tables: bool = False
+    """Its streams are tables with names, and have no paths."""
     in_one_process: bool = False
     """Only the process that bound it sees its streams."""
     through_topics: bool = False
@@ -116,6 +118,17 @@ BUILT_IN = {
         SystemTraits(carries_control=False, own_topics=True, stages_outputs=True, partitioner="kafka"),
         extra="kafka",
         place="bootstrap.servers",
+    ),
+    "iceberg": SystemKind(
+        "airflow_samza.systems.iceberg.system:IcebergSystem",
+        SystemTraits(
+            carries_control=False,
+            unkeyed_splits=True,
+            has_tables=True,
+            keeps_statistics=True,
+            without_serdes=("where columns have types", "Leave serde= out: the table says what its columns are."),
+        ),
+        extra="iceberg",
     ),
 }
 

@@ -151,12 +151,18 @@ class ApplicationDescriptor(TableDeclarations):
     # -- streams -----------------------------------------------------------------------------------------------------
 
     @overload
-    def input_stream(self, id: str, *, schema: type[T], **more: Unpack[StreamOptions]) -> MessageStream[T]: ...
+    def input_stream(
+        self, id: str, *, schema: type[T], where: str | None = ..., **more: Unpack[StreamOptions]
+    ) -> MessageStream[T]: ...
 
     @overload
-    def input_stream(self, id: str, *, schema: object = ..., **more: Unpack[StreamOptions]) -> MessageStream[Any]: ...
+    def input_stream(
+        self, id: str, *, schema: object = ..., where: str | None = ..., **more: Unpack[StreamOptions]
+    ) -> MessageStream[Any]: ...
 
-    def input_stream(self, id: str, *, schema: object = None, **more: Unpack[StreamOptions]) -> MessageStream[Any]:
+    def input_stream(
+        self, id: str, *, schema: object = None, where: str | None = None, **more: Unpack[StreamOptions]
+    ) -> MessageStream[Any]:
         """Declare an input stream, and return its messages.
 
         ```python
@@ -172,13 +178,17 @@ class ApplicationDescriptor(TableDeclarations):
         :param id: The stream's id.
         :param schema: The columns: a dataclass, a DDL string or a ``pyarrow.Schema``. Callables get instances of the
             dataclass, otherwise a :class:`Row`. Without a schema the columns are those that the system reports.
+        :param where: A SQL condition on the messages: short for ``.where(…)`` behind the input. Systems that know
+            statistics skip what it rules out.
         """
         check_words(more, "input_stream")
         self._check_on_error(more, f"input stream {id!r}")
         timestamp = more.get("timestamp")
         if isinstance(timestamp, SystemTime):
-            return self._enter_stamped(id, timestamp.column, schema, more)
-        return self._enter(declared_stream(id, StreamRole.INPUT, schema=schema, **more))
+            entered = self._enter_stamped(id, timestamp.column, schema, more)
+        else:
+            entered = self._enter(declared_stream(id, StreamRole.INPUT, schema=schema, **more))
+        return entered if where is None else entered.where(where)
 
     @overload
     def shared_stream(self, id: str, *, schema: type[T], **more: Unpack[StreamOptions]) -> MessageStream[T]: ...

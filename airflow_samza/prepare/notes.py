@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.figures import size
 from airflow_samza.prepare.carried_state import carries_state
 from airflow_samza.prepare.lasting_outputs import lasting_notes
 from airflow_samza.prepare.output_slots import slot_notes
@@ -57,7 +58,7 @@ def joined(sources: Iterable[Iterable[Note]]) -> dict[str, dict[str, str]]:
 
 
 def range_notes(run: RunPlan, version: Version | None) -> Iterator[Note]:
-    """Yield the ranges of unbounded inputs and of shared streams."""
+    """Yield the ranges of unbounded inputs and of shared streams, and the snapshots of tables."""
     for stage in run.plan.stages:
         for stream_id in stage.inputs:
             text = _range_text(run.stream(stream_id).slice or {}, version)
@@ -86,6 +87,8 @@ def _range_text(slice_: Mapping[str, Any], version: Version | None) -> str | Non
             return "reads no section: none is new"
         more = f" and {len(runs) - _SHOWN} more" if len(runs) > _SHOWN else ""
         return f"reads the {'section' if len(runs) == 1 else 'sections'} of {', '.join(runs[:_SHOWN])}{more}"
+    if "snapshot" in slice_:
+        return _snapshot_note(slice_)
     if slice_.get("final") is not False:
         return None
     offsets = slice_.get("offsets")
@@ -98,6 +101,18 @@ def _range_text(slice_: Mapping[str, Any], version: Version | None) -> str | Non
         return _files_note(slice_, since)
     count = sum(end - start for start, end in offsets)
     return f"reads {count:,} {'offset' if count == 1 else 'offsets'} {since}"
+
+
+def _snapshot_note(slice_: Mapping[str, Any]) -> str:
+    """Return a note on the snapshot of a table: the files that are read of it, and how much that is."""
+    if slice_["snapshot"] is None:
+        return f"reads the table {slice_['table']}, to which nothing was ever committed"
+    files, rows, deletes = len(slice_["files"]), slice_["rows"], len(slice_["deletes"])
+    amount = f"{files:,} {'file' if files == 1 else 'files'}, {rows:,} {'row' if rows == 1 else 'rows'}"
+    text = f"reads the snapshot {slice_['snapshot']} of {slice_['table']}: {amount}, {size(slice_['bytes'])}"
+    if not deletes:
+        return text
+    return f"{text}, less the rows that {deletes:,} {'delete removes' if deletes == 1 else 'deletes remove'}"
 
 
 def _files_note(slice_: Mapping[str, Any], since: str) -> str:

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,10 +54,11 @@ from airflow_samza.runs.state_history.state_changes import (
 )
 from airflow_samza.runs.state_history.versions import Version
 from airflow_samza.schema import Schema
-from airflow_samza.systems.capabilities import ExpiresMessages, TakesArrivals
+from airflow_samza.systems.capabilities import ExpiresMessages, SlicesWithin, TakesArrivals
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.system import StreamMetadata, System, SystemBinding
+from airflow_samza.systems.system import ColumnBound, StreamMetadata, System, SystemBinding
 from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
+from airflow_samza.task.program.pruning.bounds import input_bounds
 from airflow_samza.task.program.pruning.topics import reduce_topics
 from airflow_samza.task.program.stage_program import check_application
 from airflow_samza.task.program.state_meanings import state_meanings
@@ -181,9 +182,11 @@ def fix_ranges(draft: Draft) -> Draft:
     version = None if draft.version is None else with_present_inputs(spec, draft.version)
     side_inputs = SideInputSlices(draft.files, spec, draft.systems, request.tables, request.interval)
     history = InputHistory(draft.files, spec, version)
+    bounds = _bounds(draft)
     with _asking(draft):
         streams = {
-            name: _with_range(draft, bound, version, side_inputs, history) for name, bound in draft.run.streams.items()
+            name: _with_range(draft, bound, version, side_inputs, history, bounds.get(name, ()))
+            for name, bound in draft.run.streams.items()
         }
     return draft.with_run(
         streams=streams, tables={table_id: plain(pinned) for table_id, pinned in side_inputs.tables.items()}
@@ -246,8 +249,28 @@ def _asking(draft: Draft) -> AbstractContextManager[None]:
     return asking_for_systems({*draft.bindings, *draft.spec.systems}, places)
 
 
+def _bounds(draft: Draft) -> dict[str, tuple[ColumnBound, ...]]:
+    """Return the bounds of the inputs whose systems leave out by them what need not be read, by stream."""
+    spec, run = draft.spec, draft.run
+    asking = {
+        name
+        for name, bound in run.streams.items()
+        if bound.role == StreamRole.INPUT.value and isinstance(draft.systems[bound.system], SlicesWithin)
+    }
+    if not asking:
+        return {}
+    compiled = check_application(spec, run.plan, input_schemas(run, draft.metadata))
+    whole = {op_id: one.schema for op_id, one in compiled.items() if one.schema is not None}
+    return {name: bounds for name, bounds in input_bounds(spec.operators, compiled, whole).items() if name in asking}
+
+
 def _with_range(
-    draft: Draft, stream: BoundStream, version: Version | None, side_inputs: SideInputSlices, history: InputHistory
+    draft: Draft,
+    stream: BoundStream,
+    version: Version | None,
+    side_inputs: SideInputSlices,
+    history: InputHistory,
+    bounds: Sequence[ColumnBound],
 ) -> BoundStream:
     """Return the stream with the range that the run reads of it; a stream that it writes stays as it is."""
     if stream.role == SIDE_INPUT:
@@ -263,7 +286,10 @@ def _with_range(
     elif declared.slice_by == "checkpoint" and isinstance(system, TakesArrivals):
         slice_ = arrived_slice(declared, stream.spec, system, version, spec.config)
     else:
-        slice_ = system.slice(stream.spec)
+        if isinstance(system, SlicesWithin):
+            slice_ = system.slice_within(stream.spec, bounds)
+        else:
+            slice_ = system.slice(stream.spec)
         if is_carried_on(declared):
             slice_ = carried_slice(declared, slice_, version, spec.config)
             if isinstance(system, ExpiresMessages):

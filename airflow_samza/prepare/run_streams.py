@@ -24,9 +24,7 @@ def described(stream: StreamDescriptor, spec: ApplicationSpec, request: RunReque
     path, below = stream.path, None
     if path is not None:
         below = folder_of_values(path)
-        path = render_path(
-            path, stream=stream.stream_id, interval=request.interval, run_id=request.run_id, config=spec.config
-        )
+        path = _rendered(path, stream, spec, request)
     bounds: tuple[int, int] | None = None
     if stream.slice_by == "timestamp" and stream.role is StreamRole.INPUT:
         if stream.timestamp is None:
@@ -37,6 +35,10 @@ def described(stream: StreamDescriptor, spec: ApplicationSpec, request: RunReque
                 stream=stream.stream_id,
             )
         bounds = needed_interval(request.interval, stream=stream.stream_id, what="slice by timestamp").micros()
+    options = tuple(
+        (option, _rendered(value, stream, spec, request) if option == "as_of" else value)
+        for option, value in stream.options
+    )
     feeds = stream.role is StreamRole.SIDE_INPUT
     name = stream.topic or stream.stream_id
     return StreamSpec(
@@ -51,10 +53,16 @@ def described(stream: StreamDescriptor, spec: ApplicationSpec, request: RunReque
         broadcast=stream.broadcast,
         written=stream.role is StreamRole.OUTPUT,
         tolerant=stream.on_error is not None,
-        options=stream.options,
+        options=options,
         below=below,
         serde=serde_of(stream),
         deletes=feeds,
+    )
+
+
+def _rendered(template: str, stream: StreamDescriptor, spec: ApplicationSpec, request: RunRequest) -> str:
+    return render_path(
+        template, stream=stream.stream_id, interval=request.interval, run_id=request.run_id, config=spec.config
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
 from airflow_samza.systems.sections import Section
-from airflow_samza.systems.system import StreamSpec, System, SystemConsumer
+from airflow_samza.systems.system import ColumnBound, StreamSpec, System, SystemConsumer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,6 +63,15 @@ class TakesArrivals(Protocol):
 
     def look_seconds(self, stream: StreamSpec) -> float:
         """Return how long a continuous run waits between two looks."""
+        ...
+
+
+@runtime_checkable
+class SlicesWithin(Protocol):
+    """A system that leaves out of an input range what its own statistics rule out, before anything is read."""
+
+    def slice_within(self, stream: StreamSpec, bounds: Sequence[ColumnBound]) -> dict[str, Any]:
+        """Return the input range, perhaps without messages that do not fulfil all ``bounds``."""
         ...
 
 

@@ -27,6 +27,7 @@ from airflow_samza.systems.capabilities import (
 )
 from airflow_samza.systems.spark.system import CarriedByDriver
 from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, System, SystemBinding
+from tests.support.iceberg_lake import catalog_at, table_of
 from tests.support.kafka_topics import Sent, Topics
 from tests.support.topic_contract import STREAM, batch, bound_topics, publish, ssp, systems_with
 
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from demo.kafka import Kafka
 
 REACHED_BY_TASKS = [kind for kind in kinds() if not traits_of(kind).through_topics]
-ON_ROOTS = [kind for kind in REACHED_BY_TASKS if kind != "kafka"]
-"""Kinds whose streams lie under a root. Those of Kafka lie at brokers."""
+ON_ROOTS = [kind for kind in REACHED_BY_TASKS if kind not in ("kafka", "iceberg")]
+"""Kinds whose streams lie under a root. Those of Kafka lie at brokers, tables of Iceberg in a catalog that they read."""
 
 
 @pytest.fixture
@@ -103,6 +104,24 @@ def assert_holds_three(kind: str, system: System, name: str) -> None:
     assert [row["id"] for run in runs for row in run.batch.to_pylist()] == [0, 1, 2]
     (metadata,) = system.admin.metadata([read]).values()
     assert metadata.partitions == 1
+
+
+def test_what_a_table_of_a_catalog_holds_is_what_a_slice_holds_and_is_read_back(tmp_path: Path) -> None:
+    table_of(tmp_path, batch(0, 3).schema, batch(0, 3).to_pylist(), name="web.out")
+    assert_holds_three("iceberg", bound("iceberg", tmp_path), "web.out")
+
+
+def test_a_table_that_a_catalog_does_not_have_is_an_error_of_ours_and_no_metadata(tmp_path: Path) -> None:
+    with catalog_at(tmp_path):
+        assert_knows_nothing(bound("iceberg", tmp_path))
+
+
+def test_a_table_is_no_output(tmp_path: Path) -> None:
+    system, out = bound("iceberg", tmp_path), StreamSpec("web.out", schema="id bigint", written=True)
+    with pytest.raises(SamzaError, match="of kind iceberg, which reads tables and does not write them"):
+        system.admin.create([out])
+    with pytest.raises(SamzaError, match="of kind iceberg, which reads tables and does not write them"):
+        system.check_writable(out)
 
 
 @pytest.mark.parametrize("kind", ON_ROOTS)
@@ -206,7 +225,7 @@ def test_counts_how_far_each_writer_has_come(system: TopicSystem) -> None:
     assert system.written_ends(STREAM) == {"app/run/stage": (2, 0, 0), "app/run/another": (5, 0, 1)}
 
 
-@pytest.mark.parametrize("kind", ["log", "files", "kafka"])
+@pytest.mark.parametrize("kind", ["log", "files", "kafka", "iceberg"])
 def test_a_place_is_the_same_under_all_names_of_its_system(kind: str, tmp_path: Path) -> None:
     here, there = (bound(kind, tmp_path, name) for name in ("here", "there"))
     assert isinstance(here, LocatesStreams)

@@ -17,8 +17,8 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 58_426,
-    "files": 725,
+    "statements": 59_470,
+    "files": 739,
     "files in one folder": 29,
     "kinds of records": 47,
     "error classes": 39,

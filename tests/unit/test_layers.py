@@ -110,6 +110,7 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
         "cachetools": ANYWHERE,
         "msgspec": ANYWHERE,
         "confluent_kafka": ANYWHERE,
+        "pyiceberg": FUNCTIONS_ONLY,  # takes half a second to load, and tasks need none of it
     },
     "storage": {
         "pyarrow": ANYWHERE,

@@ -25,6 +25,7 @@ HEAVY = (
     "py4j",
     "fastavro",
     "confluent_kafka",
+    "pyiceberg",
     "authlib",
     "google",
     "cloudpickle",

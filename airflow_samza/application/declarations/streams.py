@@ -66,6 +66,10 @@ class StreamOptions(TypedDict, total=False):
     """The format of the stream in its system (``"parquet"``, ``"json"``, ``"csv"``, …). By default that of the
     binding, or of the files.
     """
+    table: str | None
+    """The table to read, where the system has tables (kinds ``iceberg`` and ``spark``): ``"web.views"``. Short for the
+    option ``table``.
+    """
     serde: str | type | None
     """The decoder of messages that are bytes: ``"json"``, ``"string"``, ``"bytes"``, ``"avro:<schema file>"``, a
     number such as ``"long"``, ``"registry:avro"``, or a class of yours as ``"package.module:Class"``. Systems
@@ -135,6 +139,7 @@ def declared_stream(
     watermarks: object = None,
     path: str | None = None,
     format: str | None = None,
+    table: str | None = None,
     serde: str | type | None = None,
     slice: str | None = None,
     broadcast: bool = False,
@@ -167,7 +172,7 @@ def declared_stream(
         )
     if path is not None:
         _check_path(path, where)
-    for name, text in (("format", format), ("partitioner", partitioner)):
+    for name, text in (("format", format), ("partitioner", partitioner), ("table", table)):
         if text is not None and (not isinstance(text, str) or not text.strip()):
             reject(f"{where} has {name}={text!r}", hint=f"Write the {name}'s name as a text.", stream=stream_id)
     for name, flag in (("bounded", bounded), ("broadcast", broadcast), ("bootstrap", bootstrap), ("shared", shared)):
@@ -204,7 +209,7 @@ def declared_stream(
         shared=shared,
         reader=reader,
         on_error=on_error if isinstance(on_error, ErrorPolicy) else None,
-        options=options_of(options),
+        options=options_of(options if table is None else _with_table(options, table, where)),
         topic=topic,
         renamed_from=former_id(renamed_from, stream_id, _WORDS[role]),
         location=SourceLocation.of_caller(),
@@ -241,6 +246,17 @@ def options_of(options: Mapping[str, object] | None) -> tuple[tuple[str, str], .
             for name, value in (options or {}).items()
         )
     )
+
+
+def _with_table(options: Mapping[str, object] | None, table: str, where: str) -> dict[str, str]:
+    """Return the options of an input with its table; the option and the parameter may not differ."""
+    pairs = dict(options_of(options))
+    if pairs.get("table", table) != table:
+        reject(
+            f"{where} has table={table!r}, and the option table={pairs['table']!r}",
+            hint="The parameter is short for the option: write one of the two.",
+        )
+    return {**pairs, "table": table}
 
 
 def options_with_mode(options: Mapping[str, object] | None, mode: object, where: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.provider.connections.fields import extra_of
+from airflow_samza.provider.connections.iceberg import iceberg_binding
 from airflow_samza.provider.connections.kafka import kafka_binding
 from airflow_samza.provider.connections.missing_connections import adding
 from airflow_samza.provider.connections.root_access import find_access
@@ -21,14 +22,23 @@ from airflow_samza.systems.system import SystemBinding, option_text
 GetConnection = Callable[[str], Any]
 
 SUPPORTED = (
-    "samza (a log under a root), fs (files under a path), kafka (topics), jdbc (a database) and spark_sql (what else "
-    "Spark reads and writes)"
+    "samza (a log under a root), fs (files under a path), kafka (topics), iceberg (tables of a catalog), jdbc (a "
+    "database) and spark_sql (what else Spark reads and writes)"
 )
 
-_OF_KINDS = {"files": ("fs",), "kafka": ("kafka",), "spark": ("spark_sql", "jdbc"), "log": ("samza",)}
+_OF_KINDS = {
+    "files": ("fs",),
+    "kafka": ("kafka",),
+    "spark": ("spark_sql", "jdbc"),
+    "log": ("samza",),
+    "iceberg": ("iceberg",),
+}
 """Connection types by the kind of the system that they bind."""
 
-_OF_OTHER_PROVIDERS: Mapping[str, Callable[[str, str, Any], SystemBinding]] = {"kafka": kafka_binding}
+_OF_OTHER_PROVIDERS: Mapping[str, Callable[[str, str, Any], SystemBinding]] = {
+    "kafka": kafka_binding,
+    "iceberg": iceberg_binding,
+}
 """Connection types that other providers define, and whose fields are read as those define them."""
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.errors import ConfigError
 from airflow_samza.provider.airflow_versions import AirflowNotFoundException
 from airflow_samza.provider.connections.fields import extra_of
+from airflow_samza.provider.connections.masking import masked
 from airflow_samza.provider.connections.missing_connections import adding, candidate_ids, not_defined
 from airflow_samza.systems.kafka.access import ADDRESSES, PASSWORD, USER, shared_options
 from airflow_samza.systems.system import SystemBinding
@@ -35,16 +36,7 @@ def kafka_binding(name: str, conn_id: str, connection: Any) -> SystemBinding:
             key="systems",
             value=conn_id,
         )
-    return _masked(SystemBinding("kafka", options))
-
-
-def _masked(binding: SystemBinding) -> SystemBinding:
-    """Have Airflow's logs mask every secret, also those that it does not know by their names."""
-    from airflow.sdk.log import mask_secret
-
-    for name in binding.secret:
-        mask_secret(str(binding.options[name]))
-    return binding
+    return masked(SystemBinding("kafka", options))
 
 
 if TYPE_CHECKING:

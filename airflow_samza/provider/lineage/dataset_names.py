@@ -71,6 +71,8 @@ def dataset_at(stream: StreamSpec, system: str, binding: SystemBinding, root: st
     traits = traits_of(binding.kind)
     if traits.through_topics:  # Spark reads and writes it
         return _of_spark(stream, system, binding)
+    if traits.has_tables:
+        return _elsewhere(binding.kind, system, dict(stream.options).get("table") or stream.name)
     if traits.unkeyed_splits:  # files
         return path_dataset(stream.path if stream.path is not None else stream.name, binding.options.get("root"))
     return _elsewhere(binding.kind, system, stream.name)

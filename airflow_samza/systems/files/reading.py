@@ -52,9 +52,7 @@ class FilesConsumer:
         self._chunks = _chunks_of(slice)
         declared = stream.schema or slice["schema"]
         self.schema: pa.Schema = Schema.of(declared).to_arrow() if declared else pa.schema([])
-        self.within = time_range(stream)
-        if self.within is not None and self.files:
-            _unit(self.schema, self.within.column, stream.name)
+        self.within = Within.of(stream, self.schema if self.files else None)
 
     def read(
         self,
@@ -69,13 +67,7 @@ class FilesConsumer:
 
         Bounds skip row groups of Parquet files.
         """
-        if not 0 <= ssp.partition < self.partitions:
-            raise TopicError(
-                f"Stream {self.stream.name!r} has no partition {ssp.partition}: its input range has {self.partitions}.",
-                hint="The plan and the input range must come from one run; clear the plan task.",
-                stream=self.stream.name,
-                partition=ssp.partition,
-            )
+        reject_partition(ssp, self.partitions, self.stream.name)
         skipping = tuple(bounds) if offsets is None else ()  # offsets count all rows
         end = 0
         for chunk in self._chunks:
@@ -115,34 +107,20 @@ class FilesConsumer:
         of_file = tuple(bound for bound in bounds if bound.column not in dict(listed.columns))  # which folders overrule
         file = dataclasses.replace(file, bounds=of_file, dictionaries=dictionaries, tolerant=self.stream.tolerant)
         with unchanged(self.root, file, listed, self.format_name) as watched:
-            yield self._batches(watched, listed, split, self._projected(columns))
+            yield self._batches(watched, listed, split, projected_schema(self.schema, columns, self.stream.name))
 
     def _batches(
         self, watched: UnchangedFile, listed: FileEntry, split: Split, target: pa.Schema
     ) -> Iterator[pa.RecordBatch | Unreadable]:
-        extra = self.within is not None and self.within.column not in target.names
-        columns = target.append(self.schema.field(self.within.column)) if extra and self.within is not None else target
+        columns = target if self.within is None else self.within.added_to(target, self.schema)
         for batch in self._split(watched.file, listed, split, columns):
             watched.check_batch()
             if isinstance(batch, Unreadable):
                 yield batch
                 continue
             if self.within is not None:
-                batch = batch.filter(self._inside(batch.column(self.within.column), self.within))
-            yield batch.select(target.names) if extra else batch
-
-    def _projected(self, columns: Sequence[str] | None) -> pa.Schema:
-        if columns is None or not self.schema.names:
-            return self.schema
-        for name in columns:
-            if name not in self.schema.names:
-                raise SchemaError(
-                    f"Stream {self.stream.name!r} has no column {name!r}.",
-                    hint=f"Its columns are {', '.join(self.schema.names)}.",
-                    stream=self.stream.name,
-                    column=name,
-                )
-        return pa.schema([self.schema.field(name) for name in columns])
+                batch = self.within.rows_of(batch)
+            yield batch.select(target.names) if len(columns) > len(target) else batch
 
     def _split(
         self, file: InputFile, listed: FileEntry, split: Split, columns: pa.Schema
@@ -152,7 +130,7 @@ class FilesConsumer:
         # Text is parsed by the declared types; the columns that are only declared, not asked for, are not parsed at
         # all.
         declared = pa.schema([field for field in self.schema if field.name not in dict(listed.columns)])
-        within = self.within if self.within is None or self.within.column not in hive else None
+        within = self.within.range if self.within is not None and self.within.range.column not in hive else None
         opened = open_format(self.format_name).open(file, declared, self.options)
         try:
             conformer = Conformer.check(
@@ -178,14 +156,6 @@ class FilesConsumer:
         finally:
             opened.close()
 
-    def _inside(self, column: pa.Array, within: TimeRange) -> pa.Array:
-        unit = _unit(self.schema, within.column, self.stream.name)
-        numbers = pc.cast(column, pa.int32()) if types.is_date(column.type) else column
-        numbers = pc.cast(numbers, pa.int64())
-        # Whole units: a value v lies in [start, end) exactly when v * unit does, so bounds round up.
-        start, end = -(-within.start // unit), -(-within.end // unit)
-        return pc.and_(pc.greater_equal(numbers, start), pc.less(numbers, end))
-
 
 class _Chunk(NamedTuple):
     """Chunk of the range: the first offset of each partition, the end (None: not known), and splits by partition."""
@@ -208,6 +178,61 @@ def _chunks_of(slice: Mapping[str, Any]) -> list[_Chunk]:
         )
         for number, chunk in numbered
     ]
+
+
+def reject_partition(ssp: SystemStreamPartition, partitions: int, stream: str) -> None:
+    """Reject a partition that an input range does not have."""
+    if not 0 <= ssp.partition < partitions:
+        raise TopicError(
+            f"Stream {stream!r} has no partition {ssp.partition}: its input range has {partitions}.",
+            hint="The plan and the input range must come from one run; clear the plan task.",
+            stream=stream,
+            partition=ssp.partition,
+        )
+
+
+def projected_schema(schema: pa.Schema, columns: Sequence[str] | None, stream: str) -> pa.Schema:
+    """Return those of a stream's columns that a reader asks for; None: all."""
+    if columns is None or not schema.names:
+        return schema
+    for name in columns:
+        if name not in schema.names:
+            raise SchemaError(
+                f"Stream {stream!r} has no column {name!r}.",
+                hint=f"Its columns are {', '.join(schema.names)}.",
+                stream=stream,
+                column=name,
+            )
+    return pa.schema([schema.field(name) for name in columns])
+
+
+class Within(NamedTuple):
+    """Slice by a column, and the microseconds of one unit of that column; integers are in milliseconds."""
+
+    range: TimeRange
+    unit: int
+
+    @classmethod
+    def of(cls, stream: StreamSpec, schema: pa.Schema | None) -> Within | None:
+        """Return the slice by a column, if the stream has one; without a ``schema`` there is nothing to read."""
+        within = time_range(stream)
+        if within is None:
+            return None
+        return cls(within, 1 if schema is None else _unit(schema, within.column, stream.name))
+
+    def added_to(self, target: pa.Schema, schema: pa.Schema) -> pa.Schema:
+        """Return the columns that have to be read for those of ``target``."""
+        column = self.range.column
+        return target if column in target.names else target.append(schema.field(column))
+
+    def rows_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows of a batch that lie in the slice."""
+        column = batch.column(batch.schema.get_field_index(self.range.column))
+        numbers = pc.cast(column, pa.int32()) if types.is_date(column.type) else column
+        numbers = pc.cast(numbers, pa.int64())
+        # Whole units: a value v lies in [start, end) exactly when v * unit does, so bounds round up.
+        start, end = -(-self.range.start // self.unit), -(-self.range.end // self.unit)
+        return batch.filter(pc.and_(pc.greater_equal(numbers, start), pc.less(numbers, end)))
 
 
 def _unit(schema: pa.Schema, column: str, stream: str) -> int:

@@ -47,6 +47,22 @@ _LONELY_BYTES = 2**30
 _log = logging.getLogger(__name__)
 
 
+def cut_from(total: int, partitions: int) -> int:
+    """Return the bytes above which a file is cut, where so many bytes are packed into partitions."""
+    return total // (_SMALL_SHARE * partitions) if partitions > 1 else total
+
+
+def warn_of_few_tasks(stream: StreamSpec, partitions: int, total: int) -> None:
+    """Warn of a large input whose partition count nobody has declared."""
+    if stream.partitions is None and total >= _LONELY_BYTES:
+        _log.warning(
+            "Stream %r declares no partition count, so %d task(s) read its %d MiB; declare partitions= on the stream.",
+            stream.name,
+            partitions,
+            total // 2**20,
+        )
+
+
 def input_file(root: Location, listed: FileEntry, stream: str) -> InputFile:
     """Return the file of a listing, ready to be opened."""
     return InputFile(root.filesystem, listed.path, listed.size, str(root.at(listed.path)), stream)
@@ -58,17 +74,10 @@ def fix_slice(
     """Return the slice: files with size and time of change, splits per partition, a schema where none is declared."""
     files = listing.files
     total = sum(file.size for file in files)
-    if stream.partitions is None and total >= _LONELY_BYTES:
-        _log.warning(
-            "Stream %r declares no partition count, so %d task(s) read its %d MiB; declare partitions= on the stream.",
-            stream.name,
-            partitions,
-            total // 2**20,
-        )
+    warn_of_few_tasks(stream, partitions, total)
     if files and stream.schema is not None:
         _check_first(root, files[0], stream, format_name, options)
-    threshold = total // (_SMALL_SHARE * partitions) if partitions > 1 else total
-    units = _units(root, files, stream, format_name, options, threshold)
+    units = _units(root, files, stream, format_name, options, cut_from(total, partitions))
     return {
         "kind": "files",
         "partitions": partitions,
@@ -100,7 +109,7 @@ def fix_chunks(
     total = sum(file.size for file in files)
     if files and stream.schema is not None:
         _check_first(root, files[0], stream, format_name, options)
-    threshold = min(total // (_SMALL_SHARE * partitions) if partitions > 1 else total, _CHUNK_BYTES)
+    threshold = min(cut_from(total, partitions), _CHUNK_BYTES)
     units = _units(root, files, stream, format_name, options, threshold)
     turned = turn % partitions
     chunks = [chunk[-turned:] + chunk[:-turned] for chunk in pack_chunks(units, partitions, _CHUNK_BYTES)]

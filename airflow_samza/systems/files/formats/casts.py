@@ -66,7 +66,7 @@ class Conformer:
                     column=field.name,
                 )
             if count == 1:
-                if not _fits(schema.field(field.name).type, field.type, options):
+                if not fits(schema.field(field.name).type, field.type, options):
                     _reject_type(file, stream, field.name, schema.field(field.name).type, field.type)
                 names.append(field.name)
             elif not (options.allow_missing_columns and field.nullable):
@@ -171,10 +171,10 @@ def shown(kind: pa.DataType) -> str:
         return f"struct<{','.join(f'{field.name}:{shown(field.type)}' for field in inner)}>"
 
 
-def _fits(kind: pa.DataType, declared: pa.DataType, options: FileOptions) -> Any:
+def fits(kind: pa.DataType, declared: pa.DataType, options: FileOptions) -> Any:
     """Return whether casting can be tried; single values may still be rejected."""
     if types.is_dictionary(kind):
-        return _fits(kind.value_type, declared, options)
+        return fits(kind.value_type, declared, options)
     kind = plain_type(kind)
     if isinstance(kind, NoColumn):
         return False
@@ -186,17 +186,17 @@ def _fits(kind: pa.DataType, declared: pa.DataType, options: FileOptions) -> Any
         inner = {kind.field(place).name: kind.field(place).type for place in range(kind.num_fields)}
         fields = [declared.field(place) for place in range(declared.num_fields)]
         return all(
-            _fits(inner[f.name], f.type, options) if f.name in inner else options.allow_missing_columns for f in fields
+            fits(inner[f.name], f.type, options) if f.name in inner else options.allow_missing_columns for f in fields
         )
     if types.is_map(declared):
         return (
             types.is_map(kind)
-            and _fits(kind.key_type, declared.key_type, options)
-            and _fits(kind.item_type, declared.item_type, options)
+            and fits(kind.key_type, declared.key_type, options)
+            and fits(kind.item_type, declared.item_type, options)
         )
     if types.is_list(declared):
         is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
-        return is_list and _fits(kind.value_type, declared.value_type, options)
+        return is_list and fits(kind.value_type, declared.value_type, options)
     if types.is_timestamp(declared):
         return types.is_timestamp(kind) and (declared.tz is not None or kind.tz is None)
     return any(

@@ -78,7 +78,7 @@ def as_plain(column: pa.Array) -> pa.Array:
     if plain_type(kind).equals(kind):
         return column
     if isinstance(kind, pa.UuidType):
-        return _uuid_texts(column.storage)
+        return uuid_texts(column.storage)
     if isinstance(kind, pa.BaseExtensionType):
         return as_plain(column.storage)
     if types.is_time(kind):
@@ -96,7 +96,7 @@ def as_plain(column: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(offsets_of(column), as_plain(column.values))
 
 
-def _uuid_texts(column: pa.FixedSizeBinaryArray) -> pa.StringArray:
+def uuid_texts(column: pa.FixedSizeBinaryArray) -> pa.StringArray:
     """Return values of 16 bytes as their 36 characters."""
     count = len(column)
     held = np.frombuffer(column.buffers()[1] or b"", np.uint8)[column.offset * 16 : (column.offset + count) * 16]

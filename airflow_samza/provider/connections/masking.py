@@ -1,0 +1,14 @@
+"""Secrets of bindings, masked in Airflow's logs."""
+
+from __future__ import annotations
+
+from airflow_samza.systems.system import SystemBinding
+
+
+def masked(binding: SystemBinding) -> SystemBinding:
+    """Have Airflow's logs mask every secret, also those that it does not know by their names."""
+    from airflow.sdk.log import mask_secret
+
+    for name in binding.secret:
+        mask_secret(str(binding.options[name]))
+    return binding

@@ -1,0 +1,187 @@
+"""Catalogs, opened by pyiceberg for as long as the plan asks them, and what goes wrong with them as errors.
+
+pyiceberg is loaded here only, and inside functions: it takes half a second, and tasks never need it. A catalog is
+constructed from the binding alone: ``load_catalog`` would merge the environment and the user's file into it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.errors import ConfigError, RuntimeMissing, SamzaError, StorageUnavailable, TopicError, install
+from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK
+from airflow_samza.systems.iceberg.options import CatalogSettings
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+ANSWER_SECONDS = 30.0
+"""Seconds within which a REST catalog has to answer a request; pyiceberg itself would wait forever."""
+
+_FIRST_TRIES = 20
+"""Tries to open a catalog in a file that other processes are making at the same time: seconds in all."""
+
+_REJECTING = (
+    "Unauthorized",
+    "Forbidden",
+    "OAuth",
+    "AuthorizationExpired",
+    "AccessDenied",
+    "NoCredentials",
+    "SignError",
+)
+"""Words in the names of errors of catalogs and storages that do not know the caller, or do not let it."""
+
+
+@contextmanager
+def opened_catalog(settings: CatalogSettings, *, create: bool = False) -> Iterator[Catalog]:
+    """Let a catalog be asked; ``create`` makes the folder and the tables of an embedded one that is missing."""
+    with catalog_errors(settings):
+        if settings.folder is not None:
+            _check_folder(settings, create=create)
+        catalog = _constructed(settings)
+        try:
+            yield catalog
+        finally:
+            with suppress(Exception):
+                catalog.close()
+
+
+def _check_folder(settings: CatalogSettings, *, create: bool) -> None:
+    assert settings.folder is not None
+    if create:
+        os.makedirs(settings.folder, exist_ok=True)
+    elif not os.path.isfile(settings.place):
+        raise TopicError(
+            f"The folder {settings.folder} of the system {settings.system!r} has no Iceberg catalog: there is no file "
+            f"{os.path.basename(settings.place)} in it.",
+            hint="Correct the folder in the system's binding; pyiceberg makes a catalog there, with "
+            f"type sql and the uri sqlite:///{settings.place}.",
+            system=settings.system,
+            path=settings.place,
+        )
+
+
+def _constructed(settings: CatalogSettings) -> Catalog:
+    """Return the catalog; one in a file may be being made by several processes at once, of which one wins."""
+    from pyiceberg.catalog import AVAILABLE_CATALOGS, CatalogType
+
+    if settings.type == "rest":
+        return _rest(settings)
+    for left in reversed(range(_FIRST_TRIES)):
+        try:
+            return AVAILABLE_CATALOGS[CatalogType(settings.type)](settings.name, dict(settings.properties))
+        except Exception as error:
+            if settings.folder is None or not left or type(error).__name__ != "OperationalError":
+                raise
+            time.sleep(0.1)
+    raise AssertionError
+
+
+def _rest(settings: CatalogSettings) -> Catalog:
+    from functools import partial
+
+    from pyiceberg.catalog.rest import RestCatalog
+
+    class Impatient(RestCatalog):
+        """Catalog of which each request has an end."""
+
+        def _create_session(self) -> Any:
+            session = super()._create_session()
+            session.request = partial(session.request, timeout=ANSWER_SECONDS)  # type: ignore[method-assign]
+            return session
+
+    return Impatient(settings.name, **settings.properties)
+
+
+def load_table(catalog: Catalog, settings: CatalogSettings, identifier: tuple[str, ...], stream: str) -> Table:
+    """Return a table as it is now; one that does not exist is a ``TopicError``."""
+    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+    name = ".".join(identifier)
+    try:
+        return catalog.load_table(identifier)
+    except (NoSuchTableError, NoSuchNamespaceError) as error:
+        raise TopicError(
+            f"The table {name} of stream {stream!r} does not exist in the catalog {settings.place} (system "
+            f"{settings.system!r}).",
+            hint=f"{_tables_there(catalog, identifier)}Check table= of the stream, and the system's binding.",
+            table=name,
+            stream=stream,
+            system=settings.system,
+        ) from error
+
+
+def _tables_there(catalog: Catalog, identifier: tuple[str, ...]) -> str:
+    """Return the names of tables that a table's namespace has, for a hint."""
+    from airflow_samza.application.rejections import did_you_mean, listed
+
+    with suppress(Exception):
+        names = sorted(".".join(each) for each in catalog.list_tables(identifier[:-1]))
+        near = did_you_mean(".".join(identifier), names)
+        return near or (f"The namespace has {listed(names[:10])}. " if names else "The namespace has no tables. ")
+    with suppress(Exception):
+        names = sorted(".".join(each) for each in catalog.list_namespaces())
+        return f"The catalog has the namespaces {listed(names[:10])}. " if names else "The catalog is empty. "
+    return ""
+
+
+@contextmanager
+def catalog_errors(settings: CatalogSettings) -> Iterator[None]:
+    """Turn what pyiceberg raises into an error that says what to do, without secrets."""
+    try:
+        yield
+    except SamzaError:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("pyiceberg"):
+            raise
+        raise RuntimeMissing(
+            f"The system {settings.system!r} of kind iceberg needs pyiceberg, which is not installed here.",
+            hint=install("iceberg"),
+            library="pyiceberg",
+        ) from error
+    except Exception as error:
+        raise _translated(error, settings) from None  # the cause may show a secret
+
+
+def _translated(error: Exception, settings: CatalogSettings) -> SamzaError:
+    """Return our error; those of catalogs come from a dozen libraries, so that their names have to say what it is."""
+    kinds = [kind.__name__ for kind in type(error).__mro__]
+    text = settings.without_secrets(" ".join(str(error).split()))[:300].rstrip(".") or kinds[0]
+    where = f"The Iceberg catalog {settings.place} of the system {settings.system!r}"
+    facts = {"system": settings.system, "catalog": settings.place}
+    if "NotInstalledError" in kinds or isinstance(error, ImportError):
+        return RuntimeMissing(f"{where} needs a package: {text}.", hint="Install it where plans are made.", **facts)
+    if any(word in name for name in kinds for word in _REJECTING) or "password authentication failed" in text:
+        return TopicError(
+            f"{where} rejects the credentials: {text}.",
+            hint="Correct them in the system's binding (in Airflow: in its connection), and let it read the table.",
+            **facts,
+        )
+    if isinstance(error, FileNotFoundError):
+        return TopicError(
+            f"{where} names a file that does not exist: {text}.",
+            hint="A table that was moved or half deleted cannot be read. Restore its files, or register it anew.",
+            **facts,
+        )
+    if "ValidationError" in kinds or isinstance(error, NotImplementedError):
+        return TopicError(
+            f"{where} has a table that pyiceberg cannot read: {text}.",
+            hint=f"It may have a newer format: {READ_BY_SPARK}.",
+            **facts,
+        )
+    if "NoSuchPropertyException" in kinds or isinstance(error, ValueError | TypeError):
+        return ConfigError(
+            f"{where} cannot be opened: {text}.", hint="Correct the properties of the system's binding.", **facts
+        )
+    return StorageUnavailable(
+        f"{where} does not answer, or fails: {kinds[0]}: {text}.",
+        hint="Try again; when it stays, check its address in the system's binding, the network, and the storage.",
+        **facts,
+    )

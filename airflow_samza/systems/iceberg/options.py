@@ -1,0 +1,190 @@
+"""Options of a table that is read, and the settings by which its catalog is opened: checked once, without pyiceberg."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+
+from airflow_samza.application.rejections import did_you_mean
+from airflow_samza.errors import ConfigError
+from airflow_samza.secrecy import without, without_passwords
+from airflow_samza.systems.system import StreamSpec, SystemBinding, option_text
+
+CATALOG_FILE = "catalog.db"
+"""The SQLite database of an embedded catalog, in its folder."""
+
+CATALOG_TYPES = ("rest", "sql", "hive", "glue", "dynamodb", "bigquery")
+
+_OURS = ("root", "partitions", "catalog")
+_DEFAULT = "default"
+_OF_STREAM = ("table", "snapshot", "ref", "as_of")
+_VERSIONS = ("snapshot", "ref", "as_of")
+
+
+@dataclass(frozen=True)
+class CatalogSettings:
+    """Settings of a catalog: its name, type, and pyiceberg's properties, of which no text shows those in ``secret``.
+
+    ``folder`` is that of an embedded catalog. ``place`` says for people where the catalog is.
+    """
+
+    system: str
+    name: str
+    type: str
+    properties: Mapping[str, str] = field(repr=False)
+    secret: frozenset[str] = frozenset()
+    folder: str | None = None
+
+    @classmethod
+    def of(cls, system: str, binding: SystemBinding) -> CatalogSettings:
+        """Return the settings in a binding: a ``root`` alone is the embedded catalog, else pyiceberg's properties."""
+        properties = {
+            name: option_text(value)
+            for name, value in binding.options.items()
+            if name not in _OURS and value is not None
+        }
+        name = str(binding.options.get("catalog") or _DEFAULT)
+        root = binding.options.get("root")
+        if root:
+            folder = str(Path(str(root)).absolute())
+            return cls(system, name, "sql", _embedded(system, str(root), properties), binding.secret, folder)
+        kind = (properties.pop("type", "") or _type_of(properties.get("uri", ""))).lower()
+        if kind not in CATALOG_TYPES:
+            raise ConfigError(
+                f"System {system!r} (iceberg) has {f'the catalog type {kind!r}' if kind else 'no catalog'}.",
+                hint=f"{did_you_mean(kind, CATALOG_TYPES)}Set root= to a folder for a catalog in it, or uri= and type= "
+                f"({', '.join(CATALOG_TYPES)}).",
+                key="type" if kind else "root",
+                value=kind,
+            )
+        if kind in ("rest", "sql", "hive") and not properties.get("uri"):
+            raise ConfigError(
+                f"System {system!r} (iceberg) has a catalog of type {kind} and no uri.",
+                hint="Set its uri, such as https://catalog.example.org or postgresql+psycopg2://host/database.",
+                key="uri",
+            )
+        return cls(system, name, kind, properties, binding.secret)
+
+    @property
+    def place(self) -> str:
+        """Place of the catalog, for people."""
+        if self.folder is not None:
+            return f"{self.folder}/{CATALOG_FILE}"
+        return without_passwords(self.properties.get("uri", "")) or f"{self.type} catalog {self.name!r}"
+
+    def without_secrets(self, text: str) -> str:
+        """Return a text in which no secret of the binding can be read."""
+        return without(text, [self.properties.get(name) for name in self.secret])
+
+
+def _type_of(uri: str) -> str:
+    """Return the type of catalog that a URI is of: as pyiceberg infers it."""
+    if uri.startswith("http"):
+        return "rest"
+    if uri.startswith("thrift"):
+        return "hive"
+    return "sql" if uri.startswith(("sqlite", "postgresql")) else ""
+
+
+def _embedded(system: str, root: str, properties: Mapping[str, str]) -> dict[str, str]:
+    for name in ("uri", "type", "warehouse"):
+        if name in properties:
+            raise ConfigError(
+                f"System {system!r} (iceberg) has both root and {name}.",
+                hint=f"root= is a folder with a catalog of its own in it. Leave {name} out, or leave root out.",
+                key=name,
+            )
+    if "://" in root:
+        raise ConfigError(
+            f"System {system!r} (iceberg) has the root {without_passwords(root)}, and its catalog needs a folder.",
+            hint="Name a folder of this host; or set type= and uri= of a catalog, and warehouse= to the URL.",
+            key="root",
+        )
+    folder = Path(root).absolute()
+    return {**properties, "uri": f"sqlite:///{folder / CATALOG_FILE}", "warehouse": f"file://{folder}"}
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Options of a table that is read: its name, and one of ``snapshot``, ``ref`` and ``as_of``, or none of them."""
+
+    table: str
+    snapshot: int | None = None
+    ref: str | None = None
+    as_of: datetime | None = None
+
+    @property
+    def identifier(self) -> tuple[str, ...]:
+        """The table's name in parts; the namespace of a name without one is ``default``."""
+        parts = tuple(self.table.split("."))
+        return parts if len(parts) > 1 else (_DEFAULT, *parts)
+
+    @classmethod
+    def of(cls, stream: StreamSpec) -> TableOptions:
+        """Return the options of a stream; an unknown name or an impossible value is a ``ConfigError``."""
+        options = dict(stream.options)
+        unknown = next((name for name in options if name not in _OF_STREAM), None)
+        if unknown is not None:
+            raise ConfigError(
+                f"Stream {stream.name!r} is a table, and tables have no option {unknown!r}.",
+                hint=did_you_mean(unknown, _OF_STREAM).rstrip() or f"Options of tables are {', '.join(_OF_STREAM)}.",
+                key=unknown,
+                value=options[unknown],
+            )
+        for name in ("path", "format"):
+            if getattr(stream, name) is not None:
+                raise ConfigError(
+                    f"Stream {stream.name!r} has {name}=, and an Iceberg table has a name.",
+                    hint='Write table="namespace.name" in its place.',
+                    key=name,
+                    value=getattr(stream, name),
+                )
+        said = [name for name in _VERSIONS if options.get(name)]
+        if len(said) > 1:
+            raise ConfigError(
+                f"Stream {stream.name!r} has the options {' and '.join(said)}, and a run reads one snapshot.",
+                hint="Leave one of them out.",
+                key=said[1],
+                value=options[said[1]],
+            )
+        table = options.get("table") or stream.name
+        if not all(part.strip() for part in table.split(".")):
+            raise ConfigError(
+                f"Stream {stream.name!r} has the table name {table!r}.",
+                hint='Write table="namespace.name".',
+                key="table",
+                value=table,
+            )
+        return cls(table, _snapshot(stream, options), options.get("ref") or None, _as_of(stream, options))
+
+
+def _snapshot(stream: StreamSpec, options: Mapping[str, str]) -> int | None:
+    text = options.get("snapshot")
+    if not text:
+        return None
+    if not text.isdecimal():
+        raise ConfigError(
+            f"Stream {stream.name!r} has the snapshot {text!r}, which is no id.",
+            hint='Write the id as the table has it: options={"snapshot": "8271638172635514"}; ref is a tag or branch.',
+            key="snapshot",
+            value=text,
+        )
+    return int(text)
+
+
+def _as_of(stream: StreamSpec, options: Mapping[str, str]) -> datetime | None:
+    text = options.get("as_of")
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise ConfigError(
+            f"Stream {stream.name!r} has as_of={text!r}, which is no point in time.",
+            hint='Write it in ISO form (default: UTC): "2026-11-01T00:00Z", or "{data_interval_end}".',
+            key="as_of",
+            value=text,
+        ) from None
+    return at if at.tzinfo is not None else at.replace(tzinfo=timezone.utc)

@@ -1,0 +1,239 @@
+"""The data files of a snapshot that may have rows in the range, with their deletes: what its manifests say.
+
+Files are found by pyiceberg's parts of a scan, and not by the scan: a filter is about the columns of the snapshot, not
+of the table as it is now, and prunes no deletes; what cannot be read is rejected here (decision 108).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from airflow_samza.errors import TopicError
+from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, InputFile, TimeRange, reading
+from airflow_samza.systems.iceberg.columns import TableField
+from airflow_samza.systems.iceberg.deletes import DeleteFile, puffin_vectors
+from airflow_samza.systems.iceberg.storage import TableStorage
+from airflow_samza.systems.system import ColumnBound
+
+if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.manifest import DataFile, ManifestFile
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import ManifestGroupPlanner, Table
+    from pyiceberg.table.snapshots import Snapshot
+
+_COMPARED = {"=": "EqualTo", "<": "LessThan", "<=": "LessThanOrEqual", ">": "GreaterThan", ">=": "GreaterThanOrEqual"}
+
+_PRUNED = {"int": int, "long": int, "string": str}
+"""Types by whose bounds files are pruned, and the values of bounds; dates are days. No floats: of NaN no statistics
+tell."""
+
+_UNITS = {"timestamp": 1, "timestamptz": 1, "date": 86_400_000_000, "long": 1000, "int": 1000}
+"""Microseconds of one unit of the types of event times."""
+
+
+class TableFile(NamedTuple):
+    """Data file of a snapshot: bytes, rows (with deleted ones), and the values of its partition.
+
+    ``partition`` is for people, by the names of partition fields; ``constants`` are the values of identity partitions
+    by the ids of columns, as :func:`~airflow_samza.systems.iceberg.projection.constant` takes them.
+    """
+
+    path: str
+    size: int
+    rows: int
+    partition: dict[str, str]
+    constants: dict[str, Any]
+    deletes: tuple[DeleteFile, ...]
+
+
+def files_of(
+    table: Table,
+    snapshot: Snapshot,
+    schema: Schema,
+    where: BooleanExpression,
+    storage: TableStorage,
+    stream: str,
+) -> list[TableFile]:
+    """Return the data files of a snapshot that the filter does not rule out, by path."""
+    from pyiceberg.manifest import INITIAL_SEQUENCE_NUMBER, DataFileContent, ManifestContent
+    from pyiceberg.table import ManifestGroupPlanner
+    from pyiceberg.table.delete_file_index import DeleteFileIndex
+
+    metadata = table.metadata.model_copy(update={"current_schema_id": schema.schema_id})
+    manifests = snapshot.manifests(table.io)
+    index = DeleteFileIndex()
+    name = ".".join(table.name())
+    # All deletes count: statistics of the columns that a file of deletes happens to have say nothing about the rest.
+    deletes = [one for one in manifests if one.content == ManifestContent.DELETES]
+    for entry in _entries(ManifestGroupPlanner(metadata, table.io), deletes):
+        if entry.data_file.content == DataFileContent.EQUALITY_DELETES:
+            raise _rejected(name, stream, "has equality deletes", str(entry.data_file.file_path))
+        index.add_delete_file(entry, partition_key=entry.data_file.partition)
+    data = [one for one in manifests if one.content == ManifestContent.DATA]
+    partitions = _Partitions(table, schema)
+    vectors = _Vectors(storage, stream)
+    files = []
+    for entry in _entries(ManifestGroupPlanner(metadata, table.io, where), data):
+        file = entry.data_file
+        if file.file_format.value != "PARQUET":
+            raise _rejected(name, stream, f"has files of {file.file_format.value}", file.file_path)
+        if file.key_metadata is not None:
+            raise _rejected(name, stream, "is encrypted", file.file_path)
+        sequence = entry.sequence_number or INITIAL_SEQUENCE_NUMBER
+        applied = index.for_data_file(sequence, file, partition_key=file.partition)
+        files.append(
+            TableFile(
+                file.file_path,
+                file.file_size_in_bytes,
+                file.record_count,
+                *partitions.of(file),
+                tuple(vectors.deletes(file.file_path, sorted(applied, key=lambda one: one.file_path))),
+            )
+        )
+    return sorted(files)
+
+
+def _entries(planner: ManifestGroupPlanner, manifests: Sequence[ManifestFile]) -> Iterator[Any]:
+    for entries in planner.plan_manifest_entries(manifests):
+        yield from entries
+
+
+def _rejected(table: str, stream: str, what: str, file: str) -> TopicError:
+    return TopicError(
+        f"The table {table} of stream {stream!r} {what}, which are not read here ({file})."
+        if what.startswith("has")
+        else f"The table {table} of stream {stream!r} {what}, which is not read here ({file}).",
+        hint=f"{READ_BY_SPARK[0].upper()}{READ_BY_SPARK[1:]}; or have the table compacted, if that rewrites them.",
+        table=table,
+        stream=stream,
+        file=file,
+    )
+
+
+class _Partitions:
+    """Values of the partitions of files, by the specs of a table."""
+
+    def __init__(self, table: Table, schema: Schema) -> None:
+        from pyiceberg.transforms import IdentityTransform
+
+        self._fields: dict[int, list[tuple[str, Any, Any, int | None]]] = {}
+        types = {field.field_id: field.field_type for field in _with_inner(schema)}
+        for spec_id, spec in table.specs().items():
+            self._fields[spec_id] = [
+                (
+                    field.name,
+                    field.transform,
+                    types.get(field.source_id),
+                    field.source_id if isinstance(field.transform, IdentityTransform) else None,
+                )
+                for field in spec.fields
+            ]
+
+    def of(self, file: DataFile) -> tuple[dict[str, str], dict[str, Any]]:
+        partition: dict[str, str] = {}
+        constants: dict[str, Any] = {}
+        for place, (name, transform, source, column) in enumerate(self._fields[file.spec_id]):
+            value = file.partition[place]
+            if source is not None:
+                partition[name] = transform.to_human_string(source, value)
+            if column is not None:
+                constants[str(column)] = _plain(value)
+        return partition, constants
+
+
+def _with_inner(schema: Schema) -> list[Any]:
+    from pyiceberg.schema import index_by_id
+
+    return list(index_by_id(schema).values())
+
+
+def _plain(value: Any) -> Any:
+    """Return a partition value as JSON can hold it: whole numbers and texts as they are, bytes in hexadecimal."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+class _Vectors:
+    """Deletion vectors in Puffin files, of which one may have those of many data files; each is looked at once."""
+
+    def __init__(self, storage: TableStorage, stream: str) -> None:
+        self._storage = storage
+        self._stream = stream
+        self._known: dict[str, dict[str, tuple[int, int]]] = {}
+
+    def deletes(self, path: str, applied: Sequence[DataFile]) -> Iterator[DeleteFile]:
+        for file in applied:
+            if file.file_format.value == "PARQUET":
+                yield DeleteFile(file.file_path, file.file_size_in_bytes)
+            elif file.file_format.value == "PUFFIN":
+                vector = self._of(file).get(path)
+                if vector is not None:
+                    yield DeleteFile(file.file_path, file.file_size_in_bytes, *vector)
+            else:
+                raise _rejected(file.file_path, self._stream, f"has deletes in {file.file_format.value}", path)
+
+    def _of(self, file: DataFile) -> dict[str, tuple[int, int]]:
+        found = self._known.get(file.file_path)
+        if found is None:
+            place = self._storage.at(file.file_path)
+            opened = InputFile(place.filesystem, place.path, file.file_size_in_bytes, str(place), self._stream)
+            with reading(opened, "puffin"), opened.random_access() as source:
+                vectors = puffin_vectors(source, file.file_size_in_bytes)
+                found = {path: (offset, length) for path, offset, length in vectors}
+            self._known[file.file_path] = found
+        return found
+
+
+def filter_of(
+    bounds: Sequence[ColumnBound], within: TimeRange | None, columns: Mapping[str, TableField]
+) -> BooleanExpression:
+    """Return the filter by which manifests and files are pruned; what it leaves out costs time, never a row."""
+    from pyiceberg.expressions import AlwaysTrue, And
+
+    found: BooleanExpression = AlwaysTrue()
+    for bound in bounds:
+        column = columns.get(bound.column)
+        one = _expression(bound, column) if column is not None else None
+        found = And(found, one) if one is not None else found
+    if within is not None and within.column in columns:
+        unit = _UNITS.get(columns[within.column].type.word)
+        if unit is not None:
+            found = And(found, _between(within, unit))
+    return found
+
+
+def _between(within: TimeRange, unit: int) -> BooleanExpression:
+    start, end = -(-within.start // unit), -(-within.end // unit)
+    return _made("And", _made("GreaterThanOrEqual", within.column, start), _made("LessThan", within.column, end))
+
+
+def _expression(bound: ColumnBound, column: TableField) -> BooleanExpression | None:
+    if bound.op in ("is null", "is not null"):
+        if column.type.fields:
+            return None
+        return _made("IsNull" if bound.op == "is null" else "NotNull", column.name)
+    word = column.type.word
+    values = bound.value if bound.op == "in" else (bound.value,)
+    kind = _PRUNED.get(word)
+    if kind is None and word == "date":
+        values = tuple(value.toordinal() - _EPOCH for value in values)
+    elif kind is None or any(type(value) is not kind for value in values):
+        return None
+    if bound.op == "in":
+        return _made("In", column.name, set(values))
+    return _made(_COMPARED[bound.op], column.name, values[0])
+
+
+def _made(name: str, *arguments: Any) -> BooleanExpression:
+    """Return an expression of pyiceberg, whose types only know the calls of its own visitors."""
+    from pyiceberg import expressions
+
+    expression: BooleanExpression = getattr(expressions, name)(*arguments)
+    return expression
+
+
+_EPOCH = 719_163
+"""The ordinal of 1970-01-01."""

@@ -1,0 +1,165 @@
+"""Input range of a table, fixed once: the snapshot, its files, packed into the declared partitions, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.application.rejections import did_you_mean, listed
+from airflow_samza.errors import SchemaError
+from airflow_samza.schema import Schema
+from airflow_samza.systems.files.formats.casts import fits, shown
+from airflow_samza.systems.files.formats.file_format import InputFile, open_format, reading
+from airflow_samza.systems.files.formats.options import FileOptions
+from airflow_samza.systems.files.packing import Unit, pack
+from airflow_samza.systems.files.slicing import cut_from, time_range, warn_of_few_tasks
+from airflow_samza.systems.iceberg.columns import TableField, column_type, columns_of, fields_of
+from airflow_samza.systems.iceberg.deletes import DeleteFile
+from airflow_samza.systems.iceberg.options import TableOptions
+from airflow_samza.systems.iceberg.planning import TableFile, files_of, filter_of
+from airflow_samza.systems.iceberg.snapshots import chosen_snapshot, schema_of
+from airflow_samza.systems.iceberg.storage import TableStorage
+from airflow_samza.systems.system import ColumnBound, StreamSpec
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+KIND = "iceberg"
+_NAME_MAPPING = "schema.name-mapping.default"
+
+
+def table_schema(table: Table, stream: StreamSpec) -> str:
+    """Return the columns of the snapshot that a stream reads, as DDL; a declared schema has to fit them."""
+    options = TableOptions.of(stream)
+    schema = schema_of(table.metadata, options, chosen_snapshot(table.metadata, options, stream.name))
+    return checked_columns(columns_of(_json(schema)), table, stream).ddl()
+
+
+def fix_slice(
+    table: Table, stream: StreamSpec, partitions: int, storage: TableStorage, bounds: Sequence[ColumnBound]
+) -> dict[str, Any]:
+    """Return the input range of a stream: what of the snapshot ``bounds`` and the data interval leave to be read.
+
+    Keys beside those of every system: ``table``, ``snapshot`` (its id as a text), ``bytes``, ``rows`` (with deleted
+    ones), ``schema`` (DDL, when none is declared), ``columns`` (as the table's metadata has them), ``names`` (its name
+    mapping, for files without field ids), ``files``, ``deletes``, and ``splits``: per partition [file, start, end] in
+    row groups.
+    """
+    options = TableOptions.of(stream)
+    snapshot = chosen_snapshot(table.metadata, options, stream.name)
+    schema = schema_of(table.metadata, options, snapshot)
+    described = _json(schema)
+    columns = columns_of(described)
+    within = time_range(stream)
+    found = checked_columns(columns, table, stream)
+    files: list[TableFile] = []
+    if snapshot is not None:
+        where = filter_of(bounds, within, {column.name: column for column in columns})
+        files = files_of(table, snapshot, schema, where, storage, stream.name)
+    total = sum(file.size for file in files)
+    warn_of_few_tasks(stream, partitions, total)
+    deletes = list(dict.fromkeys(one for file in files for one in file.deletes))
+    places = {one: place for place, one in enumerate(deletes)}
+    units = _units(files, total, partitions, storage, stream)
+    mapping = table.metadata.name_mapping() if _NAME_MAPPING in table.properties else None
+    return {
+        "kind": KIND,
+        "partitions": partitions,
+        "offsets": None,
+        "table": ".".join(table.name()),
+        "snapshot": str(snapshot.snapshot_id) if snapshot is not None else None,
+        "bytes": total,
+        "rows": sum(file.rows for file in files),
+        "schema": None if stream.schema is not None else found.ddl(),
+        "columns": described,
+        "names": None if mapping is None else mapping.model_dump(mode="json", by_alias=True),
+        "files": [_described(file, places) for file in files],
+        "deletes": [one.plain() for one in deletes],
+        "splits": [[list(split) for split in splits] for splits in pack(units, partitions)],
+    }
+
+
+def _json(schema: Any) -> list[Any]:
+    fields: list[Any] = schema.model_dump(mode="json", by_alias=True)["fields"]
+    return fields
+
+
+def _described(file: TableFile, places: Mapping[DeleteFile, int]) -> dict[str, Any]:
+    facts: dict[str, Any] = {"path": file.path, "size": file.size, "rows": file.rows}
+    for name in ("partition", "constants"):
+        if getattr(file, name):
+            facts[name] = getattr(file, name)
+    return {**facts, "deletes": [places[one] for one in file.deletes]} if file.deletes else facts
+
+
+def _units(
+    files: Sequence[TableFile], total: int, partitions: int, storage: TableStorage, stream: StreamSpec
+) -> list[Unit]:
+    """Return the units of files; the footers of large ones are looked at, and they are cut by row groups."""
+    threshold = cut_from(total, partitions)
+    units: list[Unit] = []
+    for number, file in enumerate(files):
+        if file.size > threshold:
+            opened = input_file(storage, file.path, file.size, stream.name)
+            with reading(opened, "parquet"):
+                units += open_format("parquet").units(number, opened, None, FileOptions())
+        else:
+            units.append(Unit(number, 0, None, file.size))
+    return units
+
+
+def input_file(storage: TableStorage, path: str, size: int, stream: str) -> InputFile:
+    """Return a data file, ready to be opened."""
+    place = storage.at(path)
+    return InputFile(place.filesystem, place.path, size, str(place), stream)
+
+
+def checked_columns(columns: Sequence[TableField], table: Table, stream: StreamSpec) -> Schema:
+    """Return the columns that a stream has: the declared ones, if the table's fit them, else those of the table."""
+    name = ".".join(table.name())
+    if stream.schema is None:
+        return Schema(fields_of(columns, name))
+    declared = Schema.of(stream.schema)
+    by_name = {column.name: column for column in columns}
+    for field in declared.fields:
+        column = by_name.get(field.name)
+        if column is None:
+            raise _missing(field.name, columns, table, stream)
+        kind = column_type(column, name)
+        if not fits(kind.to_arrow(), field.type.to_arrow(), FileOptions()):
+            raise SchemaError(
+                f"Column {field.name!r} of the table {name} is {kind.ddl()}, and stream {stream.name!r} declares it as "
+                f"{shown(field.type.to_arrow())}.",
+                hint=f"Declare {field.name!r} as {kind.ddl()} and convert it in the application.",
+                stream=stream.name,
+                table=name,
+                column=field.name,
+                declared=field.type.ddl(),
+                found=kind.ddl(),
+            )
+    return declared
+
+
+def _missing(wanted: str, columns: Sequence[TableField], table: Table, stream: StreamSpec) -> SchemaError:
+    """Return the error for a declared column that the snapshot does not have, with what became of it."""
+    names = {column.id: column.name for column in columns}
+    former = {
+        field.field_id: schema.schema_id
+        for schema in table.metadata.schemas
+        for field in schema.fields
+        if field.name == wanted
+    }
+    renamed = next((names[number] for number in former if number in names), None)
+    if renamed is not None:
+        hint = f"It is named {renamed!r} in this snapshot, which keeps its field id: declare that name."
+    elif former:
+        hint = "Other snapshots have it, and this one does not: leave it out of schema=, or read one that has it."
+    else:
+        hint = f"{did_you_mean(wanted, names.values())}Its columns are {listed(names.values())}."
+    return SchemaError(
+        f"The table {'.'.join(table.name())} has no column {wanted!r}, which stream {stream.name!r} declares.",
+        hint=hint,
+        stream=stream.name,
+        table=".".join(table.name()),
+        column=wanted,
+    )

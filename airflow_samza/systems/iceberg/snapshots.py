@@ -1,0 +1,94 @@
+"""Choice of the snapshot that a run reads, and of the schema that it has."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from airflow_samza.application.rejections import did_you_mean, listed
+from airflow_samza.errors import TopicError
+from airflow_samza.systems.iceberg.options import TableOptions
+
+if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+_SHOWN = 3
+
+
+def chosen_snapshot(metadata: TableMetadata, options: TableOptions, stream: str) -> Snapshot | None:
+    """Return the snapshot that a stream's options mean, None of a table to which nothing was ever committed."""
+    if options.snapshot is not None:
+        return _by_id(metadata, options, options.snapshot, stream)
+    if options.ref is not None:
+        return _by_id(metadata, options, _named(metadata, options, stream), stream)
+    if options.as_of is not None:
+        return _as_of(metadata, options, options.as_of, stream)
+    return metadata.current_snapshot()
+
+
+def schema_of(metadata: TableMetadata, options: TableOptions, snapshot: Snapshot | None) -> Schema:
+    """Return the schema that a snapshot is read with: of a branch, and without a choice, the table's own of now."""
+    follows = options.snapshot is None and options.as_of is None and not _is_tag(metadata, options.ref)
+    if follows or snapshot is None or snapshot.schema_id is None:
+        return metadata.schema()
+    return next((one for one in metadata.schemas if one.schema_id == snapshot.schema_id), metadata.schema())
+
+
+def _is_tag(metadata: TableMetadata, ref: str | None) -> bool:
+    return ref is not None and metadata.refs[ref].snapshot_ref_type.value == "tag"
+
+
+def _named(metadata: TableMetadata, options: TableOptions, stream: str) -> int:
+    found = metadata.refs.get(str(options.ref))
+    if found is None:
+        raise TopicError(
+            f"The table {options.table} of stream {stream!r} has no tag and no branch {options.ref!r}.",
+            hint=f"{did_you_mean(str(options.ref), metadata.refs)}It has {listed(sorted(metadata.refs))}.",
+            table=options.table,
+            stream=stream,
+            ref=options.ref,
+        )
+    return found.snapshot_id
+
+
+def _by_id(metadata: TableMetadata, options: TableOptions, number: int, stream: str) -> Snapshot:
+    snapshot = metadata.snapshot_by_id(number)
+    if snapshot is None:
+        raise TopicError(
+            f"The table {options.table} of stream {stream!r} has no snapshot {number}: it has expired, or belongs to "
+            "another table.",
+            hint=f"{_newest(metadata)}Choose another one, or leave the option out and read the current snapshot.",
+            table=options.table,
+            stream=stream,
+            snapshot=str(number),
+        )
+    return snapshot
+
+
+def _as_of(metadata: TableMetadata, options: TableOptions, at: datetime, stream: str) -> Snapshot:
+    millis = at.timestamp() * 1000
+    past = [entry for entry in metadata.snapshot_log if entry.timestamp_ms <= millis]
+    if not past:
+        raise TopicError(
+            f"The table {options.table} of stream {stream!r} has no snapshot as of {at.isoformat()}: its history "
+            "begins later.",
+            hint=f"{_newest(metadata)}Take a later time; what expired before cannot be read.",
+            table=options.table,
+            stream=stream,
+            as_of=at.isoformat(),
+        )
+    return _by_id(metadata, options, past[-1].snapshot_id, stream)
+
+
+def _newest(metadata: TableMetadata) -> str:
+    """Return the newest snapshots, for a hint."""
+    snapshots = sorted(metadata.snapshots, key=lambda one: one.timestamp_ms, reverse=True)
+    if not snapshots:
+        return "The table has no snapshot at all. "
+    texts = (
+        f"{one.snapshot_id} ({datetime.fromtimestamp(one.timestamp_ms / 1000, timezone.utc).isoformat(' ', 'seconds')})"
+        for one in snapshots[:_SHOWN]
+    )
+    return f"Its newest snapshots are {listed(texts)}. "

@@ -1,0 +1,71 @@
+"""Storage of a table's files, opened by the client of roots with the credentials of the binding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_samza.systems.files.location import Location, open_location
+
+_S3 = {
+    "s3.endpoint": "endpoint",
+    "s3.region": "region",
+    "s3.access-key-id": "access_key_id",
+    "s3.secret-access-key": "secret_access_key",
+    "s3.session-token": "session_token",
+    "s3.role-arn": "role_arn",
+    "client.region": "region",
+    "client.access-key-id": "access_key_id",
+    "client.secret-access-key": "secret_access_key",
+    "client.session-token": "session_token",
+}
+_OPTIONS = {
+    "s3": _S3,
+    "gs": {"gcs.oauth2.token": "bearer_token", "gcs.service.host": "endpoint"},
+    "abfss": {
+        "adls.account-name": "account_name",
+        "adls.account-key": "account_key",
+        "adls.connection-string": "connection_string",
+        "adls.sas-token": "sas_token",
+        "adls.tenant-id": "tenant_id",
+        "adls.client-id": "client_id",
+        "adls.client-secret": "client_secret",
+    },
+}
+"""Properties of pyiceberg, and the options of a root that mean the same; those that stand first count."""
+
+_SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss"}
+"""Other names that metadata has for the schemes of object stores."""
+
+
+class TableStorage:
+    """Places of a table's files; buckets are opened once."""
+
+    def __init__(self, properties: Mapping[str, Any]) -> None:
+        self._properties = properties
+        self._opened: dict[str, Location] = {}
+
+    def at(self, uri: str) -> Location:
+        """Return the place of a file, as the table's metadata writes it: a URI, or a path of this host."""
+        scheme, colon, rest = uri.partition(":")
+        if not colon or scheme == "file" or "/" in scheme:
+            return self._local().at("/" + (rest if colon and scheme == "file" else uri).lstrip("/"))
+        scheme = _SCHEMES.get(scheme.lower(), scheme.lower())
+        authority, _, path = rest.lstrip("/").partition("/")
+        top = self._opened.get(f"{scheme}://{authority}")
+        if top is None:
+            top = open_location(f"{scheme}://{authority}", self._options(scheme))
+            self._opened[f"{scheme}://{authority}"] = top
+        return top / path
+
+    def _local(self) -> Location:
+        if "file" not in self._opened:
+            self._opened["file"] = open_location("/")
+        return self._opened["file"]
+
+    def _options(self, scheme: str) -> dict[str, Any]:
+        options: dict[str, Any] = {}
+        for name, ours in _OPTIONS.get(scheme, {}).items():
+            if self._properties.get(name):
+                options.setdefault(ours, self._properties[name])
+        return options

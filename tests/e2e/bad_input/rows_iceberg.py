@@ -1,0 +1,75 @@
+"""Rows about tables of Iceberg catalogs: what is not there, what has changed, and what is not read here."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyiceberg.table import Table
+
+from tests.e2e.bad_input.page import row
+from tests.e2e.bad_input.scene import Scene
+from tests.support.iceberg_lake import delete_equal, table_of
+
+PLAN = "by `plan`"
+
+
+def table(scene: Scene, more: str = "") -> Table:
+    """Write an application that reads a table, and make the table."""
+    scene.systems |= {"lake": f"iceberg:{scene.folder / 'lake'}", "data": f"files:{scene.folder / 'data'}"}
+    views = f'app.input_stream("views", system="lake", table="web.views"{more})'
+    scene.application(f'{views}.send_to(app.output_stream("out", system="data"))')
+    schema = pa.schema([("member_id", pa.int64()), ("country", pa.string())])
+    return table_of(scene.folder / "lake", schema, [{"member_id": 7, "country": "NL"}])
+
+
+@row("iceberg", "A table that its catalog does not have", PLAN)
+def _(scene: Scene) -> str:
+    table(scene)
+    scene.application('app.input_stream("views", system="lake", table="web.view").send_to(app.output_stream("out"))')
+    return scene.plan()
+
+
+@row("iceberg", "A folder without a catalog", PLAN)
+def _(scene: Scene) -> str:
+    table(scene)
+    scene.systems["lake"] = f"iceberg:{scene.folder / 'lost'}"
+    return scene.plan()
+
+
+@row("iceberg", "A tag or a branch that a table does not have", PLAN)
+def _(scene: Scene) -> str:
+    with table(scene, ', options={"ref": "montly"}').manage_snapshots() as managing:
+        managing.create_tag(managing._transaction.table_metadata.current_snapshot_id, "monthly")
+    return scene.plan()
+
+
+@row("iceberg", "An id of a snapshot that is none", PLAN)
+def _(scene: Scene) -> str:
+    table(scene, ', options={"snapshot": "monthly"}')
+    return scene.plan()
+
+
+@row("iceberg", "A declared column that was renamed in the table", PLAN)
+def _(scene: Scene) -> str:
+    with table(scene, ', schema="member_id bigint, country string"').update_schema() as changing:
+        changing.rename_column("member_id", "member")
+    return scene.plan()
+
+
+@row("iceberg", "A declared column of another type", PLAN)
+def _(scene: Scene) -> str:
+    table(scene, ', schema="member_id string"')
+    return scene.plan()
+
+
+@row("iceberg", "A table with equality deletes", PLAN)
+def _(scene: Scene) -> str:
+    delete_equal(table(scene), pa.table({"member_id": pa.array([7], pa.int64())}), [1], name="equal.parquet")
+    return scene.plan()
+
+
+@row("iceberg", "An output that is a table", PLAN)
+def _(scene: Scene) -> str:
+    table(scene)
+    out = 'app.output_stream("out", system="lake", schema="member_id bigint", partitions=1)'
+    scene.application(f'app.input_stream("views", system="lake", table="web.views").select("member_id").send_to({out})')
+    return scene.prepare()
