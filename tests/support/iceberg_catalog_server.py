@@ -28,8 +28,7 @@ class CatalogServer:
         self._gone = threading.Event()
         uri = f"sqlite:///{folder}/catalog.db"
         self.catalog: Catalog = SqlCatalog("rest", uri=uri, warehouse=f"file://{folder}")
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), _handler_of(self))
 
     @property
     def url(self) -> str:
@@ -76,6 +75,13 @@ class CatalogServer:
         self._server.shutdown()
         self._server.server_close()
         self.catalog.close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: clients that give up a silent server close the connection."""
 
 
 def _error(status: int, kind: str, message: str) -> dict[str, Any]:
