@@ -102,8 +102,9 @@ def test_a_name_is_secret_in_a_text_exactly_when_it_is_secret_as_an_option(name:
     assert shown_text == f"jdbc:x:mem;{name}={HIDDEN if is_secret_name(name) else 'hush'};x=1"
 
 
-NAMES_OF_OTHERS = ("launch/warm/key.py", "systems/filesystems/object_store/")
-"""Variables of a shell; settings, variables and error codes of object stores. They decide nothing about secrets."""
+NAMES_OF_OTHERS = ("launch/warm/key.py", "systems/filesystems/object_store/", "systems/iceberg/catalogs.py")
+"""Variables of a shell; settings, variables and error codes of object stores; errors of catalogs. They decide nothing
+about secrets."""
 
 
 def test_no_other_module_lists_names_of_secrets() -> None:

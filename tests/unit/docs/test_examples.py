@@ -14,8 +14,14 @@ PAGES = sorted(
     for folder in ("concepts", "how-to", "operate")
     for path in (DOCS / folder).glob("*.md")
 )
+RUN_BY_COMMANDS = {("how-to/iceberg.md", "make_views.py"), ("how-to/iceberg.md", "dutch_views.py")}
+"""A script and an application that the page runs by commands, as its own test does (``test_iceberg_page.py``)."""
+
 EXAMPLES = [
-    (page, name) for page in PAGES for name in examples(page) if not name.endswith("dag.py")
+    (page, name)
+    for page in PAGES
+    for name in examples(page)
+    if not name.endswith("dag.py") and (page, name) not in RUN_BY_COMMANDS
 ]  # Dag files: tests/unit/provider
 
 
