@@ -179,7 +179,7 @@ def edited(flights: Any, request: pytest.FixtureRequest) -> Edited:
     items = [
         item for item in request.session.items if isinstance(item, pytest.Function) and item.parent is request.node
     ]
-    cells = {name: CELLS[name] for name in (item.callspec.params["name"] for item in items)}
+    cells = {name: CELLS[name] for name in (str(item.callspec.params["name"]) for item in items)}
     made = Edited(flights)
     (flights.data / "acts").mkdir()
     for number in range(2):
