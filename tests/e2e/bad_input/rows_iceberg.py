@@ -37,8 +37,9 @@ def _(scene: Scene) -> str:
 
 @row("iceberg", "A tag or a branch that a table does not have", PLAN)
 def _(scene: Scene) -> str:
-    with table(scene, ', options={"ref": "montly"}').manage_snapshots() as managing:
-        managing.create_tag(managing._transaction.table_metadata.current_snapshot_id, "monthly")
+    views = table(scene, ', options={"ref": "montly"}')
+    with views.manage_snapshots() as managing:
+        managing.create_tag(views.metadata.snapshots[0].snapshot_id, "monthly")
     return scene.plan()
 
 
