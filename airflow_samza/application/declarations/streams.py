@@ -209,7 +209,7 @@ def declared_stream(
         shared=shared,
         reader=reader,
         on_error=on_error if isinstance(on_error, ErrorPolicy) else None,
-        options=options_of(options if table is None else _with_table(options, table, where)),
+        options=options_of(options if table is None else _with_option(options, "table", table, where)),
         topic=topic,
         renamed_from=former_id(renamed_from, stream_id, _WORDS[role]),
         location=SourceLocation.of_caller(),
@@ -248,28 +248,22 @@ def options_of(options: Mapping[str, object] | None) -> tuple[tuple[str, str], .
     )
 
 
-def _with_table(options: Mapping[str, object] | None, table: str, where: str) -> dict[str, str]:
-    """Return the options of an input with its table; the option and the parameter may not differ."""
-    pairs = dict(options_of(options))
-    if pairs.get("table", table) != table:
-        reject(
-            f"{where} has table={table!r}, and the option table={pairs['table']!r}",
-            hint="The parameter is short for the option: write one of the two.",
-        )
-    return {**pairs, "table": table}
-
-
 def options_with_mode(options: Mapping[str, object] | None, mode: object, where: str) -> dict[str, str]:
-    """Return the options of an output with its mode; the option and the parameter may not differ."""
-    pairs = dict(options_of(options))
+    """Return the options of an output with its mode."""
     if not isinstance(mode, str) or not mode.strip():
         reject(f"{where} has mode={mode!r}", hint='Write the mode as a text: mode="append".')
-    if pairs.get("mode", mode) != mode:
+    return _with_option(options, "mode", mode, where)
+
+
+def _with_option(options: Mapping[str, object] | None, name: str, value: str, where: str) -> dict[str, str]:
+    """Return options with one that has a parameter of its own; the option and the parameter may not differ."""
+    pairs = dict(options_of(options))
+    if pairs.get(name, value) != value:
         reject(
-            f"{where} has mode={mode!r}, and the option mode={pairs['mode']!r}",
+            f"{where} has {name}={value!r}, and the option {name}={pairs[name]!r}",
             hint="The parameter is short for the option: write one of the two.",
         )
-    return {**pairs, "mode": mode}
+    return {**pairs, name: value}
 
 
 def _inside(shape: Schema | None, options: Mapping[str, object] | None) -> Schema | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -75,22 +75,10 @@ class FilesConsumer:
                 continue
             end = chunk.first
             for split in chunk.splits[ssp.partition]:
+                if offsets is not None and end >= offsets.end:
+                    return
                 with self._opened(split, columns, skipping, dictionaries) as batches:
-                    for piece in batches:
-                        run = (
-                            UnreadableRun.of(ssp, end, [piece.text], [piece.error])
-                            if isinstance(piece, Unreadable)
-                            else MessageRun(ssp, end, piece)
-                        )
-                        start, end = (end, end + run.messages)
-                        if offsets is not None:
-                            if start >= offsets.end:
-                                return
-                            first, last = max(start, offsets.start), min(end, offsets.end)
-                            if first < last:
-                                yield run.slice(first - start, last - first)
-                        elif run.messages:
-                            yield run
+                    end = yield from numbered(ssp, end, batches, offsets)
         if offsets is None:
             yield ControlEnvelope(ssp, end, EndOfStreamMessage(None, 1, stream_id=self.stream.name))
 
@@ -178,6 +166,30 @@ def _chunks_of(slice: Mapping[str, Any]) -> list[_Chunk]:
         )
         for number, chunk in numbered
     ]
+
+
+def numbered(
+    ssp: SystemStreamPartition, first: int, pieces: Iterable[pa.RecordBatch | Unreadable], offsets: OffsetRange | None
+) -> Generator[Envelope, None, int]:
+    """Yield what is read of a partition with its offsets from ``first`` on, cut to ``offsets``; return the next one."""
+    end = first
+    for piece in pieces:
+        run = (
+            UnreadableRun.of(ssp, end, [piece.text], [piece.error])
+            if isinstance(piece, Unreadable)
+            else MessageRun(ssp, end, piece)
+        )
+        start, end = end, end + run.messages
+        if offsets is None:
+            if run.messages:
+                yield run
+            continue
+        if start >= offsets.end:
+            break
+        low, high = max(start, offsets.start), min(end, offsets.end)
+        if low < high:
+            yield run.slice(low - start, high - low)
+    return end
 
 
 def reject_partition(ssp: SystemStreamPartition, partitions: int, stream: str) -> None:

@@ -99,14 +99,20 @@ def _rest(settings: CatalogSettings) -> Catalog:
     return Impatient(settings.name, **settings.properties)
 
 
-def load_table(catalog: Catalog, settings: CatalogSettings, identifier: tuple[str, ...], stream: str) -> Table:
-    """Return a table as it is now; one that does not exist is a ``TopicError``."""
+def find_table(catalog: Catalog, identifier: tuple[str, ...]) -> Table | None:
+    """Return a table as it is now; None: it does not exist."""
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
-    name = ".".join(identifier)
-    try:
+    with suppress(NoSuchTableError, NoSuchNamespaceError):
         return catalog.load_table(identifier)
-    except (NoSuchTableError, NoSuchNamespaceError) as error:
+    return None
+
+
+def load_table(catalog: Catalog, settings: CatalogSettings, identifier: tuple[str, ...], stream: str) -> Table:
+    """Return a table as it is now; one that does not exist is a ``TopicError``."""
+    name = ".".join(identifier)
+    table = find_table(catalog, identifier)
+    if table is None:
         raise TopicError(
             f"The table {name} of stream {stream!r} does not exist in the catalog {settings.place} (system "
             f"{settings.system!r}).",
@@ -114,7 +120,8 @@ def load_table(catalog: Catalog, settings: CatalogSettings, identifier: tuple[st
             table=name,
             stream=stream,
             system=settings.system,
-        ) from error
+        )
+    return table
 
 
 def _tables_there(catalog: Catalog, identifier: tuple[str, ...]) -> str:

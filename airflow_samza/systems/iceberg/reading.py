@@ -27,7 +27,7 @@ from airflow_samza.systems.files.formats.limits import check_values
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.parquet import ParquetInput
 from airflow_samza.systems.files.packing import Split
-from airflow_samza.systems.files.reading import Within, fitting, projected_schema, reject_partition
+from airflow_samza.systems.files.reading import Within, fitting, numbered, projected_schema, reject_partition
 from airflow_samza.systems.iceberg.columns import TableField, columns_of, data_type
 from airflow_samza.systems.iceberg.deletes import NONE, DeleteFile, Positions, deleted_positions, kept_rows
 from airflow_samza.systems.iceberg.projection import FileField, constant, file_fields, projected
@@ -37,11 +37,9 @@ from airflow_samza.systems.system import (
     ColumnBound,
     ControlEnvelope,
     Envelope,
-    MessageRun,
     OffsetRange,
     StreamSpec,
     SystemStreamPartition,
-    UnreadableRun,
 )
 
 
@@ -78,22 +76,9 @@ class IcebergConsumer:
         skipping = tuple(bounds) if offsets is None else ()  # offsets count all rows
         end = 0
         for split in self._splits[ssp.partition]:
-            for piece in self._split(split, columns, skipping, dictionaries):
-                run = (
-                    UnreadableRun.of(ssp, end, [piece.text], [piece.error])
-                    if isinstance(piece, Unreadable)
-                    else MessageRun(ssp, end, piece)
-                )
-                start, end = end, end + run.messages
-                if offsets is None:
-                    if run.messages:
-                        yield run
-                    continue
-                if start >= offsets.end:
-                    return
-                first, last = max(start, offsets.start), min(end, offsets.end)
-                if first < last:
-                    yield run.slice(first - start, last - first)
+            if offsets is not None and end >= offsets.end:
+                return
+            end = yield from numbered(ssp, end, self._split(split, columns, skipping, dictionaries), offsets)
         if offsets is None:
             yield ControlEnvelope(ssp, end, EndOfStreamMessage(None, 1, stream_id=self.stream.name))
 

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.formats.options import declared_partitions
-from airflow_samza.systems.iceberg.catalogs import load_table, opened_catalog
+from airflow_samza.systems.iceberg.catalogs import find_table, load_table, opened_catalog
 from airflow_samza.systems.iceberg.options import CatalogSettings, TableOptions
 from airflow_samza.systems.iceberg.reading import IcebergConsumer
 from airflow_samza.systems.iceberg.slicing import fix_slice, table_schema
@@ -52,8 +52,8 @@ class IcebergSystem:
         with opened_catalog(self.settings) as catalog:
             for stream in read:
                 options = TableOptions.of(stream)
-                if catalog.table_exists(options.identifier):
-                    table = load_table(catalog, self.settings, options.identifier, stream.name)
+                table = find_table(catalog, options.identifier)
+                if table is not None:
                     columns = table_schema(table, stream)
                     metadata[stream.name] = StreamMetadata(self._partitions(stream), schema=columns)
         return metadata
