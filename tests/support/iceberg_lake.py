@@ -6,7 +6,7 @@ import itertools
 import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, SetSnapshotRefUpdate
 from pyiceberg.typedef import Record
 from pyroaring import BitMap
+from sqlalchemy.exc import IntegrityError
 
 from airflow_samza.systems.iceberg.catalogs import opened_catalog
 from airflow_samza.systems.iceberg.system import IcebergSystem
@@ -51,7 +52,8 @@ def system_at(folder: Path | str, **options: Any) -> IcebergSystem:
 def catalog_at(folder: Path | str) -> Iterator[Catalog]:
     """Let the embedded catalog of a folder be asked, which is made when it is missing."""
     with opened_catalog(system_at(folder).settings, create=True) as catalog:
-        catalog.create_namespace_if_not_exists("web")
+        with suppress(IntegrityError):  # another process has made it since pyiceberg looked
+            catalog.create_namespace_if_not_exists("web")
         yield catalog
 
 
