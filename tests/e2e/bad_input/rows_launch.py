@@ -365,8 +365,8 @@ def _listening(scene: Scene, call: Callable[[str], str]) -> str:
 
 
 def _without_names(text: str) -> str:
-    """Without what is another one each time."""
-    return re.sub(r"airflow_samza-[0-9a-f]{16}|(?<=/servers/)[0-9a-f]{12}", "…", text)
+    """Without what is another one each time, as is the number of a runner that ended while it was asked for a stage."""
+    return re.sub(r"airflow_samza-[0-9a-f]{16}|(?<=/servers/)[0-9a-f]{12}(/\d+(?=/))?", "…", text)
 
 
 def _answering(scene: Scene, *lines: str) -> str:
