@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
-from airflow.sdk import Connection
+from airflow.sdk import BaseHook, Connection
 
 from airflow_samza.errors import ConfigError
+from airflow_samza.provider.airflow_versions import AirflowNotFoundException
 from airflow_samza.provider.connections.bindings import bind_connections
+from airflow_samza.provider.connections.kafka import ANSWER_SECONDS, await_brokers, find_brokers
+from airflow_samza.systems.kafka import access_check
 from airflow_samza.systems.system import SystemBinding
 
 
@@ -53,3 +57,45 @@ def test_airflow_masks_the_secrets_in_logs(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("airflow.sdk.log.mask_secret", masked.append)
     bound({"bootstrap.servers": "kafka:9092", "ssl.key.pem": "hunter3"}, password="hunter2")
     assert sorted(masked) == ["hunter2", "hunter3"]
+
+
+@pytest.fixture
+def let_in(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
+    """The addresses whose brokers were asked whether they let us in, and for how long: they do."""
+    asked: list[tuple[str, float]] = []
+    monkeypatch.setattr(access_check, "check_brokers", lambda access, wait: asked.append((access.addresses, wait)))
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_EU", "kafka://kafka:9093")
+    monkeypatch.setenv("AIRFLOW_CONN_DISK", "fs://")
+    return asked
+
+
+def test_triggers_and_sensors_ask_brokers_that_let_them_in_within_seconds(let_in: list[tuple[str, float]]) -> None:
+    found = find_brokers("kafka_eu")
+    assert (found.system, found.access.addresses, found.patience) == ("kafka_eu", "kafka:9093", ANSWER_SECONDS)
+    assert let_in == [("kafka:9093", ANSWER_SECONDS)]
+
+
+def test_only_connections_of_type_kafka_have_brokers(let_in: list[tuple[str, float]]) -> None:
+    with pytest.raises(ConfigError, match="'disk' is of type 'fs', and brokers of Kafka are asked with one of type"):
+        find_brokers("disk")
+    assert let_in == []
+
+
+def test_brokers_of_a_connection_that_is_not_there_are_a_sentence_with_the_command_that_adds_it() -> None:
+    with pytest.raises(ConfigError, match="The connection 'kafka_us' is not defined") as raised:
+        find_brokers("kafka_us")
+    assert "airflow connections add kafka_us --conn-type kafka" in str(raised.value)
+
+
+def test_a_trigger_looks_its_connection_up_in_the_event_loop(
+    let_in: list[tuple[str, float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def aget(conn_id: str) -> Connection:
+        if conn_id != "kafka_eu":
+            raise AirflowNotFoundException(conn_id)
+        return Connection(conn_id=conn_id, conn_type="kafka", host="kafka")
+
+    monkeypatch.setattr(BaseHook, "aget_connection", aget)
+    assert asyncio.run(await_brokers("kafka_eu")).access.addresses == "kafka"
+    with pytest.raises(ConfigError, match="The connection 'kafka_us' is not defined"):
+        asyncio.run(await_brokers("kafka_us"))
