@@ -1,4 +1,4 @@
-"""Which Dags' runs a user may read, as Airflow's auth manager says."""
+"""Dags whose runs a user may read, as Airflow's auth manager says."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from airflow.api_fastapi.core_api import security
+from airflow.models import DagModel
 from starlette.requests import Request
 
 from airflow_samza.provider.page.rights import readable_dags
@@ -26,7 +27,7 @@ class AuthManager:
 def manager(monkeypatch: pytest.MonkeyPatch) -> AuthManager:
     manager = AuthManager()
     monkeypatch.setattr(security, "get_auth_manager", lambda: manager)
-    monkeypatch.setattr(security.DagModel, "get_team_name", lambda dag_id: None, raising=False)
+    monkeypatch.setattr(DagModel, "get_team_name", lambda dag_id: None, raising=False)
     return manager
 
 
