@@ -54,6 +54,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("log",),
         ("files",),
         ("serdes",),
+        ("tables",),
         KINDS_OF_SYSTEMS,
         ("bindings",),
     ),

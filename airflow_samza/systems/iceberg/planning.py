@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, InputFile, TimeRange, reading
-from airflow_samza.systems.iceberg.columns import TableField
 from airflow_samza.systems.iceberg.deletes import DeleteFile, puffin_vectors
 from airflow_samza.systems.iceberg.storage import TableStorage
 from airflow_samza.systems.system import ColumnBound
+from airflow_samza.systems.tables.columns import TableField
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -37,7 +37,7 @@ class TableFile(NamedTuple):
     """Data file of a snapshot: bytes, rows (with deleted ones), and the values of its partition.
 
     ``partition`` is for people, by the names of partition fields; ``constants`` are the values of identity partitions
-    by the ids of columns, as :func:`~airflow_samza.systems.iceberg.projection.constant` takes them.
+    by the ids of columns, as :func:`~airflow_samza.systems.tables.projection.constant` takes them.
     """
 
     path: str

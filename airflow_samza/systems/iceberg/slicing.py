@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import SchemaError
 from airflow_samza.schema import Schema
-from airflow_samza.systems.files.formats.casts import fits, shown
-from airflow_samza.systems.files.formats.file_format import InputFile, open_format, reading
-from airflow_samza.systems.files.formats.options import FileOptions
-from airflow_samza.systems.files.packing import Unit, pack
-from airflow_samza.systems.files.slicing import cut_from, time_range, warn_of_few_tasks
-from airflow_samza.systems.iceberg.columns import TableField, column_type, columns_of, fields_of
+from airflow_samza.systems.files.formats.file_format import InputFile
+from airflow_samza.systems.files.packing import pack
+from airflow_samza.systems.files.slicing import time_range, warn_of_few_tasks
 from airflow_samza.systems.iceberg.deletes import DeleteFile
 from airflow_samza.systems.iceberg.options import TableOptions
 from airflow_samza.systems.iceberg.planning import TableFile, files_of, filter_of
 from airflow_samza.systems.iceberg.snapshots import chosen_snapshot, schema_of
 from airflow_samza.systems.iceberg.storage import TableStorage
 from airflow_samza.systems.system import ColumnBound, StreamSpec
+from airflow_samza.systems.tables.columns import TableField, columns_of
+from airflow_samza.systems.tables.slicing import checked_columns, units_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -32,7 +31,7 @@ def table_schema(table: Table, stream: StreamSpec) -> str:
     """Return the columns of the snapshot that a stream reads, as DDL; a declared schema has to fit them."""
     options = TableOptions.of(stream)
     schema = schema_of(table.metadata, options, chosen_snapshot(table.metadata, options, stream.name))
-    return checked_columns(columns_of(_json(schema)), table, stream).ddl()
+    return _checked(columns_of(_json(schema)), table, stream).ddl()
 
 
 def fix_slice(
@@ -51,7 +50,7 @@ def fix_slice(
     described = _json(schema)
     columns = columns_of(described)
     within = time_range(stream)
-    found = checked_columns(columns, table, stream)
+    found = _checked(columns, table, stream)
     files: list[TableFile] = []
     if snapshot is not None:
         where = filter_of(bounds, within, {column.name: column for column in columns})
@@ -60,7 +59,7 @@ def fix_slice(
     warn_of_few_tasks(stream, partitions, total)
     deletes = list(dict.fromkeys(one for file in files for one in file.deletes))
     places = {one: place for place, one in enumerate(deletes)}
-    units = _units(files, total, partitions, storage, stream)
+    units = units_of([input_file(storage, file.path, file.size, stream.name) for file in files], total, partitions)
     mapping = table.metadata.name_mapping() if _NAME_MAPPING in table.properties else None
     return {
         "kind": KIND,
@@ -92,52 +91,16 @@ def _described(file: TableFile, places: Mapping[DeleteFile, int]) -> dict[str, A
     return {**facts, "deletes": [places[one] for one in file.deletes]} if file.deletes else facts
 
 
-def _units(
-    files: Sequence[TableFile], total: int, partitions: int, storage: TableStorage, stream: StreamSpec
-) -> list[Unit]:
-    """Return the units of files; the footers of large ones are looked at, and they are cut by row groups."""
-    threshold = cut_from(total, partitions)
-    units: list[Unit] = []
-    for number, file in enumerate(files):
-        if file.size > threshold:
-            opened = input_file(storage, file.path, file.size, stream.name)
-            with reading(opened, "parquet"):
-                units += open_format("parquet").units(number, opened, None, FileOptions())
-        else:
-            units.append(Unit(number, 0, None, file.size))
-    return units
-
-
 def input_file(storage: TableStorage, path: str, size: int, stream: str) -> InputFile:
     """Return a data file, ready to be opened."""
     place = storage.at(path)
     return InputFile(place.filesystem, place.path, size, str(place), stream)
 
 
-def checked_columns(columns: Sequence[TableField], table: Table, stream: StreamSpec) -> Schema:
-    """Return the columns that a stream has: the declared ones, if the table's fit them, else those of the table."""
-    name = ".".join(table.name())
-    if stream.schema is None:
-        return Schema(fields_of(columns, name))
-    declared = Schema.of(stream.schema)
-    by_name = {column.name: column for column in columns}
-    for field in declared.fields:
-        column = by_name.get(field.name)
-        if column is None:
-            raise _missing(field.name, columns, table, stream)
-        kind = column_type(column, name)
-        if not fits(kind.to_arrow(), field.type.to_arrow(), FileOptions()):
-            raise SchemaError(
-                f"Column {field.name!r} of the table {name} is {kind.ddl()}, and stream {stream.name!r} declares it as "
-                f"{shown(field.type.to_arrow())}.",
-                hint=f"Declare {field.name!r} as {kind.ddl()} and convert it in the application.",
-                stream=stream.name,
-                table=name,
-                column=field.name,
-                declared=field.type.ddl(),
-                found=kind.ddl(),
-            )
-    return declared
+def _checked(columns: Sequence[TableField], table: Table, stream: StreamSpec) -> Schema:
+    return checked_columns(
+        columns, ".".join(table.name()), stream, lambda wanted: _missing(wanted, columns, table, stream)
+    )
 
 
 def _missing(wanted: str, columns: Sequence[TableField], table: Table, stream: StreamSpec) -> SchemaError:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.schema import Schema
-from airflow_samza.systems.iceberg.columns import columns_of, fields_of
 from airflow_samza.systems.iceberg.options import CATALOG_TYPES
+from airflow_samza.systems.tables.columns import columns_of, fields_of
 from tests.support.documentation_pages import text_of
 from tests.support.iceberg_page import PAGE, check_first_table
 

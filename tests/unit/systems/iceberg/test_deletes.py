@@ -11,8 +11,9 @@ import pytest
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from airflow_samza.errors import TopicError
-from airflow_samza.systems.iceberg.deletes import kept_rows, puffin_vectors, vector_positions
+from airflow_samza.systems.iceberg.deletes import puffin_vectors
 from airflow_samza.systems.system import ColumnBound
+from airflow_samza.systems.tables.vectors import kept_rows, vector_positions
 from tests.support.iceberg_lake import (
     add_files,
     data_file,

@@ -1,8 +1,8 @@
-"""Columns of a data file as those of its table: by field id, so that renamed, added and widened columns are right."""
+"""Columns of a data file as those of its table: by field id or by physical name, so that renamed ones are right."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -13,15 +13,18 @@ from airflow_samza.systems.dictionaries import is_encoded_as
 from airflow_samza.systems.files.formats.casts import cast
 from airflow_samza.systems.files.formats.nested import offsets_of
 from airflow_samza.systems.files.formats.plain_types import as_plain, uuid_texts
-from airflow_samza.systems.iceberg.columns import LIST, MAP, STRUCT, TableField, TableType, data_type
+from airflow_samza.systems.tables.columns import LIST, MAP, STRUCT, TableField, TableType, data_type
 
 _ID = b"PARQUET:field_id"
 
 
 class FileField(NamedTuple):
-    """Column or inner field of a file; ``id`` None: neither the file nor the table's name mapping gives it one."""
+    """Column or inner field of a file; ``id`` None: neither the file nor the table's name mapping gives it one.
 
-    id: int | None
+    Where a table knows the columns of its files by their names, the name is the id.
+    """
+
+    id: int | str | None
     name: str
     type: pa.DataType
     fields: tuple[FileField, ...] = ()
@@ -33,6 +36,11 @@ def file_fields(schema: pa.Schema, mapping: Sequence[Mapping[str, Any]] | None) 
     if not fields or any(map(_has_id, fields)):
         return fields
     return None if mapping is None else tuple(_field(field, mapping) for field in schema)
+
+
+def named_fields(fields: Iterable[pa.Field]) -> tuple[FileField, ...]:
+    """Return the columns of a file whose names are their ids."""
+    return tuple(FileField(field.name, field.name, field.type, named_fields(_inner(field.type))) for field in fields)
 
 
 def _has_id(field: FileField) -> bool:

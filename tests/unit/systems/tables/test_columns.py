@@ -8,7 +8,7 @@ import pytest
 
 from airflow_samza.errors import SchemaError
 from airflow_samza.schema import Schema
-from airflow_samza.systems.iceberg.columns import columns_of, fields_of
+from airflow_samza.systems.tables.columns import columns_of, fields_of
 
 
 def ddl(*fields: dict[str, Any]) -> str:

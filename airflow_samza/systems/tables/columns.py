@@ -1,6 +1,7 @@
-"""Columns of a table as its metadata has them, in JSON, and the column types here. Tasks need no pyiceberg for them.
+"""Columns of a table as the metadata of Iceberg has them, in JSON, and the column types here.
 
-A field is found by its id, whatever its name is in a file or in another schema of the table.
+A field is found by its id, whatever its name is in a file or in another schema of the table. Input ranges of other
+tables have their columns in the same form; the id of a column may be its name in files.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ STRUCT, LIST, MAP = "struct", "list", "map"
 
 _PLAIN = {
     "boolean": "boolean",
+    "byte": "tinyint",
+    "short": "smallint",
     "int": "int",
     "long": "bigint",
     "float": "float",
@@ -29,7 +32,7 @@ _PLAIN = {
     "uuid": "string",
     "binary": "binary",
 }
-"""Types here of the types of Iceberg that have no parameters, as of files: a time of day is microseconds."""
+"""Types here of the types of tables that have no parameters, as of files: a time of day is microseconds."""
 
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 
@@ -44,7 +47,7 @@ class TableType(NamedTuple):
 class TableField(NamedTuple):
     """Column or inner field of a table. ``default`` is True where rows of older files have a value other than null."""
 
-    id: int
+    id: int | str
     name: str
     type: TableType
     required: bool = False
@@ -59,7 +62,7 @@ def columns_of(fields: Iterable[Mapping[str, Any]]) -> tuple[TableField, ...]:
     """
     return tuple(
         TableField(
-            int(field["id"]),
+            field["id"],
             str(field["name"]),
             _type(field["type"]),
             bool(field["required"]),
@@ -79,7 +82,7 @@ def _type(kind: Any) -> TableType:
     return TableType(
         word,
         tuple(
-            TableField(int(kind[f"{name}-id"]), name, _type(kind[name]), bool(kind.get(f"{name}-required", True)))
+            TableField(kind[f"{name}-id"], name, _type(kind[name]), bool(kind.get(f"{name}-required", True)))
             for name in names
         ),
     )

@@ -1,0 +1,58 @@
+"""Parts of the input ranges of all tables: the columns of the stream, and the units into which files are cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from airflow_samza.errors import SchemaError
+from airflow_samza.schema import Schema
+from airflow_samza.systems.files.formats.casts import fits, shown
+from airflow_samza.systems.files.formats.file_format import InputFile, open_format, reading
+from airflow_samza.systems.files.formats.options import FileOptions
+from airflow_samza.systems.files.packing import Unit
+from airflow_samza.systems.files.slicing import cut_from
+from airflow_samza.systems.system import StreamSpec
+from airflow_samza.systems.tables.columns import TableField, column_type, fields_of
+
+
+def units_of(files: Sequence[InputFile], total: int, partitions: int) -> list[Unit]:
+    """Return the units of files; the footers of large ones are looked at, and they are cut by row groups."""
+    threshold = cut_from(total, partitions)
+    units: list[Unit] = []
+    for number, file in enumerate(files):
+        if file.size > threshold:
+            with reading(file, "parquet"):
+                units += open_format("parquet").units(number, file, None, FileOptions())
+        else:
+            units.append(Unit(number, 0, None, file.size))
+    return units
+
+
+def checked_columns(
+    columns: Sequence[TableField], name: str, stream: StreamSpec, missing: Callable[[str], SchemaError]
+) -> Schema:
+    """Return the columns that a stream has: the declared ones, if the table's fit them, else those of the table.
+
+    ``missing`` makes the error for a declared column that the table does not have.
+    """
+    if stream.schema is None:
+        return Schema(fields_of(columns, name))
+    declared = Schema.of(stream.schema)
+    by_name = {column.name: column for column in columns}
+    for field in declared.fields:
+        column = by_name.get(field.name)
+        if column is None:
+            raise missing(field.name)
+        kind = column_type(column, name)
+        if not fits(kind.to_arrow(), field.type.to_arrow(), FileOptions()):
+            raise SchemaError(
+                f"Column {field.name!r} of the table {name} is {kind.ddl()}, and stream {stream.name!r} declares it as "
+                f"{shown(field.type.to_arrow())}.",
+                hint=f"Declare {field.name!r} as {kind.ddl()} and convert it in the application.",
+                stream=stream.name,
+                table=name,
+                column=field.name,
+                declared=field.type.ddl(),
+                found=kind.ddl(),
+            )
+    return declared
