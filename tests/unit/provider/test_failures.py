@@ -34,6 +34,7 @@ from airflow_samza.provider.failures import (
     COMMAND,
     SamzaTaskFailed,
     SamzaTaskRejected,
+    log_without_frames,
     mapped_failures,
     with_root,
 )
@@ -131,6 +132,20 @@ def test_errors_that_nobody_expected_keep_their_frames(task_log: io.BytesIO) -> 
     logged(ConfigError("It is wrong."), log)
     logged(ZeroDivisionError("by zero"), log)
     assert json.loads(task_log.getvalue().splitlines()[1])["exception"][0]["frames"]
+
+
+def test_logging_drops_frames_once_however_often_it_is_asked_to(task_log: io.BytesIO) -> None:
+    before = len(structlog.get_config()["processors"])
+    for _ in range(3):
+        log_without_frames()
+    assert len(structlog.get_config()["processors"]) == before + 1
+
+
+def test_logging_that_cannot_be_changed_in_place_is_left_as_it_is(task_log: io.BytesIO) -> None:
+    processors = tuple(structlog.get_config()["processors"])
+    structlog.configure(processors=processors)
+    log_without_frames()
+    assert structlog.get_config()["processors"] == processors
 
 
 @pytest.mark.parametrize(

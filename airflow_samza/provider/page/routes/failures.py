@@ -182,7 +182,8 @@ def _log(opened: OpenedRun, runner: RunnerFolder, most: int) -> RunnerLog:
     try:
         end = log_end(opened.files, runner.log, opened.hook.secrets(), most)
     except (SamzaError, OSError) as error:
-        note = without_passwords(f"The log could not be read: {getattr(error, 'sentence', None) or error}.")
+        why = str(getattr(error, "sentence", None) or error).rstrip(".")
+        note = without_passwords(f"The log could not be read: {why}.")
     if end is None and note is None:
         note = "This runner keeps no log under the root: it prints where its driver runs (yarn logs, kubectl logs)."
     elif end is not None and end.from_byte:

@@ -196,6 +196,20 @@ def test_a_dag_that_is_not_there_is_named_with_those_that_are(place: Path) -> No
     assert "Did you mean 'orders'?" in caught.value.hint
 
 
+def test_of_many_dags_the_first_twenty_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    dags = {f"dag-{number:02}": object() for number in range(25)}
+    monkeypatch.setattr(backfill_slices, "dags_in", lambda file: (dags, {}))
+    with pytest.raises(UnknownName) as caught:
+        backfill_slices.find_dag("orders")
+    assert caught.value.sentence == "There is no Dag 'orders' in the Dag bundles of this Airflow."
+    assert caught.value.hint == f"Known are {', '.join(sorted(dags)[:20])}."
+
+
+def test_a_dag_file_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"There is no Dag file .*none\.py"):
+        backfill_slices.find_dag("orders", tmp_path / "none.py")
+
+
 def test_a_file_that_cannot_be_read_is_named_with_its_error(place: Path) -> None:
     broken = place / "dags" / "broken.py"
     broken.write_text("from airflow.sdk import DAG\nimport nowhere_at_all\n")

@@ -279,3 +279,15 @@ def test_operators_load_nothing_of_openlineage() -> None:
 def test_without_openlineage_it_is_not_active(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "airflow.providers.openlineage", None)
     assert not openlineage_is_active()
+
+
+@pytest.mark.parametrize(
+    ("disabled", "listener", "active"), [(False, object(), True), (False, None, False), (True, object(), False)]
+)
+def test_it_is_active_where_openlineage_listens_and_is_not_disabled(
+    monkeypatch: pytest.MonkeyPatch, disabled: bool, listener: object, active: bool
+) -> None:
+    monkeypatch.setattr("airflow.providers.openlineage.conf.is_disabled", lambda: disabled)
+    place = "airflow.providers.openlineage.plugins.listener.get_openlineage_listener"
+    monkeypatch.setattr(place, lambda: listener)
+    assert openlineage_is_active() is active

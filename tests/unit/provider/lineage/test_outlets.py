@@ -125,6 +125,12 @@ def test_nobody_waits_for_an_airflow_that_gives_no_answer(monkeypatch: pytest.Mo
     assert airflow_versions.knows_asset("s3://lake/out")
 
 
+def test_nobody_waits_for_an_airflow_that_gives_another_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    comms = SimpleNamespace(send=lambda message: ErrorResponse())
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", comms, raising=False)
+    assert airflow_versions.knows_asset("s3://lake/out")
+
+
 def test_a_process_without_a_supervisor_asks_for_no_asset() -> None:
     assert airflow_versions.knows_asset("s3://lake/out")
 
@@ -134,6 +140,24 @@ def test_a_task_that_is_executed_by_hand_announces_nothing() -> None:
     result = StageResult("app", "run-1", "s", "1.1", 2, 1.0, 1.0, (), (output("out"),))
     hook: Any = None
     announce(None, [alias_of_all("warehouse", "app")], run, [result], hook, {"out": place("out")})
+
+
+def test_an_alias_of_the_users_gets_no_event_of_an_output_that_it_does_not_name() -> None:
+    declared = [
+        AssetAlias("mine"),
+        output_alias("warehouse", "other"),
+        Asset(name="samza-outputs:mine", uri="s3://mine"),
+    ]
+    events = events_of([output("out")], declared)
+    assert [events[alias].asset_alias_events for alias in declared[:2]] == [[], []]
+    assert events[declared[2]].extra == {}
+
+
+def test_the_alias_of_a_whole_application_gets_the_events_of_outputs_without_one_of_their_own() -> None:
+    own, whole = output_alias("warehouse", "out"), alias_of_all("warehouse", "app")
+    events = events_of([output("out"), output("other")], [AssetAlias("mine"), own, whole])
+    for alias, uri in ((own, "s3://lake/out"), (whole, "s3://lake/other")):
+        assert [event.dest_asset_key.uri for event in events[alias].asset_alias_events] == [uri]
 
 
 def test_an_empty_output_is_announced_with_no_rows() -> None:

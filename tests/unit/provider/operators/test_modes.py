@@ -382,16 +382,30 @@ def test_the_event_of_a_shared_stream_names_the_run_that_wrote_it(runtime: Any, 
 
 
 @pytest.mark.parametrize(
-    ("runs", "sections"),
-    [(["one"], {"members": "one"}), (["one", "one"], {"members": "one"}), (["one", "two"], {}), ([], {})],
-    ids=["one", "one twice", "two: all that are new", "none"],
+    ("runs", "sections", "told"),
+    [
+        (["one"], {"members": "one"}, " has a section of the run one."),
+        (["one", "one"], {"members": "one"}, " has a section of the run one."),
+        (["one", "two", "three"], {}, " of the run one and 2 more: everything that is new is read."),
+        ([], {}, None),
+    ],
+    ids=["one", "one twice", "several: all that are new", "none"],
 )
 def test_a_run_reads_the_section_that_its_asset_event_names(
-    runtime: Any, make_context: Any, runs: list[str], sections: dict[str, str]
+    runtime: Any,
+    make_context: Any,
+    runs: list[str],
+    sections: dict[str, str],
+    told: str | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     events = [SimpleNamespace(extra={"stream": "members", "run_id": run}) for run in runs]
     strangers = [SimpleNamespace(extra={}), SimpleNamespace(extra={"stream": "elsewhere", "run_id": "x"})]
     operator = plan_operator(application="provider_applications:reading")
+    lines: list[str] = []
+    monkeypatch.setattr(type(operator), "tell", lambda self, line: lines.append(line))
     by_asset = {shared_stream("members").uri: events, Asset("y").uri: strangers}  # in Airflow 3.1 assets are no keys
     operator.execute({**make_context(operator), "triggering_asset_events": by_asset})
     assert runtime.named("prepare")[0][1].sections == sections
+    about_sections = [line for line in lines if "section" in line]
+    assert [line.endswith(told or "") for line in about_sections] == ([] if told is None else [True])

@@ -1,0 +1,148 @@
+"""Tables of a run in the page: versions of pushed ones, and those of their readers that the user may see."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_samza.provider.page import tables
+from airflow_samza.provider.page.looks import _tables
+from airflow_samza.provider.page.opened_run import OpenedRun
+from airflow_samza.runs.tables.retention import expire_versions
+from airflow_samza.systems.system import StreamSpec
+from tests.support.page_here import DAG, DAG_RUN, Page, make_page
+from tests.support.pushes import TOPIC, Pushes
+from tests.support.runs_here import Here
+
+APPLICATION = """
+from airflow_samza import stream_application
+
+@stream_application("visits")
+def visits(app):
+    profiles = app.pushed_table("profiles", key="id", schema="id bigint, tier string", partitions=2)
+    views = app.input_stream("views", system="log", schema="id bigint", key="id", partitions=2, bounded=True)
+    views.send_to(app.local_table("seen", key="id", schema="id bigint"))
+    views.join(profiles, lambda view, row: row, id="lookup", schema="id bigint, tier string").send_to(app.output_stream("out"))
+"""
+
+
+class Tables:
+    """The page over a root with a table that is pushed to."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.pushes = Pushes(page.here.root)
+
+    def push(self, *push_ids: str) -> None:
+        for push_id in push_ids:
+            self.pushes.push(push_id, {1: push_id, 2: None})
+
+    def table(self, table_id: str = "profiles") -> dict[str, Any]:
+        (found,) = (table for table in self.page.get("tables")["tables"] if table["table_id"] == table_id)
+        table: dict[str, Any] = found
+        return table
+
+    def readers(self) -> dict[int, list[str]]:
+        """Return the Dags of the readers that are shown, by version."""
+        return {
+            version["number"]: sorted(reader["dag_id"] for reader in version["readers"])
+            for version in self.table()["versions"]
+        }
+
+
+@pytest.fixture
+def of_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tables:
+    (tmp_path / "page_app.py").write_text(APPLICATION, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "page_app", raising=False)
+    found = Tables(make_page(Here(tmp_path / "root"), monkeypatch))
+    found.pushes.system.admin.create([StreamSpec("views", 2, "id bigint"), StreamSpec("out", 2)])
+    return found
+
+
+def test_a_pushed_table_has_the_version_that_the_run_reads_and_the_newest_ones(of_page: Tables) -> None:
+    of_page.push("monday")
+    of_page.page.plan()
+    of_page.push("tuesday")
+    table = of_page.table()
+    assert (table["system"], table["topic"], table["reads"], table["current"]) == ("log", TOPIC.name, 1, 2)
+    assert (table["hidden_readers"], table["note"]) == (0, None)
+    newest, oldest = table["versions"]
+    assert (newest["number"], newest["push_id"], newest["current"]) == (2, "tuesday", True)
+    assert (oldest["number"], oldest["push_id"], oldest["current"]) == (1, "monday", False)
+    assert (oldest["rows"], oldest["deletes"], oldest["expired"]) == (1, 1, False)
+
+
+def test_a_version_names_the_runs_that_read_it(of_page: Tables) -> None:
+    of_page.push("monday")
+    run = of_page.page.plan()
+    of_page.push("tuesday")
+    newest, oldest = of_page.table()["versions"]
+    assert newest["readers"] == []
+    assert oldest["readers"] == [
+        {"application": "visits", "run": run.run_id, "version": 1, "dag_id": DAG, "dag_run_id": DAG_RUN}
+    ]
+
+
+def test_readers_in_dags_that_the_user_may_not_read_are_counted(of_page: Tables) -> None:
+    of_page.push("monday")
+    of_page.page.plan("manual__9", dag_id="theirs")
+    of_page.page.plan()
+    assert of_page.readers() == {1: ["theirs", DAG]}
+    of_page.page.forbidden = {"theirs"}
+    assert of_page.readers() == {1: [DAG]}
+    assert of_page.table()["hidden_readers"] == 1
+
+
+def test_a_reader_that_no_dag_has_planned_is_hidden(of_page: Tables) -> None:
+    of_page.push("monday")
+    of_page.page.here.plan("page_app:visits", "by-hand")
+    of_page.page.plan()
+    assert of_page.readers() == {1: [DAG]}
+    assert of_page.table()["hidden_readers"] == 1
+
+
+def test_versions_that_are_given_up_have_no_readers(of_page: Tables) -> None:
+    of_page.push("monday", "tuesday", "wednesday")
+    of_page.page.plan()
+    expire_versions(of_page.pushes.files, of_page.pushes.system, "log", TOPIC.name, 1)
+    assert [(version["number"], version["expired"]) for version in of_page.table()["versions"]] == [
+        (3, False),
+        (2, True),
+        (1, True),
+    ]
+    assert of_page.readers() == {3: [DAG], 2: [], 1: []}
+
+
+def test_the_newest_versions_are_shown(of_page: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "VERSIONS_SHOWN", 2)
+    of_page.push("monday", "tuesday", "wednesday")
+    of_page.page.plan()
+    assert list(of_page.readers()) == [3, 2]
+
+
+def test_a_table_that_was_not_pushed_before_the_plan_says_so(of_page: Tables) -> None:
+    of_page.page.plan()
+    of_page.push("monday")
+    table = of_page.table()
+    assert (table["versions"], table["reads"], table["current"]) == ([], None, None)
+    assert table["note"] == "Nothing was pushed when it was planned."
+
+
+def test_a_table_that_is_not_pushed_has_no_versions(of_page: Tables) -> None:
+    of_page.page.plan()
+    table = of_page.table("seen")
+    assert (table["kind"], table["system"], table["topic"], table["versions"]) == ("local", None, None, [])
+    assert table["note"] == "Only pushed tables have versions."
+
+
+def test_a_run_at_work_shows_the_version_that_it_reads_beside_the_current_one(of_page: Tables) -> None:
+    of_page.push("monday")
+    of_page.page.plan()
+    of_page.push("tuesday")
+    (held,) = _tables(OpenedRun(of_page.page.airflow.plans[-1])).values()
+    assert (held.table_id, held.version, held.newest) == ("profiles", 1, 2)
+    assert held.current_from == of_page.pushes.current().current_from
