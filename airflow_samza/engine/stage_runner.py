@@ -120,7 +120,7 @@ class StageRunner:
                 log.warning("this runner was taken for dead, and takes no more requests")
                 self._drain()
                 break
-            if time.monotonic() - last_busy > self._idle_seconds:
+            if not busy and time.monotonic() - last_busy > self._idle_seconds:
                 # Closed first, then one last look: a request that came before the close is seen, one after it goes
                 # elsewhere.
                 if self._records.close("idle") and not self._take_requests():

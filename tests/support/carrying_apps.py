@@ -182,3 +182,14 @@ class _Recounting(_Counting):
 
 
 recounting = task_application("recounting")(_recounted)
+
+
+def _parted_and_met(app: Any) -> None:
+    clicks = app.input_stream("clicks", system="log", schema=CLICK)
+    few = clicks.partition_by("member", id="by-member").where("n < 3", id="few").partition_by("page", id="few-by-page")
+    more = clicks.partition_by("n", id="by-n").where("n >= 3", id="more").partition_by("page", id="more-by-page")
+    few.merge(more, id="met").send_to(app.output_stream("met", system="log", schema=CLICK, key="page", partitions=2))
+
+
+meeting = stream_application("meeting")(_parted_and_met)
+"""Four stages: the second and third read what the first writes, the fourth what both of them write."""

@@ -1,0 +1,169 @@
+"""The preview of a clear: which stages go again, which have to, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from airflow_samza.runs.progress.clear_preview import AGAIN, MUST, STAYS, ClearPreview, clear_preview
+from airflow_samza.runs.records.folders import RunFolder, replace, write_once
+from airflow_samza.runs.records.liveness import identity
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.stages.run_ends import RunEnd
+from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerFolder, RunnerPlace, StageRequest
+from airflow_samza.runs.stages.stage_state import RUNNING, StatusRecord
+from tests.support.runs_here import Here
+
+APPS = "tests.support.carrying_apps:"
+CLICKS = pa.schema([("member", pa.int64()), ("page", pa.string()), ("n", pa.int64())])
+FIRST, FEW, MORE, MET = "clicks", "by-member", "by-n", "few-by-page-and-more-by-page"
+
+
+class Previews:
+    """A run of four stages, the second and third of which read the first, and the fourth both."""
+
+    def __init__(self, root: Path, application: str = "meeting") -> None:
+        self.here = Here(root)
+        self.files = self.here.log.filesystem
+        self.clicks()
+        self.run = self.here.plan(APPS + application, "run-1")
+        self.stages = [stage.stage_id for stage in self.run.plan.stages]
+
+    def clicks(self) -> None:
+        rows = [{"member": n % 3, "page": f"p{n}", "n": n} for n in range(6)]
+        self.here.log.append("clicks", pa.Table.from_pylist(rows, CLICKS), key=["member"], partitions=2)
+
+    def preview(self, cleared: Collection[str], **given: bool) -> ClearPreview:
+        return clear_preview(self.files, {"log": self.here.log}, self.run, cleared, **given)
+
+    def effects(self, cleared: Collection[str], **given: bool) -> dict[str, str]:
+        return {stage.stage_id: stage.effect for stage in self.preview(cleared, **given).stages}
+
+    def why(self, stage_id: str, cleared: Collection[str], **given: bool) -> str:
+        return next(stage.why for stage in self.preview(cleared, **given).stages if stage.stage_id == stage_id)
+
+    def delete_topic(self, stream_id: str) -> None:
+        bound = self.run.intermediate(stream_id, Generation(1, 1))
+        self.files.delete_tree(self.here.log.topic(bound.spec.name).directory)
+
+
+@pytest.fixture
+def previews(tmp_path: Path) -> Previews:
+    return Previews(tmp_path)
+
+
+def test_stages_that_have_read_what_a_cleared_one_wrote_must_run_again(previews: Previews) -> None:
+    previews.here.stages(previews.run)
+    assert previews.effects([FIRST]) == {FIRST: AGAIN, FEW: MUST, MORE: MUST, MET: MUST}
+    assert previews.effects([FEW]) == {FIRST: STAYS, FEW: AGAIN, MORE: STAYS, MET: MUST}
+    assert previews.effects([MET]) == {FIRST: STAYS, FEW: STAYS, MORE: STAYS, MET: AGAIN}
+
+
+def test_the_nearest_cleared_producers_are_named_each_once(previews: Previews) -> None:
+    previews.here.stages(previews.run)
+    said = "It has read what {} wrote before, and keeps that until it is cleared, too."
+    assert previews.why(MET, [FIRST]) == said.format(FIRST)  # by two ways
+    assert previews.why(MET, [FIRST, FEW]) == said.format(FEW)
+    assert previews.why(MET, [FEW, MORE]) == said.format(f"{FEW}, {MORE}")
+    assert previews.why(FIRST, [MET]) == "It reads nothing that is written anew."
+
+
+def test_a_stage_that_has_not_begun_reads_what_is_written_anew(previews: Previews) -> None:
+    previews.here.stages(previews.run, FIRST)
+    assert previews.effects([FIRST]) == {FIRST: AGAIN, FEW: STAYS, MORE: STAYS, MET: STAYS}
+    assert previews.why(FEW, [FIRST]) == f"It has not begun, and will read what {FIRST} writes anew."
+
+
+def test_a_stage_at_work_stops_when_what_it_reads_is_cleared(previews: Previews) -> None:
+    previews.here.stages(previews.run, FIRST)
+    runner = RunnerFolder(RunFolder(previews.run.application, "run-1"), "key", 1)
+    write_once(previews.files, runner.claim, Claim(**identity(), claimed_at=1.0))
+    replace(previews.files, runner.heartbeat, Heartbeat(1e12))
+    stage = runner.run.stage(FEW, Generation(1, 1))
+    write_once(previews.files, stage.attempt(1, "request"), StageRequest(FEW, "1.1", 1, runner=RunnerPlace("key", 1)))
+    replace(previews.files, stage.attempt(1, "status"), StatusRecord(RUNNING, at=1.0))
+    assert previews.effects([FIRST])[FEW] == MUST
+    assert previews.why(FEW, [FIRST]) == (
+        f"It is at work on what {FIRST} writes, and stops with an error when that is cleared."
+    )
+
+
+def test_downstream_clears_the_readers_too(previews: Previews) -> None:
+    previews.here.stages(previews.run)
+    assert previews.effects([FEW], downstream=True) == {FIRST: STAYS, FEW: AGAIN, MORE: STAYS, MET: AGAIN}
+    assert set(previews.effects([FIRST], downstream=True).values()) == {AGAIN}
+
+
+def test_a_stage_shows_what_its_last_result_has(previews: Previews) -> None:
+    previews.here.stages(previews.run, FIRST)
+    first, few, *_ = previews.preview([FIRST]).stages
+    assert (first.messages, few.messages, few.seconds) == (6, None, None)
+    assert first.seconds is not None
+
+
+def test_a_cleared_stage_whose_input_is_deleted_needs_those_that_write_it(previews: Previews) -> None:
+    previews.here.stages(previews.run)
+    for stream_id in ("by-member", "few-by-page"):
+        previews.delete_topic(stream_id)
+    assert previews.effects([MET]) == {FIRST: MUST, FEW: MUST, MORE: MUST, MET: AGAIN}
+    assert previews.why(FEW, [MET]) == (
+        "Its output 'few-by-page' is deleted by now, and a cleared stage has to read it."
+    )
+    assert previews.effects([FIRST]) == {FIRST: AGAIN, FEW: MUST, MORE: MUST, MET: MUST}
+
+
+def test_a_topic_that_nobody_has_written_is_not_missed(previews: Previews) -> None:
+    previews.here.stages(previews.run, FIRST)
+    assert previews.effects([MET]) == {FIRST: STAYS, FEW: STAYS, MORE: STAYS, MET: AGAIN}
+
+
+def test_a_new_plan_leaves_what_has_run_by_the_former_one_and_runs_the_rest(previews: Previews) -> None:
+    previews.here.stages(previews.run, FIRST)
+    assert previews.effects([], plan=True) == {FIRST: MUST, FEW: STAYS, MORE: STAYS, MET: STAYS}
+    assert previews.why(FIRST, [], plan=True).startswith("It was run by the former plan")
+    assert previews.why(FEW, [], plan=True) == "It has not begun, and will run by the new plan."
+
+
+def test_a_new_plan_with_all_stages_runs_those_whose_results_it_cannot_keep(previews: Previews) -> None:
+    previews.here.stages(previews.run)
+    assert set(previews.effects([], plan=True, downstream=True).values()) == {AGAIN}
+    assert previews.why(FIRST, [], plan=True, downstream=True).startswith("It runs by the new plan: ")
+
+
+def test_a_run_that_is_over_is_opened_again(previews: Previews) -> None:
+    assert previews.preview([FIRST]).sentences == ()
+    write_once(previews.files, RunFolder(previews.run.application, "run-1").closed, RunEnd(True, 0.0))
+    assert previews.preview([FIRST]).sentences == (
+        "The run is over, and is opened again; cleanup runs again behind it.",
+    )
+
+
+# -- state, and other applications -------------------------------------------------------------------------------------
+
+
+def test_later_runs_that_went_on_from_the_state_have_to_be_undone_first(tmp_path: Path) -> None:
+    previews = Previews(tmp_path, "counting")
+    previews.here.stages(previews.run)
+    previews.here.runtime.close(previews.run)
+    over = "The run is over, and is opened again; cleanup runs again behind it."
+    assert previews.preview(previews.stages).sentences == (over,)
+    previews.clicks()
+    previews.here.whole(APPS + "counting", "run-2")
+    _, said = previews.preview(previews.stages).sentences
+    assert said.startswith("Later runs have continued from the state that this run left (version 1, now 2): undo them ")
+    assert "airflow-samza state reset counting --to 0" in said
+
+
+def test_runs_of_other_applications_that_hold_what_was_written_are_named(tmp_path: Path) -> None:
+    previews = Previews(tmp_path, "producing")
+    previews.here.stages(previews.run)
+    previews.here.runtime.close(previews.run)
+    assert previews.preview(previews.stages).readers == ()
+    previews.here.whole(APPS + "following", "follower")
+    (reader,) = previews.preview(previews.stages).readers
+    assert (reader.application, reader.run_id, reader.stream_id) == ("following", "follower", "shared-clicks")
+    assert previews.preview(previews.stages[:1]).readers == ()  # another stage writes it
+    assert previews.preview([], plan=True).readers == (reader,)
