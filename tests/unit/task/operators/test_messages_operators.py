@@ -41,6 +41,12 @@ def test_a_filter_takes_truth_as_python_does(keep: Callable[[Row], object]) -> N
     assert [row.n for row in run(lambda rows: rows.filter(keep), some(9))] == [1, 3, 5, 7]
 
 
+@pytest.mark.parametrize("kept", [range(CHUNK, 2 * CHUNK + 3), range(2), range(2 * CHUNK, 2 * CHUNK + 3), range(0)])
+def test_a_filter_goes_on_behind_many_messages_of_which_it_keeps_none(kept: range) -> None:
+    out = run(lambda rows: rows.filter(lambda message: message.n in kept), some(2 * CHUNK + 3))
+    assert [row.n for row in out] == [*kept]
+
+
 def test_filters_and_maps_behind_one_another_see_each_message_once_and_in_order() -> None:
     seen: list[int] = []
 

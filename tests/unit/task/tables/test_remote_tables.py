@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 
 from airflow_samza import dead_letter, stream_application
 from airflow_samza.application.task_application import task_application
-from airflow_samza.errors import InvalidApplication, RemoteTableError
+from airflow_samza.errors import InvalidApplication, RemoteTableError, SamzaError
 from airflow_samza.planner.explain import explain
 from airflow_samza.testing import TestDriver
 
@@ -372,6 +372,37 @@ def test_a_low_level_task_reads_and_writes_a_remote_table() -> None:
     driver = TestDriver(raising).pipe("sales", [Sale("a", 1), Sale("a", 2), Sale("z", 1)]).run()
     assert rows == {"a": {"sku": "a", "cents": 8}, "z": None}
     assert metrics_of(driver)["remote_writes.prices"] == 3
+
+
+def touching(act: Callable[[Any], object], **table: Any) -> TestDriver:
+    """A low-level task that does something with a remote table for each message."""
+
+    class Touching:
+        def init(self, context: Any) -> None:
+            self.prices = context.get_table("prices")
+
+        def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:
+            act(self.prices)
+
+    @task_application("touching")
+    def application(app: Any) -> None:
+        app.input_stream("sales", schema=Sale)
+        app.remote_table("prices", key="sku", schema="sku string, cents int", **table)
+        app.task(Touching)
+
+    return TestDriver(application).pipe("sales", [Sale("a", 1)])
+
+
+def test_a_task_cannot_read_a_table_without_a_reader() -> None:
+    with pytest.raises(SamzaError, match="The task reads the remote table 'prices', which has no reader") as raised:
+        touching(lambda prices: prices.get("a"), writer=lambda sku, row: None).run()
+    assert raised.value.hint
+
+
+def test_a_task_cannot_write_a_table_without_a_writer() -> None:
+    with pytest.raises(SamzaError, match="remote table 'prices', which has no writer") as raised:
+        touching(lambda prices: prices.put("a", {"sku": "a", "cents": 1}), reader=lambda sku: None).run()
+    assert raised.value.hint
 
 
 # -- what is rejected ---------------------------------------------------------------------------------------------------

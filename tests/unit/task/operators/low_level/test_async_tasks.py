@@ -12,6 +12,8 @@ import pytest
 
 from airflow_samza import AsyncStreamTask, StreamTask, bounded_delay, task_application
 from airflow_samza.errors import MessageError
+from airflow_samza.task.messages.messages import CHUNK
+from airflow_samza.task.operators.low_level.collector import Output
 from airflow_samza.testing import TestDriver
 
 
@@ -99,6 +101,26 @@ def test_messages_are_in_flight_up_to_the_bound_and_all_arrive() -> None:
     assert sorted(sent(driver)) == list(range(100))
     assert task.most == 4
     assert len(task.loops) == 1
+
+
+def test_what_coroutines_send_is_written_by_the_thread_of_the_task_however_much_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    writing: list[str] = []
+    as_it_is = Output.flush
+
+    def flush(self: Output) -> None:
+        writing.append(threading.current_thread().name)
+        as_it_is(self)
+
+    class Multiplying(AsyncStreamTask):
+        async def process(self, envelope: Any, collector: Any, coordinator: Any) -> None:
+            for _ in range(2 * CHUNK + 1):
+                collector.send("out", {"n": envelope.message.n})
+
+    monkeypatch.setattr(Output, "flush", flush)
+    assert len(sent(driver_of(Multiplying).pipe("in-0", numbers(1)).run())) == 2 * CHUNK + 1
+    assert set(writing) == {threading.current_thread().name}
 
 
 def test_one_at_a_time_unless_said_otherwise() -> None:
