@@ -27,7 +27,7 @@ from airflow_samza.runs.records.stage_result import request_facts
 from airflow_samza.runs.records.stage_start import StageStart, TaskLeft
 from airflow_samza.runs.records.totals import GAUGES
 from airflow_samza.storage.snapshots import Restored, TableCache, read_snapshot, snapshot_files, write_snapshot
-from airflow_samza.systems.capabilities import Durable
+from airflow_samza.systems.capabilities import Durable, FixesOutputs
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemProducer
@@ -104,7 +104,11 @@ class TaskSection:
         attempt = self._new_attempt()
         producers: dict[str, SystemProducer] = {}
         for stream_id, bound in bound_streams(self._stage.outputs).items():
-            producers[stream_id] = self._systems[bound.system].producer(bound.spec, attempt)
+            system = self._systems[bound.system]
+            if isinstance(system, FixesOutputs):
+                producers[stream_id] = system.producer(bound.spec, attempt, bound.slice)
+            else:
+                producers[stream_id] = system.producer(bound.spec, attempt)
         try:
             before = self._before()
             with self._tables.filled(self._section) as filled:

@@ -12,7 +12,7 @@ from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import RunFolder, read_report
 from airflow_samza.runs.records.names import producer_id, safe
 from airflow_samza.runs.records.run_plan import Note, RunPlan
-from airflow_samza.systems.capabilities import PublishesForGood, ReplacesSlots
+from airflow_samza.systems.capabilities import FixesOutputs, PublishesForGood, ReplacesSlots
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.output_slots import (
     APPEND,
@@ -71,7 +71,8 @@ def _texts(run: RunPlan, stream_id: str, systems: Mapping[str, System], files: F
         if run.slot is not None:
             yield from _not_replaced(bound.spec, system)
         return
-    check_mode(bound.spec.name, bound.spec.options)
+    if not isinstance(system, FixesOutputs):  # which has checked it, and has other modes beside
+        check_mode(bound.spec.name, bound.spec.options)
     if appends(bound.spec.options):
         yield 'mode="append": adds to what is there, also to what an earlier run wrote for the same interval'
     slot = run.slot_of(stream_id)

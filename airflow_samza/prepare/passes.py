@@ -7,8 +7,9 @@
 5. ``compare_inputs`` compares the inputs with those of which the state says how far they were read.
 6. ``fix_ranges`` fixes the input range of each input and the version of each pushed table.
 7. ``compile_stages`` compiles every stage, and finds what need not go through the run's own topics.
-8. ``compare_state`` rejects state of other operators, tables or stores.
-9. ``add_notes`` adds notes on what stages read and write.
+8. ``fix_tables`` fixes the tables that outputs write, where their systems have to be asked for them.
+9. ``compare_state`` rejects state of other operators, tables or stores.
+10. ``add_notes`` adds notes on what stages read and write.
 """
 
 from __future__ import annotations
@@ -37,7 +38,15 @@ from airflow_samza.prepare.namesakes import with_writer_of_state
 from airflow_samza.prepare.notes import notes_of
 from airflow_samza.prepare.output_slots import run_slot
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.prepare.run_streams import described, input_schemas, stream_metadata, with_plan, with_schemas
+from airflow_samza.prepare.run_streams import (
+    described,
+    fixed_outputs,
+    input_schemas,
+    output_schemas,
+    stream_metadata,
+    with_plan,
+    with_schemas,
+)
 from airflow_samza.prepare.serdes import check_serdes
 from airflow_samza.prepare.shared_sections import reject_shared_outputs, section_slice
 from airflow_samza.prepare.side_inputs import SideInputSlices, check_pushes, side_streams
@@ -215,6 +224,13 @@ def compile_stages(draft: Draft) -> Draft:
     )
 
 
+def fix_tables(draft: Draft) -> Draft:
+    """Fix the tables of outputs, whose columns the messages have to fit."""
+    columns = output_schemas(draft.spec, draft.compiled)
+    with _asking(draft):
+        return draft.with_run(streams=fixed_outputs(draft.run, draft.systems, columns))
+
+
 def compare_state(draft: Draft) -> Draft:
     """Reject a state that other operators, tables or stores have made."""
     spec, run, version = draft.spec, draft.run, draft.version
@@ -239,6 +255,7 @@ PASSES: tuple[Callable[[Draft], Draft], ...] = (
     compare_inputs,
     fix_ranges,
     compile_stages,
+    fix_tables,
     compare_state,
     add_notes,
 )

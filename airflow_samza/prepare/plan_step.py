@@ -36,6 +36,7 @@ from airflow_samza.prepare.kept_stages import fingerprints, reuse
 from airflow_samza.prepare.namesakes import continued_by, reject_namesake, reject_other_copy
 from airflow_samza.prepare.passes import plan_run
 from airflow_samza.prepare.run_request import FRESH, PREVIOUS, RunRequest
+from airflow_samza.prepare.run_streams import fixed_outputs
 from airflow_samza.prepare.shared_sections import check_names
 from airflow_samza.prepare.side_inputs import (
     pin_versions,
@@ -112,6 +113,7 @@ def prepare_run(
         reject_unbounded(run, systems)
         reject_forgotten(files, run, systems)
         _create_topics(run, systems)
+        run = dataclasses.replace(run, streams=fixed_outputs(run, systems))  # with the tables that were made just now
         _check_outputs(run, systems)
         open_again(files, folder)
         pin_versions(files, run)

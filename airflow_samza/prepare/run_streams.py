@@ -15,6 +15,7 @@ from airflow_samza.prepare.side_inputs import CREATE_STREAM, reported_columns, s
 from airflow_samza.runs.records.data_interval import folder_of_values, needed_interval, render_path
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, BoundStream, RunPlan
 from airflow_samza.schema import Schema
+from airflow_samza.systems.capabilities import FixesOutputs
 from airflow_samza.systems.system import StreamMetadata, StreamSpec, System
 from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
 
@@ -144,3 +145,34 @@ def with_plan(stream: BoundStream, plan: ExecutionPlan) -> BoundStream:
     partitions = planned.partitions if planned.partitions > 0 else stream.spec.partitions
     schema = stream.spec.schema or planned.schema
     return dataclasses.replace(stream, spec=dataclasses.replace(stream.spec, partitions=partitions, schema=schema))
+
+
+def output_schemas(spec: ApplicationSpec, compiled: Mapping[str, CompiledOperator]) -> dict[str, Schema]:
+    """Return the columns of outputs: the declared ones, else those of the messages that are sent, where known."""
+    schemas: dict[str, Schema] = {}
+    for operator in spec.operators:
+        stream_id = getattr(getattr(operator, "stream", None), "stream_id", None)
+        sent = compiled.get(operator.op_id)
+        if stream_id in spec.outputs and sent is not None and sent.schema is not None:
+            schemas[stream_id] = sent.schema
+    declared = {stream_id: stream.schema for stream_id, stream in spec.outputs.items() if stream.schema is not None}
+    return {**schemas, **declared}
+
+
+def fixed_outputs(
+    run: RunPlan, systems: Mapping[str, System], columns: Mapping[str, Schema] | None = None
+) -> dict[str, BoundStream]:
+    """Return the streams; outputs to tables with what tasks need to write them.
+
+    ``columns`` are those of the outputs' messages; None: the streams know them by now.
+    """
+    streams = dict(run.streams)
+    for stream_id, bound in run.streams.items():
+        system = systems[bound.system]
+        if bound.role == StreamRole.OUTPUT.value and isinstance(system, FixesOutputs):
+            ddl = bound.spec.schema
+            schema = columns.get(stream_id) if columns is not None else Schema.of(ddl) if ddl is not None else None
+            spec = bound.spec if schema is None else dataclasses.replace(bound.spec, schema=schema.ddl())
+            identity = f"{run.application}/{run.app_id}/{run.run_id}/{run.generation}"
+            streams[stream_id] = dataclasses.replace(bound, spec=spec, slice=system.fix_output(spec, schema, identity))
+    return streams

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from airflow_samza.schema import Schema
 from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
 from airflow_samza.systems.sections import Section
-from airflow_samza.systems.system import ColumnBound, StreamSpec, System, SystemConsumer
+from airflow_samza.systems.system import ColumnBound, StreamSpec, System, SystemConsumer, SystemProducer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,6 +73,22 @@ class SlicesWithin(Protocol):
 
     def slice_within(self, stream: StreamSpec, bounds: Sequence[ColumnBound]) -> dict[str, Any]:
         """Return the input range, perhaps without messages that do not fulfil all ``bounds``."""
+        ...
+
+
+@runtime_checkable
+class FixesOutputs(Protocol):
+    """A system of tables that it has to ask for: what tasks need of the table of an output is part of the plan."""
+
+    def fix_output(self, stream: StreamSpec, columns: Schema | None, run: str = "") -> dict[str, Any]:
+        """Return what tasks need, as JSON; reject a table or ``columns`` (of the messages; None: unknown) that misfit.
+
+        ``run`` names the run. Of a table that is yet to be made there is no more than its name.
+        """
+        ...
+
+    def producer(self, stream: StreamSpec, writer: str, fixed: Mapping[str, Any] | None = None) -> SystemProducer:
+        """Return a producer that goes by what the plan has fixed."""
         ...
 
 

@@ -16,6 +16,7 @@ PLACES = [
     "log",
     "log on s3",
     "files",
+    "iceberg",
     pytest.param("files on s3", marks=pytest.mark.extended),
     pytest.param("files on hdfs", marks=pytest.mark.hdfs),
     pytest.param("log on hdfs", marks=[pytest.mark.hdfs, pytest.mark.extended]),
@@ -34,7 +35,7 @@ def output(request: pytest.FixtureRequest, tmp_path: Path) -> Slotted:
 
 def test_these_kinds_replace_slots() -> None:
     found = [kind for kind in kinds() if (known := find_kind(kind)) and issubclass(known.load(), ReplacesSlots)]
-    assert found == ["memory", "log", "files"]
+    assert found == ["memory", "log", "files", "iceberg"]
 
 
 def test_another_run_replaces_its_slot_and_nothing_else(output: Slotted) -> None:

@@ -24,6 +24,9 @@ from airflow_samza.systems.system import (
 
 _attempts = itertools.count()
 
+WHOLE = ("files", "iceberg")
+"""Kinds that are bound to a root of their own, and read as a whole."""
+
 
 def day(number: int, days: int = 1, *, application: str = "app", app_id: str = "1", **more: Any) -> OutputSlot:
     """Return the slot of some days of January 2013."""
@@ -37,9 +40,9 @@ class Slotted:
     def __init__(self, kind: str, root: str) -> None:
         self.kind = kind
         self.root = root
-        options = {"root": root} if kind == "files" else {}
-        self.system: System = bind_system("here", SystemBinding(kind, options), root)
-        self.stream = StreamSpec("out", partitions=1, schema="id bigint", written=True)
+        self.system: System = self.bound()
+        made = (("table", "web.out"), ("create", "true")) if kind == "iceberg" else ()
+        self.stream = StreamSpec("out", partitions=1, schema="id bigint", written=True, options=made)
         self.system.admin.create([self.stream])
 
     def stage(self, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
@@ -79,14 +82,14 @@ class Slotted:
         """Return the rows that readers find now."""
         # What another process would see: nothing is remembered from before.
         system = self.system if self.kind == "memory" else Slotted.bound(self)
-        read = StreamSpec("out", partitions=1, schema="id bigint")
-        whole = None if self.kind == "files" else OffsetRange(0, system.admin.metadata([read])["out"].head[0])
+        read = StreamSpec("out", partitions=1, schema="id bigint", options=self.stream.options[:1])
+        whole = None if self.kind in WHOLE else OffsetRange(0, system.admin.metadata([read])["out"].head[0])
         found = system.consumer(read).read(SystemStreamPartition("here", "out", 0), whole)
         return sorted(id for run in found if isinstance(run, MessageRun) for id in run.batch.column("id").to_pylist())
 
     def bound(self) -> System:
         """Return the system as another process binds it."""
-        options = {"root": self.root} if self.kind == "files" else {}
+        options = {"root": self.root} if self.kind in WHOLE else {}
         return bind_system("here", SystemBinding(self.kind, options), self.root)
 
     @property

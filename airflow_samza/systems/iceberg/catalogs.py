@@ -108,7 +108,9 @@ def find_table(catalog: Catalog, identifier: tuple[str, ...]) -> Table | None:
     return None
 
 
-def load_table(catalog: Catalog, settings: CatalogSettings, identifier: tuple[str, ...], stream: str) -> Table:
+def load_table(
+    catalog: Catalog, settings: CatalogSettings, identifier: tuple[str, ...], stream: str, *, written: bool = False
+) -> Table:
     """Return a table as it is now; one that does not exist is a ``TopicError``."""
     name = ".".join(identifier)
     table = find_table(catalog, identifier)
@@ -116,7 +118,8 @@ def load_table(catalog: Catalog, settings: CatalogSettings, identifier: tuple[st
         raise TopicError(
             f"The table {name} of stream {stream!r} does not exist in the catalog {settings.place} (system "
             f"{settings.system!r}).",
-            hint=f"{_tables_there(catalog, identifier)}Check table= of the stream, and the system's binding.",
+            hint=f"{_tables_there(catalog, identifier)}Check table= of the stream, and the system's binding"
+            + ('; or set the output\'s option create="true", and it is made.' if written else "."),
             table=name,
             stream=stream,
             system=settings.system,

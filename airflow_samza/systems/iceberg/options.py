@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -117,30 +117,13 @@ class TableOptions:
 
     @property
     def identifier(self) -> tuple[str, ...]:
-        """The table's name in parts; the namespace of a name without one is ``default``."""
-        parts = tuple(self.table.split("."))
-        return parts if len(parts) > 1 else (_DEFAULT, *parts)
+        """The table's name in parts."""
+        return identifier_of(self.table)
 
     @classmethod
     def of(cls, stream: StreamSpec) -> TableOptions:
         """Return the options of a stream; an unknown name or an impossible value is a ``ConfigError``."""
-        options = dict(stream.options)
-        unknown = next((name for name in options if name not in _OF_STREAM), None)
-        if unknown is not None:
-            raise ConfigError(
-                f"Stream {stream.name!r} is a table, and tables have no option {unknown!r}.",
-                hint=did_you_mean(unknown, _OF_STREAM).rstrip() or f"Options of tables are {', '.join(_OF_STREAM)}.",
-                key=unknown,
-                value=options[unknown],
-            )
-        for name in ("path", "format"):
-            if getattr(stream, name) is not None:
-                raise ConfigError(
-                    f"Stream {stream.name!r} has {name}=, and an Iceberg table has a name.",
-                    hint='Write table="namespace.name" in its place.',
-                    key=name,
-                    value=getattr(stream, name),
-                )
+        options = checked_options(stream, _OF_STREAM)
         said = [name for name in _VERSIONS if options.get(name)]
         if len(said) > 1:
             raise ConfigError(
@@ -149,15 +132,51 @@ class TableOptions:
                 key=said[1],
                 value=options[said[1]],
             )
-        table = options.get("table") or stream.name
-        if not all(part.strip() for part in table.split(".")):
+        return cls(
+            table_name(stream, options), _snapshot(stream, options), options.get("ref") or None, _as_of(stream, options)
+        )
+
+
+def identifier_of(table: str) -> tuple[str, ...]:
+    """Return a table's name in parts; the namespace of a name without one is ``default``."""
+    parts = tuple(table.split("."))
+    return parts if len(parts) > 1 else (_DEFAULT, *parts)
+
+
+def checked_options(stream: StreamSpec, names: Sequence[str]) -> dict[str, str]:
+    """Return the options of a stream; an unknown one, and what tables do not have, are rejected."""
+    options = dict(stream.options)
+    unknown = next((name for name in options if name not in names and not (stream.written and "." in name)), None)
+    if unknown is not None:
+        raise ConfigError(
+            f"Stream {stream.name!r} is a table, and {'tables that are written' if stream.written else 'tables'} have "
+            f"no option {unknown!r}.",
+            hint=did_you_mean(unknown, names).rstrip() or f"Options of tables are {', '.join(names)}.",
+            key=unknown,
+            value=options[unknown],
+        )
+    for name in ("path", "format"):
+        if getattr(stream, name) is not None:
             raise ConfigError(
-                f"Stream {stream.name!r} has the table name {table!r}.",
-                hint='Write table="namespace.name".',
-                key="table",
-                value=table,
+                f"Stream {stream.name!r} has {name}=, and an Iceberg table has a name.",
+                hint='Write table="namespace.name" in its place.',
+                key=name,
+                value=getattr(stream, name),
             )
-        return cls(table, _snapshot(stream, options), options.get("ref") or None, _as_of(stream, options))
+    return options
+
+
+def table_name(stream: StreamSpec, options: Mapping[str, str]) -> str:
+    """Return the name of a stream's table; an impossible one is rejected."""
+    table = options.get("table") or stream.name
+    if not all(part.strip() for part in table.split(".")):
+        raise ConfigError(
+            f"Stream {stream.name!r} has the table name {table!r}.",
+            hint='Write table="namespace.name".',
+            key="table",
+            value=table,
+        )
+    return table
 
 
 def _snapshot(stream: StreamSpec, options: Mapping[str, str]) -> int | None:

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from airflow_samza.errors import TopicError
+from airflow_samza.schema import Schema
+from airflow_samza.systems.files.durable_files import delete_file, make_directory
+from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.formats.options import declared_partitions
 from airflow_samza.systems.iceberg.catalogs import find_table, load_table, opened_catalog
+from airflow_samza.systems.iceberg.commits import TableView
 from airflow_samza.systems.iceberg.options import CatalogSettings, TableOptions
+from airflow_samza.systems.iceberg.output import IcebergProducer
+from airflow_samza.systems.iceberg.output_options import OutputOptions
+from airflow_samza.systems.iceberg.output_target import OutputTarget, check_messages, columns_unknown, fix_target
+from airflow_samza.systems.iceberg.publishing import publish
 from airflow_samza.systems.iceberg.reading import IcebergConsumer
-from airflow_samza.systems.iceberg.slicing import fix_slice, table_schema
+from airflow_samza.systems.iceberg.slicing import KIND, fix_slice, table_schema
 from airflow_samza.systems.iceberg.storage import TableStorage
+from airflow_samza.systems.iceberg.tables_made import check_partition_columns, make_table
+from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
 from airflow_samza.systems.system import (
     ColumnBound,
     Publication,
     StreamMetadata,
     StreamSpec,
     SystemBinding,
-    SystemProducer,
 )
 
 
 class IcebergSystem:
-    """System of the tables of an Iceberg catalog: bounded inputs, of which the plan fixes the snapshot.
+    """System of the tables of an Iceberg catalog: bounded inputs, of which the plan fixes the snapshot, and outputs.
 
     Options of the binding: ``root`` (a folder with a catalog of its own), or ``type``, ``uri`` and other properties of
     pyiceberg; ``catalog`` (its name, for catalogs in a database), ``partitions`` (of inputs that declare none; 1).
@@ -78,27 +87,80 @@ class IcebergSystem:
         return f"{self.settings.place}#{'.'.join(TableOptions.of(stream).identifier)}"
 
     def create(self, streams: Sequence[StreamSpec]) -> None:
-        """Reject outputs: tables are read."""
+        """Make the missing tables of outputs that say so; their columns must be known."""
         for stream in streams:
-            self.check_writable(stream)
+            options = OutputOptions.of(stream)
+            with opened_catalog(self.settings, create=options.create) as catalog:
+                if find_table(catalog, options.identifier) is None and options.create and stream.schema is not None:
+                    make_table(catalog, options, Schema.of(stream.schema), stream.name)
 
-    def check_writable(self, stream: StreamSpec) -> NoReturn:
-        """Reject the output."""
-        raise TopicError(
-            f"The output {stream.name!r} lies in the system {self.name!r} of kind iceberg, which reads "
-            "tables and does not write them.",
-            hint="Write it by a system of kind spark (format iceberg), or to files.",
-            stream=stream.name,
-            system=self.name,
-        )
+    def fix_output(self, stream: StreamSpec, columns: Schema | None, run: str = "") -> dict[str, Any]:
+        """Return what tasks need to write to the table of an output; messages that do not fit it are rejected.
 
-    def producer(self, stream: StreamSpec, writer: str) -> SystemProducer:
-        """Reject the output."""
-        self.check_writable(stream)
+        Of a table that is yet to be made it is its name alone.
+        """
+        options = OutputOptions.of(stream)
+        with opened_catalog(self.settings, create=options.create) as catalog:
+            if options.create and find_table(catalog, options.identifier) is None:
+                if columns is None:
+                    raise columns_unknown(options, stream.name)
+                check_partition_columns(options, columns, stream.name)
+                return {"kind": KIND, "table": options.table, "made": True}
+            table = load_table(catalog, self.settings, options.identifier, stream.name, written=True)
+            fixed = fix_target(table, stream.name, run)
+            if columns is not None:
+                check_messages(OutputTarget.of(fixed), columns, stream.name)
+            return fixed
+
+    def check_writable(self, stream: StreamSpec) -> None:
+        """Reject a table that does not exist, or cannot be written here, and a folder that may not be written."""
+        fixed = self.fix_output(stream, Schema.of(stream.schema) if stream.schema is not None else None)
+        if "data" in fixed:
+            probe = self._storage.at(f"{fixed['data']}/samza-probe-{uuid.uuid4().hex}")
+            with storage_errors(path=str(probe), stream=stream.name, doing="write"):
+                make_directory(probe.parent)
+                with probe.filesystem.open_output_stream(probe.path, compression=None) as sink:
+                    sink.write(b"probe")
+                delete_file(probe)
+
+    def producer(self, stream: StreamSpec, writer: str, fixed: Mapping[str, Any] | None = None) -> IcebergProducer:
+        """Return a producer of one try at a task; without what the plan has fixed, to the table as it is now."""
+        if fixed is None:
+            fixed = self.fix_output(stream, None)
+        return IcebergProducer(self._storage, stream, writer, OutputTarget.of(fixed))
 
     def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
-        """Reject the output."""
-        self.check_writable(stream)
+        """Commit an epoch; the facts are table, snapshot, rows, bytes, files and what was superseded."""
+        return publish(self.settings, self._storage, stream, publication)
+
+    def standing(self, stream: StreamSpec, producer: str) -> str | None:
+        """Return the newest generation of a producer that has committed to a table; None when it never has."""
+        newest = self._view(stream).newest(producer, stream.name)
+        return None if newest is None else ".".join(map(str, newest))
+
+    def slot_writers(self, stream: StreamSpec, slot: OutputSlot) -> list[SlotWriter]:
+        """Return who has written the slots that meet one, of what readers see."""
+        return self._view(stream).writers(slot.code)
+
+    def outside_slots(self, stream: StreamSpec, producers: Iterable[str]) -> list[str]:
+        """Return those of some producers whose rows readers see, and who wrote them as no slot."""
+        outside = self._view(stream).outside()
+        return [producer for producer in producers if producer in outside] if outside else []
+
+    def successor(self, stream: StreamSpec, producer: str) -> str | None:
+        """Return the producer of the run that has replaced what a producer wrote; None: it stands, or never wrote."""
+        return self._view(stream).successor(producer, stream.name)
+
+    def discard(self, stream: StreamSpec, staged: Mapping[str, Any]) -> None:
+        """Delete data files that no snapshot will ever have."""
+        for file in staged.get("files", ()):
+            delete_file(self._storage.at(str(file["path"])))
+
+    def _view(self, stream: StreamSpec) -> TableView:
+        options = OutputOptions.of(stream)
+        with opened_catalog(self.settings, create=options.create) as catalog:
+            table = find_table(catalog, options.identifier)
+            return TableView.of(options.table, {} if table is None else table.properties)
 
     def _partitions(self, stream: StreamSpec) -> int:
         if stream.partitions is not None:

@@ -1,0 +1,166 @@
+"""Output to a table: a task writes data files where the table has them, which the commit of the epoch makes visible.
+
+A file holds rows of one partition. The names of all files of a generation of a stage begin alike: by that a later
+generation finds what it replaces.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_samza.schema import Schema
+from airflow_samza.systems.files.durable_files import make_directory, sync_directory, sync_file
+from airflow_samza.systems.files.failures import storage_errors
+from airflow_samza.systems.files.formats.casts import Conformer
+from airflow_samza.systems.files.formats.options import FileOptions
+from airflow_samza.systems.files.formats.parquet_output import ParquetOutput
+from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.iceberg.file_columns import arrow_field, for_file
+from airflow_samza.systems.iceberg.output_target import OutputTarget, check_messages
+from airflow_samza.systems.iceberg.storage import TableStorage
+from airflow_samza.systems.iceberg.transforms import split_rows
+from airflow_samza.systems.system import StreamSpec
+
+OPEN_FILES = 50
+"""Files that a task writes at a time; with more partitions the one that was written longest ago is closed."""
+
+_TRY = re.compile(r"-\d+-\d+-[0-9a-f]{32}$")
+"""The end of a writer's name that differs between the tries at the tasks of one generation of a stage."""
+
+
+def name_prefix(run: str, writer: str) -> str:
+    """Return how the names of the data files begin that the tries of one generation of a run's stage write."""
+    stage = _TRY.sub("", writer)
+    return f"samza-{hashlib.sha256(f'{run}/{stage}'.encode()).hexdigest()[:16]}-"
+
+
+class _OpenFile:
+    """Data file that is being written: rows of one partition."""
+
+    def __init__(self, place: Location, uri: str, schema: pa.Schema, compression: str) -> None:
+        self.place = place
+        self.uri = uri
+        self.rows = 0
+        self._sink = place.filesystem.open_output_stream(place.path, compression=None)
+        self._writer = ParquetOutput(self._sink, schema, compression)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write(batch)
+        self.rows += batch.num_rows
+
+    @property
+    def size(self) -> int:
+        return int(self._sink.tell())
+
+    def close(self) -> int:
+        """Close the file, and return its size."""
+        self._writer.close()
+        if not self._sink.closed:
+            self._sink.close()
+        sync_file(self.place)
+        return int(self.place.filesystem.get_file_info(self.place.path).size)
+
+    def abort(self) -> None:
+        with suppress(OSError, pa.ArrowException, ValueError):
+            self._writer.close()
+        with suppress(OSError, pa.ArrowException, ValueError):
+            if not self._sink.closed:
+                self._sink.close()
+
+
+class IcebergProducer:
+    """Producer of what one try at a task writes to a table: files that no snapshot has yet."""
+
+    def __init__(self, storage: TableStorage, stream: StreamSpec, writer: str, target: OutputTarget) -> None:
+        self.stream = stream
+        self.target = target
+        self._storage = storage
+        self._prefix = name_prefix(target.run, writer)
+        self._declared = target.declared.to_arrow()
+        self._conformer: Conformer | None = None
+        self._schema = pa.schema([arrow_field(column) for column in target.columns])
+        self._checked: pa.Schema | None = None
+        self._open: dict[tuple[Any, ...], _OpenFile] = {}
+        self._files: list[dict[str, Any]] = []
+        self._places: list[Location] = []
+        self._described: dict[str, Any] | None = None
+
+    def write(self, partition: int, batch: pa.RecordBatch) -> None:
+        """Append rows; the partition of the stream plays no part, those of the table do."""
+        if self._checked is None or not batch.schema.equals(self._checked):
+            check_messages(self.target, Schema.of(batch.schema), self.stream.name)
+            self._checked = batch.schema
+            self._conformer = Conformer.check(
+                batch.schema,
+                self._declared,
+                file=f"({self.target.table}, being written)",
+                stream=self.stream.name,
+                options=FileOptions(allow_missing_columns=True),
+            )
+        if not batch.num_rows or self._conformer is None:
+            return
+        batch = self._conformer.apply(batch)
+        for values, rows in split_rows(batch, self.target.partition_columns):
+            columns = [
+                for_file(column, field, self.target.table)
+                for column, field in zip(rows.columns, self.target.columns, strict=True)
+            ]
+            with storage_errors(path=self.target.data, stream=self.stream.name, doing="write"):
+                self._write(values, pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+    def _write(self, values: tuple[Any, ...], rows: pa.RecordBatch) -> None:
+        file = self._open.pop(values, None)
+        if file is None:
+            if len(self._open) >= OPEN_FILES:
+                self._close(next(iter(self._open)))
+            file = self._new_file()
+        self._open[values] = file  # the one that was written last stands last
+        file.write(rows)
+        if file.size >= self.target.file_bytes:
+            self._close(values)
+
+    def _new_file(self) -> _OpenFile:
+        uri = f"{self.target.data}/{self._prefix}{uuid.uuid4().hex}.parquet"
+        place = self._storage.at(uri)
+        if not self._places:
+            make_directory(place.parent)
+        self._places.append(place)
+        return _OpenFile(place, uri, self._schema, self.target.compression)
+
+    def _close(self, values: tuple[Any, ...]) -> None:
+        file = self._open.pop(values)
+        size = file.close()
+        self._files.append({"path": file.uri, "rows": file.rows, "bytes": size, "partition": list(values)})
+
+    def finish(self) -> dict[str, Any]:
+        """Close the files; describe the table, its columns and partitions as they were taken for, and the files."""
+        if self._described is None:
+            with storage_errors(path=self.target.data, stream=self.stream.name, doing="write"):
+                for values in list(self._open):
+                    self._close(values)
+                if self._places:
+                    sync_directory(self._places[0].parent)
+            self._described = {
+                "table": self.target.uuid,
+                "prefix": self._prefix,
+                "spec": self.target.spec,
+                "columns": [[column.id, column.type.word] for column in self.target.columns],
+                "files": self._files,
+                "rows": sum(int(file["rows"]) for file in self._files),
+                "bytes": sum(int(file["bytes"]) for file in self._files),
+            }
+        return self._described
+
+    def abort(self) -> None:
+        """Remove the files of this try; an abort ignores errors of the storage."""
+        for file in self._open.values():
+            file.abort()
+        for place in self._places:
+            with suppress(OSError):
+                place.filesystem.delete_file(place.path)
