@@ -50,7 +50,7 @@ from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, SIDE_INPUT, STAGED, RunPlan
 from airflow_samza.runs.stages.stage_state import code_run
 from airflow_samza.runs.upkeep.topic_expiry import open_again
-from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import Filesystem, root_identity
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.system import StreamSpec, System, SystemBinding
 
@@ -113,7 +113,8 @@ def prepare_run(
         reject_unbounded(run, systems)
         reject_forgotten(files, run, systems)
         _create_topics(run, systems)
-        run = dataclasses.replace(run, streams=fixed_outputs(run, systems))  # with the tables that were made just now
+        # Once more: with the tables that were made just now, and for this root.
+        run = dataclasses.replace(run, streams=fixed_outputs(run, systems, root=root_identity(files)))
         _check_outputs(run, systems)
         open_again(files, folder)
         pin_versions(files, run)

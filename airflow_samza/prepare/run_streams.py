@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
+from airflow_samza.application.operator_specs import SendToSpec
 from airflow_samza.errors import ConfigError, SectionOpen, TopicError
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.prepare.run_request import RunRequest
@@ -151,20 +152,20 @@ def output_schemas(spec: ApplicationSpec, compiled: Mapping[str, CompiledOperato
     """Return the columns of outputs: the declared ones, else those of the messages that are sent, where known."""
     schemas: dict[str, Schema] = {}
     for operator in spec.operators:
-        stream_id = getattr(getattr(operator, "stream", None), "stream_id", None)
         sent = compiled.get(operator.op_id)
-        if stream_id in spec.outputs and sent is not None and sent.schema is not None:
-            schemas[stream_id] = sent.schema
+        if isinstance(operator, SendToSpec) and sent is not None and sent.inputs[0] is not None:
+            schemas.setdefault(operator.stream.stream_id, sent.inputs[0])
     declared = {stream_id: stream.schema for stream_id, stream in spec.outputs.items() if stream.schema is not None}
     return {**schemas, **declared}
 
 
 def fixed_outputs(
-    run: RunPlan, systems: Mapping[str, System], columns: Mapping[str, Schema] | None = None
+    run: RunPlan, systems: Mapping[str, System], columns: Mapping[str, Schema] | None = None, root: str = ""
 ) -> dict[str, BoundStream]:
     """Return the streams; outputs to tables with what tasks need to write them.
 
-    ``columns`` are those of the outputs' messages; None: the streams know them by now.
+    ``columns`` are those of the outputs' messages; None: the streams know them by now. ``root`` is the identity of the
+    run's root: runs of other roots may have the same names, and write the same tables.
     """
     streams = dict(run.streams)
     for stream_id, bound in run.streams.items():
@@ -173,6 +174,6 @@ def fixed_outputs(
             ddl = bound.spec.schema
             schema = columns.get(stream_id) if columns is not None else Schema.of(ddl) if ddl is not None else None
             spec = bound.spec if schema is None else dataclasses.replace(bound.spec, schema=schema.ddl())
-            identity = f"{run.application}/{run.app_id}/{run.run_id}/{run.generation}"
-            streams[stream_id] = dataclasses.replace(bound, spec=spec, slice=system.fix_output(spec, schema, identity))
+            name = f"{root}/{run.application}/{run.run_id}/{run.generation}"
+            streams[stream_id] = dataclasses.replace(bound, spec=spec, slice=system.fix_output(spec, schema, name))
     return streams

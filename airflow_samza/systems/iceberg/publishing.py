@@ -117,6 +117,7 @@ class _Publisher:
         slot = view.slots.get(self.key) or Slot(self.key, self.publication.slot)
         own = next((one for one in slot.commits if one.owner == self.owner), None)
         if own is not None and own.epoch >= self.publication.epoch:
+            self._reject_namesake(own)
             return self._facts(own, ())
         if own is None:
             self._reject_meeting(view)
@@ -170,6 +171,21 @@ class _Publisher:
         except TopicError:
             self._discard()
             raise
+
+    def _reject_namesake(self, own: Committed) -> None:
+        """Reject an epoch whose record is that of a run of the same name under another root."""
+        mine = {str(one["prefix"]) for one in self.described if one["files"]}
+        if own.prefixes and not mine <= set(own.prefixes):
+            publication = self.publication
+            raise TopicError(
+                f"The table {self.options.table} of the output {self.stream.name!r} has what generation "
+                f"{publication.generation} of {publication.producer} has committed, and that was another run of this "
+                "name, under another root.",
+                hint="Give the run another run_id, or each environment a table of its own.",
+                table=self.options.table,
+                stream=self.stream.name,
+                producer=publication.producer,
+            )
 
     def _check_table(self, table: Table) -> None:
         """Reject a table that is not the one for which the files were written."""

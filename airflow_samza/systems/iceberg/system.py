@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -90,9 +91,10 @@ class IcebergSystem:
         """Make the missing tables of outputs that say so; their columns must be known."""
         for stream in streams:
             options = OutputOptions.of(stream)
-            with opened_catalog(self.settings, create=options.create) as catalog:
-                if find_table(catalog, options.identifier) is None and options.create and stream.schema is not None:
-                    make_table(catalog, options, Schema.of(stream.schema), stream.name)
+            if not options.create or stream.schema is None or not self._is_missing(options):
+                continue
+            with opened_catalog(self.settings, create=True) as catalog:
+                make_table(catalog, options, Schema.of(stream.schema), stream.name)
 
     def fix_output(self, stream: StreamSpec, columns: Schema | None, run: str = "") -> dict[str, Any]:
         """Return what tasks need to write to the table of an output; messages that do not fit it are rejected.
@@ -100,12 +102,12 @@ class IcebergSystem:
         Of a table that is yet to be made it is its name alone.
         """
         options = OutputOptions.of(stream)
-        with opened_catalog(self.settings, create=options.create) as catalog:
-            if options.create and find_table(catalog, options.identifier) is None:
-                if columns is None:
-                    raise columns_unknown(options, stream.name)
-                check_partition_columns(options, columns, stream.name)
-                return {"kind": KIND, "table": options.table, "made": True}
+        if options.create and self._is_missing(options):
+            if columns is None:
+                raise columns_unknown(options, stream.name)
+            check_partition_columns(options, columns, stream.name)
+            return {"kind": KIND, "table": options.table, "made": True}
+        with opened_catalog(self.settings) as catalog:
             table = load_table(catalog, self.settings, options.identifier, stream.name, written=True)
             fixed = fix_target(table, stream.name, run)
             if columns is not None:
@@ -158,9 +160,18 @@ class IcebergSystem:
 
     def _view(self, stream: StreamSpec) -> TableView:
         options = OutputOptions.of(stream)
-        with opened_catalog(self.settings, create=options.create) as catalog:
-            table = find_table(catalog, options.identifier)
-            return TableView.of(options.table, {} if table is None else table.properties)
+        if options.create and self._is_missing(options):
+            return TableView({})
+        with opened_catalog(self.settings) as catalog:
+            table = load_table(catalog, self.settings, options.identifier, stream.name, written=True)
+            return TableView.of(options.table, table.properties)
+
+    def _is_missing(self, options: OutputOptions) -> bool:
+        """Return whether a table does not exist; the catalog of a folder may not, either."""
+        if self.settings.folder is not None and not os.path.isfile(self.settings.place):
+            return True
+        with opened_catalog(self.settings) as catalog:
+            return find_table(catalog, options.identifier) is None
 
     def _partitions(self, stream: StreamSpec) -> int:
         if stream.partitions is not None:
