@@ -37,6 +37,7 @@ def notes_of(
         (
             flow_notes(spec, run.plan, compiled, run.contents, kinds),
             range_notes(run, version),
+            table_notes(run),
             slot_notes(run, systems, files),
             side_input_notes(run),
             spark_notes(run, spec, systems),
@@ -64,6 +65,34 @@ def range_notes(run: RunPlan, version: Version | None) -> Iterator[Note]:
             text = _range_text(run.stream(stream_id).slice or {}, version)
             if text is not None:
                 yield stage.stage_id, stream_id, text
+
+
+def table_notes(run: RunPlan) -> Iterator[Note]:
+    """Yield the tables that outputs write: their partitions, and what of them a run replaces beside its slot."""
+    for stage in run.plan.stages:
+        for stream_id in stage.outputs:
+            target = run.stream(stream_id).slice or {}
+            if not run.is_own(stream_id) and "table" in target:
+                yield stage.stage_id, stream_id, _table_note(target, dict(run.stream(stream_id).spec.options))
+
+
+def _table_note(target: Mapping[str, Any], options: Mapping[str, str]) -> str:
+    text = f"{'makes' if target.get('made') else 'commits to'} the table {target['table']}"
+    names = {column["id"]: column["name"] for column in target.get("columns", ())}
+    fields = [
+        names[source] if transform == "identity" else f"{transform}({names[source]})"
+        for _, source, transform in target.get("partition", ())
+    ]
+    if fields:
+        text += f", partitioned by {', '.join(fields)}"
+    mode = options.get("mode", "")
+    return f"{text}; mode={mode!r}: {_MODES[mode]}" if mode in _MODES else text
+
+
+_MODES = {
+    "replace partitions": "rows of others in the partitions that it writes are replaced",
+    "replace table": "all rows of others are replaced",
+}
 
 
 def reading_notes(run: RunPlan, systems: Mapping[str, System]) -> Iterator[Note]:

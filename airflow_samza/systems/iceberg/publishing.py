@@ -24,10 +24,11 @@ from airflow_samza.systems.files.durable_files import delete_file
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.iceberg.catalogs import load_table, opened_catalog
 from airflow_samza.systems.iceberg.commits import Committed, Slot, TableView, run_digest, slot_key
-from airflow_samza.systems.iceberg.data_files import StagedFiles, begins_with, live_files
+from airflow_samza.systems.iceberg.data_files import StagedFiles, begins_with, file_name, live_files
 from airflow_samza.systems.iceberg.options import CatalogSettings
 from airflow_samza.systems.iceberg.output_options import MAIN, REPLACE_PARTITIONS, REPLACE_TABLE, OutputOptions
 from airflow_samza.systems.iceberg.storage import TableStorage
+from airflow_samza.systems.iceberg.tables_made import EPOCH, GENERATION, PRODUCER, expire_snapshots
 from airflow_samza.systems.output_slots import is_replaced, next_turn, reject_meeting, replaced
 from airflow_samza.systems.system import Publication, StreamSpec
 
@@ -295,9 +296,9 @@ class _Publisher:
         table.metadata.properties[_NO_RETRIES] = "0"  # of this handle alone: it is not stored
         transaction = table.transaction()
         names = {
-            "samza.producer": publication.producer,
-            "samza.generation": publication.generation,
-            "samza.epoch": str(publication.epoch),
+            PRODUCER: publication.producer,
+            GENERATION: publication.generation,
+            EPOCH: str(publication.epoch),
         }
         update = transaction.update_snapshot(snapshot_properties=names, branch=MAIN)
         if leaving:
@@ -328,17 +329,19 @@ class _Publisher:
                 kept = changed.get(its_slot.key, its_slot)
                 changed[its_slot.key] = kept.with_commit(dataclasses.replace(one, files=left))
         transaction.set_properties({key: one.encoded() for key, one in changed.items()})
-        transaction.commit_transaction()
+        committed_table = transaction.commit_transaction()
+        with suppress(Exception):  # another time, or by whom commits next
+            expire_snapshots(committed_table)
         return committed
 
     def _facts(self, committed: Committed, leaving: Iterable[DataFile]) -> dict[str, Any]:
         return {
-            "table": self.options.table,
+            "path": self.options.table,
             "snapshot": committed.snapshot,
             "rows": sum(int(one["rows"]) for one in self.described),
             "bytes": sum(int(one["bytes"]) for one in self.described),
-            "files": [str(file["path"]) for one in self.described for file in one["files"]],
-            "superseded": [str(file.file_path) for file in leaving],
+            "files": [str(file["path"]).rpartition("/")[2] for one in self.described for file in one["files"]],
+            "superseded": [file_name(file) for file in leaving],
         }
 
     def _discard(self) -> None:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
+PRODUCER, GENERATION, EPOCH = "samza.producer", "samza.generation", "samza.epoch"
+"""Properties of the snapshots that outputs have committed, for people."""
+
 MADE = "samza.made"
 """Property of the tables that outputs have made: their old snapshots are expired by whom commits."""
 
@@ -28,7 +31,13 @@ BOUNDED = {
 """Properties of such tables, where the output does not say otherwise."""
 
 KEPT_SNAPSHOTS = 100
-"""Snapshots that such a table keeps, and a branch or a tag may keep others."""
+"""Snapshots that such a table keeps; a branch or a tag may keep others."""
+
+KEPT_EPOCHS = 10
+"""Snapshots that it keeps of the epochs of one generation of a stage."""
+
+_AT_ONCE = 10
+"""Snapshots that are expired together: that is a commit, too."""
 
 
 def make_table(catalog: Catalog, options: OutputOptions, columns: Schema, stream: str) -> Table:
@@ -65,13 +74,20 @@ def check_partition_columns(options: OutputOptions, columns: Schema, stream: str
 
 
 def expire_snapshots(table: Table) -> None:
-    """Expire the oldest snapshots of a table that an output has made, when there are twice as many as it keeps.
+    """Expire the oldest snapshots of a table that an output has made, and those of epochs long ago; their files stay.
 
-    Their files stay.
+    The cost of a commit grows with the number of snapshots.
     """
-    if table.properties.get(MADE) != "true" or len(table.metadata.snapshots) < 2 * KEPT_SNAPSHOTS:
+    if table.properties.get(MADE) != "true":
         return
-    newest = sorted(table.metadata.snapshots, key=lambda one: one.sequence_number or 0)
-    held = {ref.snapshot_id for ref in table.metadata.refs.values()}
-    old = [one.snapshot_id for one in newest[:-KEPT_SNAPSHOTS] if one.snapshot_id not in held]
-    table.maintenance.expire_snapshots().by_ids(old).commit()
+    snapshots = sorted(table.metadata.snapshots, key=lambda one: one.sequence_number or 0)
+    epochs: dict[tuple[str, str], list[int]] = {}
+    for one in snapshots:
+        named = one.summary.additional_properties if one.summary is not None else {}
+        if PRODUCER in named:
+            epochs.setdefault((named[PRODUCER], named[GENERATION]), []).append(one.snapshot_id)
+    old = {one.snapshot_id for one in snapshots[:-KEPT_SNAPSHOTS]}
+    old.update(number for numbers in epochs.values() for number in numbers[:-KEPT_EPOCHS])
+    old -= {ref.snapshot_id for ref in table.metadata.refs.values()}
+    if len(old) >= _AT_ONCE:
+        table.maintenance.expire_snapshots().by_ids(sorted(old)).commit()
