@@ -202,6 +202,18 @@ def replaced(slot: OutputSlot, *, output: str, stream: str, producer: str, gener
     )
 
 
+def outdated(*, output: str, stream: str, producer: str, generation: str, newest: str) -> TopicError:
+    """Return the error of a generation after which a higher one, ``newest``, of the same producer has published."""
+    return TopicError(
+        f"Generation {generation} of {producer} cannot publish to {output} of stream {stream!r}: generation {newest} "
+        "of it has published already.",
+        hint="The stage was cleared meanwhile; its newer attempt is the one that counts.",
+        stream=stream,
+        generation=generation,
+        newest=newest,
+    )
+
+
 def run_of(producer: str) -> str:
     """Return the run of a producer: ``<application>/<run>`` of ``<application>/<run>/<stage>``."""
     return producer.rpartition("/")[0]

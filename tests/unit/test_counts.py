@@ -17,8 +17,8 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 59_520,
-    "files": 744,
+    "statements": 60_560,
+    "files": 755,
     "files in one folder": 29,
     "kinds of records": 47,
     "error classes": 39,

@@ -109,6 +109,7 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
         "obstore": ANYWHERE,
         "tenacity": ANYWHERE,
         "cachetools": ANYWHERE,
+        "mmh3": FUNCTIONS_ONLY,
         "msgspec": ANYWHERE,
         "confluent_kafka": ANYWHERE,
         "pyiceberg": FUNCTIONS_ONLY,  # takes half a second to load, and tasks need none of it

@@ -43,6 +43,7 @@ from airflow_samza.systems.output_slots import (
     Turn,
     is_replaced,
     next_turn,
+    outdated,
     reject_meeting,
     replaced,
 )
@@ -116,12 +117,10 @@ class _Publisher:
         if higher:
             newest = max(higher, key=parse_generation)
             self._withdraw(view)
-            raise TopicError(
-                f"Generation {self.publication.generation} of {self.publication.producer} cannot publish to "
-                f"{self.output} of stream {self.stream.name!r}: generation {newest} of it has published already.",
-                hint="The stage was cleared meanwhile; its newer attempt is the one that counts.",
-                path=str(self.output),
+            raise outdated(
+                output=str(self.output),
                 stream=self.stream.name,
+                producer=self.publication.producer,
                 generation=self.publication.generation,
                 newest=newest,
             )

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from airflow_samza.errors import SchemaError
 from airflow_samza.systems.files.formats.nested import offsets_of
-from airflow_samza.systems.iceberg.columns import LIST, MAP, STRUCT, TableField, TableType
+from airflow_samza.systems.tables.columns import LIST, MAP, STRUCT, TableField, TableType
 
 _TYPES = {
     "boolean": pa.bool_(),

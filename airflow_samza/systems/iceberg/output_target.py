@@ -11,9 +11,9 @@ from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK
-from airflow_samza.systems.iceberg.columns import TableField, columns_of, fields_of
 from airflow_samza.systems.iceberg.output_options import OutputOptions
 from airflow_samza.systems.iceberg.transforms import PartitionField, is_transform
+from airflow_samza.systems.tables.columns import TableField, columns_of, fields_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -113,8 +113,8 @@ def check_messages(target: OutputTarget, messages: Schema, stream: str) -> None:
     for field in messages.fields:
         if field.name not in by_name:
             raise _misfit(
-                f"The table {target.table} has no column {field.name!r}, which the messages of the output {stream!r} "
-                "have.",
+                f"The table {target.table} has no column {field.name!r}, and the messages of the output {stream!r} "
+                "have one of this name.",
                 f"{did_you_mean(field.name, by_name)}Add the column to the table, or leave it out with select. The "
                 f"table's columns are {listed(by_name)}.",
                 target,

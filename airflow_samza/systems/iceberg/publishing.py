@@ -29,7 +29,7 @@ from airflow_samza.systems.iceberg.options import CatalogSettings
 from airflow_samza.systems.iceberg.output_options import MAIN, REPLACE_PARTITIONS, REPLACE_TABLE, OutputOptions
 from airflow_samza.systems.iceberg.storage import TableStorage
 from airflow_samza.systems.iceberg.tables_made import EPOCH, GENERATION, PRODUCER, expire_snapshots
-from airflow_samza.systems.output_slots import is_replaced, next_turn, reject_meeting, replaced
+from airflow_samza.systems.output_slots import is_replaced, next_turn, outdated, reject_meeting, replaced
 from airflow_samza.systems.system import Publication, StreamSpec
 
 if TYPE_CHECKING:
@@ -136,15 +136,12 @@ class _Publisher:
         newest = view.newest(publication.producer, self.stream.name)
         if newest is not None and newest > self.generation:
             self._discard()
-            text = ".".join(map(str, newest))
-            raise TopicError(
-                f"Generation {publication.generation} of {publication.producer} cannot publish to the table "
-                f"{self.options.table} of stream {self.stream.name!r}: generation {text} of it has published already.",
-                hint="The stage was cleared meanwhile; its newer attempt is the one that counts.",
-                table=self.options.table,
+            raise outdated(
+                output=f"the table {self.options.table}",
                 stream=self.stream.name,
+                producer=publication.producer,
                 generation=publication.generation,
-                newest=text,
+                newest=".".join(map(str, newest)),
             )
         slot = view.slots.get(self.key)
         if publication.slot is None or slot is None:
@@ -232,18 +229,18 @@ class _Publisher:
         self, table: Table, view: TableView, slot: Slot, former: Iterable[tuple[Slot, Committed]]
     ) -> list[DataFile]:
         """Return the live data files that the commit takes out."""
-        former = [one for _, one in former if one.files]
+        earlier = [one for _, one in former if one.files]
         mode = self.options.mode
         begins = mode == REPLACE_TABLE and not any(
             one.as_turn().run == self.run_digest and view.stands(slot, one) for one in slot.commits
         )
-        if not (former or begins or (mode == REPLACE_PARTITIONS and len(self.staged))):
+        if not (earlier or begins or (mode == REPLACE_PARTITIONS and len(self.staged))):
             return []
         live = list(live_files(table, MAIN))
         if begins:
             return live
         leaving = {}
-        for one in former:
+        for one in earlier:
             files = {file.file_path: file for file in live if begins_with(file, one.prefixes)}
             if len(files) != one.files and mode != REPLACE_PARTITIONS:
                 raise self._compacted(one, len(files))

@@ -19,7 +19,7 @@ from pyarrow import types
 from airflow_samza.errors import RuntimeMissing, install
 from airflow_samza.murmur3 import hash_column
 from airflow_samza.partitioner import split_by_partition
-from airflow_samza.systems.iceberg.columns import TableField
+from airflow_samza.systems.tables.columns import TableField
 
 _WITH_WIDTH = re.compile(r"(bucket|truncate)\[(\d+)\]")
 _MICROS_OF_HOUR = 3_600_000_000
