@@ -21,6 +21,7 @@ from airflow_samza.application.declarations.streams import (
     check_words,
     declared_stream,
     options_of,
+    options_with,
     options_with_mode,
 )
 from airflow_samza.application.declarations.tables import TableDeclarations
@@ -270,6 +271,9 @@ class ApplicationDescriptor(TableDeclarations):
         serde: str | type | None = None,
         shared: bool = False,
         mode: str | None = None,
+        table: str | None = None,
+        create: bool | None = None,
+        partition_by: str | None = None,
         options: Mapping[str, object] | None = None,
     ) -> OutputStream:
         """Declare an output stream, for ``send_to``.
@@ -293,11 +297,20 @@ class ApplicationDescriptor(TableDeclarations):
         :param mode: The fate of what earlier runs wrote. Of files and of the log: ``"replace"`` (a run replaces what an
             earlier one wrote for the same data interval and partition key) or ``"append"`` (it adds to it); of tables
             that Spark writes: ``"append"``, ``"overwrite"`` or ``"overwrite_partitions"``. Short for the option of this
-            name. By default files and the log replace, Spark appends.
+            name. Of tables of kind ``iceberg`` also ``"replace partitions"`` (those to which the run writes) and
+            ``"replace table"``. By default files, the log and Iceberg replace, Spark appends.
+        :param table: The table to write, where the system has tables. Short for the option of this name, as are the
+            next two.
+        :param create: If true, a missing table is made (kind ``iceberg``).
+        :param partition_by: The partitions of a table that is made: ``"country, day(at), bucket(16, id)"``.
         :param options: Options of the system for this stream.
         """
+        where = f"output stream {id!r}"
         if mode is not None:
-            options = options_with_mode(options, mode, f"output stream {id!r}")
+            options = options_with_mode(options, mode, where)
+        for name, value in (("create", create), ("partition_by", partition_by)):
+            if value is not None:
+                options = options_with(options, name, value, where)
         stream = declared_stream(
             id,
             StreamRole.OUTPUT,
@@ -309,6 +322,7 @@ class ApplicationDescriptor(TableDeclarations):
             timestamp=timestamp,
             path=path,
             format=format,
+            table=table,
             serde=serde,
             shared=shared,
             options=options,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 REACHED_BY_TASKS = [kind for kind in kinds() if not traits_of(kind).through_topics]
 ON_ROOTS = [kind for kind in REACHED_BY_TASKS if kind not in ("kafka", "iceberg")]
-"""Kinds whose streams lie under a root. Those of Kafka lie at brokers, tables of Iceberg in a catalog that they read."""
+"""Kinds whose streams lie under a root. Those of Kafka lie at brokers, tables of Iceberg in a catalog."""
 
 
 @pytest.fixture
@@ -75,8 +75,9 @@ def test_what_is_published_to_brokers_is_what_a_slice_holds_and_is_read_back(kaf
     assert_publishes_three("kafka", at_brokers(kafka, tmp_path), Topics(kafka.address).name("out"))
 
 
-def assert_publishes_three(kind: str, system: System, name: str) -> None:
-    out = StreamSpec(name, partitions=1, schema="id bigint, name string", written=True)
+def assert_publishes_three(kind: str, system: System, name: str, **options: str) -> None:
+    said = tuple(options.items())
+    out = StreamSpec(name, partitions=1, schema="id bigint, name string", written=True, options=said)
     system.admin.create([out])
     system.check_writable(out)
     writer = system.producer(out, "attempt")
@@ -116,12 +117,18 @@ def test_a_table_that_a_catalog_does_not_have_is_an_error_of_ours_and_no_metadat
         assert_knows_nothing(bound("iceberg", tmp_path))
 
 
-def test_a_table_is_no_output(tmp_path: Path) -> None:
+def test_what_is_published_to_a_table_is_what_a_slice_holds_and_is_read_back(tmp_path: Path) -> None:
+    assert_publishes_three("iceberg", bound("iceberg", tmp_path), "web.out", create="true")
+
+
+def test_a_table_that_is_missing_is_made_only_where_the_output_says_so(tmp_path: Path) -> None:
     system, out = bound("iceberg", tmp_path), StreamSpec("web.out", schema="id bigint", written=True)
-    with pytest.raises(SamzaError, match="of kind iceberg, which reads tables and does not write them"):
-        system.admin.create([out])
-    with pytest.raises(SamzaError, match="of kind iceberg, which reads tables and does not write them"):
+    system.admin.create([out])
+    with pytest.raises(SamzaError, match="has no Iceberg catalog"):
         system.check_writable(out)
+    with catalog_at(tmp_path), pytest.raises(SamzaError, match=r"The table web.out .* does not exist") as caught:
+        system.check_writable(out)
+    assert 'create="true"' in caught.value.hint
 
 
 @pytest.mark.parametrize("kind", ON_ROOTS)

@@ -209,7 +209,7 @@ def declared_stream(
         shared=shared,
         reader=reader,
         on_error=on_error if isinstance(on_error, ErrorPolicy) else None,
-        options=options_of(options if table is None else _with_option(options, "table", table, where)),
+        options=options_of(options if table is None else options_with(options, "table", table, where)),
         topic=topic,
         renamed_from=former_id(renamed_from, stream_id, _WORDS[role]),
         location=SourceLocation.of_caller(),
@@ -252,12 +252,15 @@ def options_with_mode(options: Mapping[str, object] | None, mode: object, where:
     """Return the options of an output with its mode."""
     if not isinstance(mode, str) or not mode.strip():
         reject(f"{where} has mode={mode!r}", hint='Write the mode as a text: mode="append".')
-    return _with_option(options, "mode", mode, where)
+    return options_with(options, "mode", mode, where)
 
 
-def _with_option(options: Mapping[str, object] | None, name: str, value: str, where: str) -> dict[str, str]:
+def options_with(options: Mapping[str, object] | None, name: str, value: object, where: str) -> dict[str, str]:
     """Return options with one that has a parameter of its own; the option and the parameter may not differ."""
+    if not isinstance(value, str | bool) or value == "":
+        reject(f"{where} has {name}={value!r}", hint="Write a text (True or False for create=).")
     pairs = dict(options_of(options))
+    value = dict(options_of({name: value}))[name]
     if pairs.get(name, value) != value:
         reject(
             f"{where} has {name}={value!r}, and the option {name}={pairs[name]!r}",

@@ -68,9 +68,48 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
-@row("iceberg", "An output that is a table", PLAN)
+OUT = 'app.output_stream("out", system="lake", {})'
+
+
+def _written(scene: Scene, output: str, what: str = 'select("member_id")') -> str:
+    """Return the error of an application that writes to a table."""
+    scene.application(
+        f'app.input_stream("views", system="lake", table="web.views").{what}.send_to({OUT.format(output)})'
+    )
+    return scene.plan()
+
+
+@row("iceberg", "An output to a table that does not exist", PLAN)
 def _(scene: Scene) -> str:
     table(scene)
-    out = 'app.output_stream("out", system="lake", schema="member_id bigint", partitions=1)'
-    scene.application(f'app.input_stream("views", system="lake", table="web.views").select("member_id").send_to({out})')
-    return scene.prepare()
+    return _written(scene, 'table="web.copies"')
+
+
+@row("iceberg", "An output with a column that the table does not have", PLAN)
+def _(scene: Scene) -> str:
+    table(scene)
+    return _written(scene, 'table="web.views"', 'select("member_id", "member_id + 1 as next")')
+
+
+@row("iceberg", "An output with a column of another type than the table's", PLAN)
+def _(scene: Scene) -> str:
+    table(scene)
+    return _written(scene, 'table="web.views"', 'select("cast(member_id as string) as member_id")')
+
+
+@row("iceberg", "An output to a table that is to be made, of unknown columns", PLAN)
+def _(scene: Scene) -> str:
+    table(scene)
+    return _written(scene, 'table="web.copies", create=True', 'select("soundex(country) as sound")')
+
+
+@row("iceberg", "A mode that tables do not have", PLAN)
+def _(scene: Scene) -> str:
+    table(scene)
+    return _written(scene, 'table="web.views", mode="overwrite"')
+
+
+@row("iceberg", "A partition field that is none", PLAN)
+def _(scene: Scene) -> str:
+    table(scene)
+    return _written(scene, 'table="web.copies", create=True, partition_by="zorder(member_id)"')

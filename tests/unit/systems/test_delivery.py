@@ -24,6 +24,7 @@ CLAIMS = [
     ("kafka", None, {"delivery": "exactly_once"}, EXACTLY),
     ("kafka", None, {"delivery": "at_least_once"}, AT_LEAST),
     ("kafka", None, {"on_rerun": "append"}, EXACTLY),
+    ("iceberg", None, {"table": "web.t", "create": "true"}, EXACTLY),
     ("spark", None, {"table": "t"}, AT_LEAST),
     ("spark", "parquet", {"table": "t"}, AT_LEAST),
     ("spark", "iceberg", {"table": "t"}, AT_LEAST),
@@ -55,7 +56,7 @@ def test_each_kind_of_output_claims_what_it_keeps(
 
 
 def test_the_table_has_every_kind() -> None:
-    assert {kind for kind, *_ in CLAIMS} == set(kinds()) - {"iceberg"}  # which writes nothing
+    assert {kind for kind, *_ in CLAIMS} == set(kinds())
 
 
 def test_only_a_table_that_says_no_format_may_be_one_of_deltas(tmp_path: Path) -> None:
