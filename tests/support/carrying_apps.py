@@ -193,3 +193,14 @@ def _parted_and_met(app: Any) -> None:
 
 meeting = stream_application("meeting")(_parted_and_met)
 """Four stages: the second and third read what the first writes, the fourth what both of them write."""
+
+
+def _parted(app: Any) -> None:
+    clicks = app.input_stream("clicks", system="log", schema=CLICK)
+    out = app.output_stream("parts", system="log", schema=CLICK, key="page", partitions=2)
+    clicks.where("n < 3", id="few").send_to(out)
+    clicks.partition_by("page", id="by-page").where("n >= 3", id="more").send_to(out)
+
+
+parting = stream_application("parting")(_parted)
+"""Two stages that both write its output."""

@@ -17,17 +17,20 @@ import pytest
 
 from airflow_samza.errors import TopicError, UnknownName
 from airflow_samza.runs.progress.run_list import list_runs
-from airflow_samza.runs.records.folders import RunFolder, read, write_once
+from airflow_samza.runs.records.folders import RunFolder, read, replace, write_once
+from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerFolder
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.versions import find_version
 from airflow_samza.runs.upkeep import run_removal
 from airflow_samza.runs.upkeep.kept_runs import SILENT_SECONDS, Keep
-from airflow_samza.runs.upkeep.retention import sweep_application, sweep_root
+from airflow_samza.runs.upkeep.retention import OpenTopics, sweep_application, sweep_root
 from airflow_samza.runs.upkeep.run_removal import SweptRuns
+from airflow_samza.runs.upkeep.topic_expiry import own_topics
 from airflow_samza.systems.filesystems import trash
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.local import LocalFilesystem
@@ -212,6 +215,45 @@ def test_topics_of_a_run_that_was_never_planned_to_its_end_go_after_a_week(here:
     sweep_root(here.log.filesystem, [here.log], here.runtime.upkeep.systems_of, FEW, now=time.time() + 8 * 86400)
     assert not set(own) & set(here.log.topics())
     assert plan.run_id != lost.run_id
+
+
+def test_topics_of_a_run_that_is_open_stay_however_long_it_takes(here: Here) -> None:
+    clicks(here, 0)
+    here.plan(PRODUCING, "open")
+    own = [name for name in here.log.topics() if "open" in name]
+    assert own
+    sweep_root(here.log.filesystem, [here.log], here.runtime.upkeep.systems_of, FEW, now=time.time() + 8 * 86400)
+    assert set(own) <= set(here.log.topics())
+
+
+def test_a_topic_that_is_gone_already_keeps_no_other_one(here: Here) -> None:
+    clicks(here, 0)
+    plan = here.plan(f"{APPS}:meeting", "run-0")
+    here.stages(plan)
+    own = sorted(name for name in here.log.topics() if name.startswith("meeting-"))
+    assert len(own) == 4
+    first = here.log.topic(own_topics(here.log.filesystem, plan)[0][1])
+    here.log.filesystem.delete_tree(first.directory)
+    here.runtime.close(plan, keep_seconds=-1.0)
+    sweep(here, "meeting", Keep(runs=100))
+    assert [name for name in here.log.topics() if name.startswith("meeting-")] == []
+    assert on_record(here, "meeting") == ["run-0"]
+
+
+def test_a_topic_is_open_as_long_as_its_run_or_a_process_of_it(here: Here) -> None:
+    plan = runs(here, SUMMING.replace("summing", "producing"), 1)[0]
+    files, folder = here.log.filesystem, RunFolder(plan.application, plan.run_id)
+    (own,) = (name for _, name in own_topics(files, plan))
+    assert OpenTopics(files).open_run("clicks") is None
+    assert OpenTopics(files).open_run(own) is None
+    for number, started in ((1, 1.0), (2, identity()["started"]), (3, 1.0)):  # two are not there any more
+        runner = RunnerFolder(folder, "key", number)
+        write_once(files, runner.claim, Claim(**{**identity(), "started": started}, claimed_at=1.0))
+        replace(files, runner.heartbeat, Heartbeat(time.time() + 1e6))
+    assert OpenTopics(files).open_run(own) == folder
+    assert not OpenTopics(files).holds(own)
+    files.delete(folder.closed)
+    assert OpenTopics(files).holds(own)
 
 
 class Killed(BaseException):
