@@ -106,3 +106,16 @@ def unkept_views(app: Any) -> None:
     make = lambda config, metrics: Seen(config, metrics)  # noqa: E731
     profiles = app.table("profiles", key="member_id", side_inputs=[changes], schema=SEEN, processor=make)
     views.join(profiles, how="left", id="with-profile").send_to(app.output_stream("scored", key="member_id"))
+
+
+@stream_application("twice-scored-views", default_system="log")
+def twice_scored_views(app: Any) -> None:
+    """Views, each beside the profile of its member of two tables."""
+    views = app.input_stream("views", schema=VIEWS, key="member_id")
+    for name in ("first", "second"):
+        changes = app.side_input(f"{name}-changes", schema=PROFILES, key="member_id")
+        profiles = app.table(name, key="member_id", side_inputs=[changes])
+        views = views.join(
+            profiles, lambda view, profile: view, how="left", id=f"with-{name}", schema=VIEWS, key="member_id"
+        )
+    views.send_to(app.output_stream("seen", key="member_id"))

@@ -1,0 +1,61 @@
+"""Tables of side inputs in the folder of their host: which are written again, and who reads while others wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_samza.engine import warm_tables
+from airflow_samza.storage.local_store import LocalStores
+from tests.support.runs_here import Here
+from tests.support.side_input_apps import PROFILES
+from tests.unit.prepare.test_side_inputs import read_of, send, views
+
+APPS = "tests.support.side_input_apps:"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
+    monkeypatch.setattr(warm_tables, "_WARM", warm_tables.WarmTables())  # nothing of another test
+    return Here(tmp_path)
+
+
+def changes(here: Here, table: str, members: range, tier: str) -> None:
+    send(here, f"{table}-changes", PROFILES, [{"member_id": member, "tier": tier} for member in members])
+
+
+def test_of_several_tables_those_are_written_again_of_which_much_is_new(here: Here) -> None:
+    for table in ("first", "second"):
+        changes(here, table, range(100), "gold")
+    views(here, 1, 2)
+    here.whole(APPS + "twice_scored_views", "run-1")
+    changes(here, "first", range(1), "silver")
+    changes(here, "second", range(100), "silver")
+    run = here.whole(APPS + "twice_scored_views", "run-2")
+    assert [read_of(here, run, f"{table}-changes") for table in ("first", "second")] == [1, 100]
+    run = here.whole(APPS + "twice_scored_views", "run-3")
+    assert [read_of(here, run, f"{table}-changes") for table in ("first", "second")] == [1, 0]
+
+
+def test_a_task_that_has_waited_for_another_one_takes_what_that_has_read(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(here, "profile-changes", PROFILES, [{"member_id": n, "tier": "gold"} for n in range(100)], partitions=1)
+    views(here, 1, 2)
+    as_it_is, others = LocalStores.locked, []
+
+    @contextmanager
+    def locked(self: LocalStores, *names: Any) -> Iterator[None]:
+        if not others:
+            others.append("another run has the lock")
+            assert read_of(here, here.whole(APPS + "toured_views", "run-0")) == 100
+        with as_it_is(self, *names):
+            yield
+
+    monkeypatch.setattr(LocalStores, "locked", locked)
+    assert read_of(here, here.whole(APPS + "toured_views", "run-1")) == 0
+    assert others
