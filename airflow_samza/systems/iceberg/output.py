@@ -106,13 +106,14 @@ class IcebergProducer:
         if not batch.num_rows or self._conformer is None:
             return
         batch = self._conformer.apply(batch)
-        for values, rows in split_rows(batch, self.target.partition_columns):
-            columns = [
-                for_file(column, field, self.target.table)
-                for column, field in zip(rows.columns, self.target.columns, strict=True)
-            ]
+        columns = [
+            for_file(column, field, self.target.table)
+            for column, field in zip(batch.columns, self.target.columns, strict=True)
+        ]
+        whole = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        for values, rows in split_rows(batch, self.target.partition_columns, whole):
             with storage_errors(path=self.target.data, stream=self.stream.name, doing="write"):
-                self._write(values, pa.RecordBatch.from_arrays(columns, schema=self._schema))
+                self._write(values, rows)
 
     def _write(self, values: tuple[Any, ...], rows: pa.RecordBatch) -> None:
         file = self._open.pop(values, None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from decimal import ROUND_FLOOR, Decimal
+from decimal import Context, Decimal
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -23,6 +23,9 @@ from airflow_samza.systems.tables.columns import TableField
 
 _WITH_WIDTH = re.compile(r"(bucket|truncate)\[(\d+)\]")
 _MICROS_OF_HOUR = 3_600_000_000
+_EXACT = Context(prec=100)
+"""Arithmetic of decimals that rounds nothing: that of Python keeps 28 digits, and columns have up to 38."""
+
 _HASHED_AS_LONGS = ("int", "long", "date", "time", "timestamp", "timestamptz")
 
 
@@ -44,11 +47,15 @@ def is_transform(transform: str) -> bool:
 
 
 def split_rows(
-    batch: pa.RecordBatch, partition: Sequence[tuple[PartitionField, TableField]]
+    batch: pa.RecordBatch, partition: Sequence[tuple[PartitionField, TableField]], rows: pa.RecordBatch | None = None
 ) -> Iterator[tuple[tuple[Any, ...], pa.RecordBatch]]:
-    """Yield the rows of each partition that has any, with its values as JSON can hold them; rows keep their order."""
+    """Yield the rows of each partition that has any, with its values as JSON can hold them; rows keep their order.
+
+    The partitions are those of the rows of ``batch``; ``rows`` are the same in another form, if they come in another.
+    """
+    rows = batch if rows is None else rows
     if not partition:
-        yield (), batch
+        yield (), rows
         return
     columns = [
         transformed(batch.column(batch.schema.get_field_index(column.name)), column.type.word, field.transform)
@@ -60,10 +67,10 @@ def split_rows(
         places = places * len(column.dictionary) + np.asarray(column.indices)
         _, places = np.unique(places, return_inverse=True)  # keeps the numbers small
     _, first, groups = np.unique(places, return_index=True, return_inverse=True)
-    for group, rows in split_by_partition(batch, groups, len(first)):
+    for group, part in split_by_partition(rows, groups, len(first)):
         row = int(first[group])
         values = (column.dictionary[column.indices[row].as_py()] for column in encoded)
-        yield tuple(map(_plain, values)), rows
+        yield tuple(map(_plain, values)), part
 
 
 def transformed(column: pa.Array, word: str, transform: str) -> pa.Array:
@@ -175,7 +182,7 @@ def _hash(value: Any, word: str) -> int:
     if word == "uuid":
         data = UUID(value).bytes
     elif word.startswith("decimal"):
-        unscaled = int(value.scaleb(-value.as_tuple().exponent))
+        unscaled = int(value.scaleb(-value.as_tuple().exponent, _EXACT))
         data = unscaled.to_bytes((unscaled + (unscaled < 0)).bit_length() // 8 + 1, "big", signed=True)
     else:
         data = value if isinstance(value, bytes) else str(value).encode()
@@ -191,7 +198,8 @@ def _truncated(column: pa.Array, width: int) -> pa.Array:
         return pc.utf8_slice_codeunits(column, 0, width)
     if types.is_decimal(kind):
         encoded = column.dictionary_encode()
-        step = Decimal(width).scaleb(-kind.scale)
-        floors = [(value / step).to_integral_value(ROUND_FLOOR) * step for value in encoded.dictionary.to_pylist()]
-        return pa.array(floors, kind).take(encoded.indices)
+        unscaled = [int(value.scaleb(kind.scale, _EXACT)) for value in encoded.dictionary.to_pylist()]
+        floors = [Decimal(number - number % width).scaleb(-kind.scale, _EXACT) for number in unscaled]
+        # One digit more: below zero the floor may be longer than the value.
+        return pa.array(floors, pa.decimal256(kind.precision + 1, kind.scale)).take(encoded.indices)
     return pc.binary_slice(column, 0, width)
