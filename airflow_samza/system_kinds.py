@@ -130,6 +130,16 @@ BUILT_IN = {
         ),
         extra="iceberg",
     ),
+    "delta": SystemKind(
+        "airflow_samza.systems.delta.system:DeltaSystem",
+        SystemTraits(
+            carries_control=False,
+            unkeyed_splits=True,
+            has_tables=True,
+            keeps_statistics=True,
+            without_serdes=("where columns have types", "Leave serde= out: the table says what its columns are."),
+        ),
+    ),
 }
 
 

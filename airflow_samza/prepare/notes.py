@@ -59,7 +59,7 @@ def joined(sources: Iterable[Iterable[Note]]) -> dict[str, dict[str, str]]:
 
 
 def range_notes(run: RunPlan, version: Version | None) -> Iterator[Note]:
-    """Yield the ranges of unbounded inputs and of shared streams, and the snapshots of tables."""
+    """Yield the ranges of unbounded inputs and of shared streams, and the versions of tables."""
     for stage in run.plan.stages:
         for stream_id in stage.inputs:
             text = _range_text(run.stream(stream_id).slice or {}, version)
@@ -116,8 +116,8 @@ def _range_text(slice_: Mapping[str, Any], version: Version | None) -> str | Non
             return "reads no section: none is new"
         more = f" and {len(runs) - _SHOWN} more" if len(runs) > _SHOWN else ""
         return f"reads the {'section' if len(runs) == 1 else 'sections'} of {', '.join(runs[:_SHOWN])}{more}"
-    if "snapshot" in slice_:
-        return _snapshot_note(slice_)
+    if "snapshot" in slice_ or "version" in slice_:
+        return _version_note(slice_)
     if slice_.get("final") is not False:
         return None
     offsets = slice_.get("offsets")
@@ -132,13 +132,16 @@ def _range_text(slice_: Mapping[str, Any], version: Version | None) -> str | Non
     return f"reads {count:,} {'offset' if count == 1 else 'offsets'} {since}"
 
 
-def _snapshot_note(slice_: Mapping[str, Any]) -> str:
-    """Return a note on the snapshot of a table: the files that are read of it, and how much that is."""
-    if slice_["snapshot"] is None:
+def _version_note(slice_: Mapping[str, Any]) -> str:
+    """Return a note on the snapshot or version of a table: the files that are read of it, and how much that is."""
+    what = "snapshot" if "snapshot" in slice_ else "version"
+    if slice_[what] is None:
         return f"reads the table {slice_['table']}, to which nothing was ever committed"
     files, rows, deletes = len(slice_["files"]), slice_["rows"], len(slice_["deletes"])
-    amount = f"{files:,} {'file' if files == 1 else 'files'}, {rows:,} {'row' if rows == 1 else 'rows'}"
-    text = f"reads the snapshot {slice_['snapshot']} of {slice_['table']}: {amount}, {size(slice_['bytes'])}"
+    amount = f"{files:,} {'file' if files == 1 else 'files'}"
+    if rows is not None:
+        amount += f", {rows:,} {'row' if rows == 1 else 'rows'}"
+    text = f"reads the {what} {slice_[what]} of {slice_['table']}: {amount}, {size(slice_['bytes'])}"
     if not deletes:
         return text
     return f"{text}, less the rows that {deletes:,} {'delete removes' if deletes == 1 else 'deletes remove'}"

@@ -25,8 +25,10 @@ from airflow_samza.systems.capabilities import (
     SupersedesOutput,
     TopicSystem,
 )
+from airflow_samza.systems.files.location import open_location
 from airflow_samza.systems.spark.system import CarriedByDriver
 from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, System, SystemBinding
+from tests.support import delta_lake
 from tests.support.iceberg_lake import catalog_at, table_of
 from tests.support.kafka_topics import Sent, Topics
 from tests.support.topic_contract import STREAM, batch, bound_topics, publish, ssp, systems_with
@@ -35,8 +37,8 @@ if TYPE_CHECKING:
     from demo.kafka import Kafka
 
 REACHED_BY_TASKS = [kind for kind in kinds() if not traits_of(kind).through_topics]
-ON_ROOTS = [kind for kind in REACHED_BY_TASKS if kind not in ("kafka", "iceberg")]
-"""Kinds whose streams lie under a root. Those of Kafka lie at brokers, tables of Iceberg in a catalog."""
+ON_ROOTS = [kind for kind in REACHED_BY_TASKS if kind not in ("kafka", "iceberg", "delta")]
+"""Kinds that write streams under a root. Those of Kafka lie at brokers, tables of Iceberg in a catalog."""
 
 
 @pytest.fixture
@@ -115,6 +117,33 @@ def test_what_a_table_of_a_catalog_holds_is_what_a_slice_holds_and_is_read_back(
 def test_a_table_that_a_catalog_does_not_have_is_an_error_of_ours_and_no_metadata(tmp_path: Path) -> None:
     with catalog_at(tmp_path):
         assert_knows_nothing(bound("iceberg", tmp_path))
+
+
+def test_what_a_table_of_delta_holds_is_what_a_slice_holds_and_is_read_back(root: str, tmp_path: Path) -> None:
+    delta_lake.table_of(tmp_path, batch(0, 3).schema, batch(0, 3).to_pylist(), name="web.out")
+    copy_below(tmp_path, root)
+    assert_holds_three("delta", bound("delta", root), "web.out")
+
+
+def copy_below(folder: Path, root: str) -> None:
+    """Copy all files of a folder below a root, if that is another place."""
+    place = open_location(root)
+    for path in folder.rglob("*") if root != str(folder) else ():
+        if path.is_file():
+            with place.filesystem.open_output_stream((place / str(path.relative_to(folder))).path) as sink:
+                sink.write(path.read_bytes())
+
+
+def test_a_folder_without_a_log_of_delta_is_an_error_of_ours_and_no_metadata(root: str) -> None:
+    assert_knows_nothing(bound("delta", root))
+
+
+def test_a_table_of_delta_is_no_output(tmp_path: Path) -> None:
+    system, out = bound("delta", tmp_path), StreamSpec("web.out", schema="id bigint", written=True)
+    with pytest.raises(SamzaError, match="of kind delta, which reads tables and does not write them"):
+        system.admin.create([out])
+    with pytest.raises(SamzaError, match="of kind delta, which reads tables and does not write them"):
+        system.check_writable(out)
 
 
 def test_what_is_published_to_a_table_is_what_a_slice_holds_and_is_read_back(tmp_path: Path) -> None:
@@ -232,7 +261,7 @@ def test_counts_how_far_each_writer_has_come(system: TopicSystem) -> None:
     assert system.written_ends(STREAM) == {"app/run/stage": (2, 0, 0), "app/run/another": (5, 0, 1)}
 
 
-@pytest.mark.parametrize("kind", ["log", "files", "kafka", "iceberg"])
+@pytest.mark.parametrize("kind", ["log", "files", "kafka", "iceberg", "delta"])
 def test_a_place_is_the_same_under_all_names_of_its_system(kind: str, tmp_path: Path) -> None:
     here, there = (bound(kind, tmp_path, name) for name in ("here", "there"))
     assert isinstance(here, LocatesStreams)

@@ -67,8 +67,8 @@ class StreamOptions(TypedDict, total=False):
     binding, or of the files.
     """
     table: str | None
-    """The table to read, where the system has tables (kinds ``iceberg`` and ``spark``): ``"web.views"``. Short for the
-    option ``table``.
+    """The table to read, where the system has tables (kinds ``iceberg``, ``delta`` and ``spark``): ``"web.views"``.
+    Short for the option ``table``.
     """
     serde: str | type | None
     """The decoder of messages that are bytes: ``"json"``, ``"string"``, ``"bytes"``, ``"avro:<schema file>"``, a

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from airflow_samza.errors import ConfigError
+from airflow_samza.provider.connections.delta import delta_binding
 from airflow_samza.provider.connections.fields import extra_of
 from airflow_samza.provider.connections.iceberg import iceberg_binding
 from airflow_samza.provider.connections.kafka import kafka_binding
@@ -22,8 +23,8 @@ from airflow_samza.systems.system import SystemBinding, option_text
 GetConnection = Callable[[str], Any]
 
 SUPPORTED = (
-    "samza (a log under a root), fs (files under a path), kafka (topics), iceberg (tables of a catalog), jdbc (a "
-    "database) and spark_sql (what else Spark reads and writes)"
+    "samza (a log under a root), fs (files under a path), kafka (topics), iceberg (tables of a catalog), delta "
+    "(tables in a folder), jdbc (a database) and spark_sql (what else Spark reads and writes)"
 )
 
 _OF_KINDS = {
@@ -32,6 +33,7 @@ _OF_KINDS = {
     "spark": ("spark_sql", "jdbc"),
     "log": ("samza",),
     "iceberg": ("iceberg",),
+    "delta": ("delta",),
 }
 """Connection types by the kind of the system that they bind."""
 
@@ -40,6 +42,9 @@ _OF_OTHER_PROVIDERS: Mapping[str, Callable[[str, str, Any], SystemBinding]] = {
     "iceberg": iceberg_binding,
 }
 """Connection types that other providers define, and whose fields are read as those define them."""
+
+_OF_FOLDERS: Mapping[str, Callable[[str, Any, GetConnection], SystemBinding]] = {"delta": delta_binding}
+"""Connection types of our own that name a folder or bucket, and perhaps the connection that opens it."""
 
 
 def types_of(kind: str | None) -> tuple[str, ...]:
@@ -63,6 +68,8 @@ def binding_of(name: str, conn_id: str, connection: Any, get_connection: GetConn
     kind = str(connection.conn_type or "")
     if kind == "samza":
         return _with_access("log", root_of(conn_id, connection), conn_id, connection, get_connection)
+    if kind in _OF_FOLDERS:
+        return _OF_FOLDERS[kind](conn_id, connection, get_connection)
     if kind == "fs":
         path = str(extra_of(conn_id, connection).get("path") or "").strip()
         if not path:

@@ -16,6 +16,7 @@ _EXTRAS: Mapping[str, Mapping[str, str]] = {
     "samza": {"root": "/data/samza"},
     "fs": {"path": "/data"},
     "kafka": {"bootstrap.servers": "broker:9092"},
+    "delta": {"root": "/data/lake"},
 }
 _PLACES: Mapping[str, str] = {
     "jdbc": "--conn-host jdbc:postgresql://host:5432/database",

@@ -276,8 +276,8 @@ def _stream(run: RunPlan, stream_id: str) -> PlanStream:
 def _slice(bound: BoundStream) -> Iterator[Detail]:
     """Yield the size of the range that a run reads, without lists of files and offsets."""
     input_slice: Mapping[str, Any] = bound.slice or {}
-    for name in ("table", "snapshot"):
-        if input_slice.get(name):
+    for name in ("table", "snapshot", "version"):
+        if input_slice.get(name) is not None:
             yield Detail(name=name, text=str(input_slice[name]))
     if input_slice.get("files") is not None:
         yield Detail(name="files", text=f"{len(input_slice['files']):,}")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError
 from airflow_samza.secrecy import without, without_passwords
 from airflow_samza.systems.system import StreamSpec, SystemBinding, option_text
+from airflow_samza.systems.tables.options import bad_name, check_one_version, check_options, point_in_time
 
 CATALOG_FILE = "catalog.db"
 """The SQLite database of an embedded catalog, in its folder."""
@@ -124,17 +125,9 @@ class TableOptions:
     def of(cls, stream: StreamSpec) -> TableOptions:
         """Return the options of a stream; an unknown name or an impossible value is a ``ConfigError``."""
         options = checked_options(stream, _OF_STREAM)
-        said = [name for name in _VERSIONS if options.get(name)]
-        if len(said) > 1:
-            raise ConfigError(
-                f"Stream {stream.name!r} has the options {' and '.join(said)}, and a run reads one snapshot.",
-                hint="Leave one of them out.",
-                key=said[1],
-                value=options[said[1]],
-            )
-        return cls(
-            table_name(stream, options), _snapshot(stream, options), options.get("ref") or None, _as_of(stream, options)
-        )
+        check_one_version(stream, options, _VERSIONS, reads="one snapshot")
+        as_of = point_in_time(stream, options.get("as_of"))
+        return cls(table_name(stream, options), _snapshot(stream, options), options.get("ref") or None, as_of)
 
 
 def identifier_of(table: str) -> tuple[str, ...]:
@@ -145,37 +138,14 @@ def identifier_of(table: str) -> tuple[str, ...]:
 
 def checked_options(stream: StreamSpec, names: Sequence[str]) -> dict[str, str]:
     """Return the options of a stream; an unknown one, and what tables do not have, are rejected."""
-    options = dict(stream.options)
-    unknown = next((name for name in options if name not in names and not (stream.written and "." in name)), None)
-    if unknown is not None:
-        raise ConfigError(
-            f"Stream {stream.name!r} is a table, and {'tables that are written' if stream.written else 'tables'} have "
-            f"no option {unknown!r}.",
-            hint=did_you_mean(unknown, names).rstrip() or f"Options of tables are {', '.join(names)}.",
-            key=unknown,
-            value=options[unknown],
-        )
-    for name in ("path", "format"):
-        if getattr(stream, name) is not None:
-            raise ConfigError(
-                f"Stream {stream.name!r} has {name}=, and an Iceberg table has a name.",
-                hint='Write table="namespace.name" in its place.',
-                key=name,
-                value=getattr(stream, name),
-            )
-    return options
+    return check_options(stream, names, what="an Iceberg table")
 
 
 def table_name(stream: StreamSpec, options: Mapping[str, str]) -> str:
     """Return the name of a stream's table; an impossible one is rejected."""
     table = options.get("table") or stream.name
     if not all(part.strip() for part in table.split(".")):
-        raise ConfigError(
-            f"Stream {stream.name!r} has the table name {table!r}.",
-            hint='Write table="namespace.name".',
-            key="table",
-            value=table,
-        )
+        raise bad_name(stream, table, 'Write table="namespace.name".')
     return table
 
 
@@ -191,19 +161,3 @@ def _snapshot(stream: StreamSpec, options: Mapping[str, str]) -> int | None:
             value=text,
         )
     return int(text)
-
-
-def _as_of(stream: StreamSpec, options: Mapping[str, str]) -> datetime | None:
-    text = options.get("as_of")
-    if not text:
-        return None
-    try:
-        at = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        raise ConfigError(
-            f"Stream {stream.name!r} has as_of={text!r}, which is no point in time.",
-            hint='Write it in ISO form (default: UTC): "2026-11-01T00:00Z", or "{data_interval_end}".',
-            key="as_of",
-            value=text,
-        ) from None
-    return at if at.tzinfo is not None else at.replace(tzinfo=timezone.utc)

@@ -54,14 +54,10 @@ class IcebergConsumer(TableConsumer):
             )
         return fields
 
-    def gone(self, file: InputFile) -> TopicError:
-        """Return the error for a data file that has been removed since the plan."""
-        return TopicError(
-            f"File {file.shown} of the table {self._table} (stream {file.stream!r}) is gone: the plan reads the "
-            f"snapshot {self._snapshot}, which has been removed since.",
-            hint="Clear the plan task, so that a new plan reads a snapshot that is there; keep snapshots for longer "
-            "than runs take (older_than of expire_snapshots).",
-            file=file.shown,
-            stream=file.stream,
-            snapshot=self._snapshot,
+    def removal(self) -> tuple[str, str, dict[str, Any]]:
+        """Return what has become of the planned snapshot."""
+        return (
+            f"the plan reads the snapshot {self._snapshot}, which has been removed since",
+            "a snapshot that is there; keep snapshots for longer than runs take (older_than of expire_snapshots)",
+            {"snapshot": self._snapshot},
         )

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.rejections import did_you_mean, listed
-from airflow_samza.errors import SchemaError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.files.formats.file_format import InputFile
 from airflow_samza.systems.files.packing import pack
@@ -98,13 +97,11 @@ def input_file(storage: TableStorage, path: str, size: int, stream: str) -> Inpu
 
 
 def _checked(columns: Sequence[TableField], table: Table, stream: StreamSpec) -> Schema:
-    return checked_columns(
-        columns, ".".join(table.name()), stream, lambda wanted: _missing(wanted, columns, table, stream)
-    )
+    return checked_columns(columns, ".".join(table.name()), stream, lambda wanted: _without(wanted, columns, table))
 
 
-def _missing(wanted: str, columns: Sequence[TableField], table: Table, stream: StreamSpec) -> SchemaError:
-    """Return the error for a declared column that the snapshot does not have, with what became of it."""
+def _without(wanted: str, columns: Sequence[TableField], table: Table) -> str:
+    """Return the hint for a declared column that the snapshot does not have: what became of it."""
     names = {column.id: column.name for column in columns}
     former = {
         field.field_id: schema.schema_id
@@ -114,15 +111,7 @@ def _missing(wanted: str, columns: Sequence[TableField], table: Table, stream: S
     }
     renamed = next((names[number] for number in former if number in names), None)
     if renamed is not None:
-        hint = f"It is named {renamed!r} in this snapshot, which keeps its field id: declare that name."
-    elif former:
-        hint = "Other snapshots have it, and this one does not: leave it out of schema=, or read one that has it."
-    else:
-        hint = f"{did_you_mean(wanted, names.values())}Its columns are {listed(names.values())}."
-    return SchemaError(
-        f"The table {'.'.join(table.name())} has no column {wanted!r}, which stream {stream.name!r} declares.",
-        hint=hint,
-        stream=stream.name,
-        table=".".join(table.name()),
-        column=wanted,
-    )
+        return f"It is named {renamed!r} in this snapshot, which keeps its field id: declare that name."
+    if former:
+        return "Other snapshots have it, and this one does not: leave it out of schema=, or read one that has it."
+    return f"{did_you_mean(wanted, names.values())}Its columns are {listed(names.values())}."

@@ -89,7 +89,7 @@ class TableConsumer(ABC):
                     yield batch if self._within is None else self._within.rows_of(batch).select(target.names)
         except TopicError as error:
             if error.__cause__ is not None and is_missing(error.__cause__):
-                raise self.gone(file) from error
+                raise self._gone(file) from error
             raise
 
     def _conformed(
@@ -133,5 +133,15 @@ class TableConsumer(ABC):
         """Return the positions of the deleted rows of a data file."""
 
     @abstractmethod
-    def gone(self, file: InputFile) -> TopicError:
-        """Return the error for a data file that has been removed since the plan."""
+    def removal(self) -> tuple[str, str, dict[str, Any]]:
+        """Return why a planned file may be gone (behind a colon), what to do about it, and the facts."""
+
+    def _gone(self, file: InputFile) -> TopicError:
+        why, hint, facts = self.removal()
+        return TopicError(
+            f"File {file.shown} of the table {self._table} (stream {file.stream!r}) is gone: {why}.",
+            hint=f"Clear the plan task, so that a new plan reads {hint}.",
+            file=file.shown,
+            stream=file.stream,
+            **facts,
+        )

@@ -28,12 +28,10 @@ def units_of(files: Sequence[InputFile], total: int, partitions: int) -> list[Un
     return units
 
 
-def checked_columns(
-    columns: Sequence[TableField], name: str, stream: StreamSpec, missing: Callable[[str], SchemaError]
-) -> Schema:
+def checked_columns(columns: Sequence[TableField], name: str, stream: StreamSpec, hint: Callable[[str], str]) -> Schema:
     """Return the columns that a stream has: the declared ones, if the table's fit them, else those of the table.
 
-    ``missing`` makes the error for a declared column that the table does not have.
+    ``hint`` says what to do about a declared column that the table does not have.
     """
     if stream.schema is None:
         return Schema(fields_of(columns, name))
@@ -42,7 +40,13 @@ def checked_columns(
     for field in declared.fields:
         column = by_name.get(field.name)
         if column is None:
-            raise missing(field.name)
+            raise SchemaError(
+                f"The table {name} has no column {field.name!r}, which stream {stream.name!r} declares.",
+                hint=hint(field.name),
+                stream=stream.name,
+                table=name,
+                column=field.name,
+            )
         kind = column_type(column, name)
         if not fits(kind.to_arrow(), field.type.to_arrow(), FileOptions()):
             raise SchemaError(

@@ -1,0 +1,33 @@
+"""Airflow's connections of type ``delta``: the folder or bucket in which tables lie, and what opens it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from airflow_samza.errors import ConfigError
+from airflow_samza.provider.connections.fields import extra_of
+from airflow_samza.provider.connections.masking import masked
+from airflow_samza.provider.connections.missing_connections import adding
+from airflow_samza.provider.connections.root_access import FIELD, find_access
+from airflow_samza.systems.system import SystemBinding
+
+
+def delta_binding(conn_id: str, connection: Any, get_connection: Callable[[str], Any]) -> SystemBinding:
+    """Return the binding of a system of Delta tables.
+
+    The extra has ``root``, and may have ``partitions``; ``root_conn_id`` names the connection that opens a bucket, as
+    it does for the root of topics.
+    """
+    extra = extra_of(conn_id, connection)
+    root = str(extra.get("root") or connection.host or "").strip()
+    if not root:
+        raise ConfigError(
+            f"The connection {conn_id!r} of type delta has no root.",
+            hint=f"Set it, for example: {adding(conn_id, 'delta')}.",
+            key="root",
+            value=conn_id,
+        )
+    access = find_access(conn_id, connection, root, get_connection)
+    ours = {name: value for name, value in extra.items() if name not in ("root", FIELD)}
+    return masked(SystemBinding("delta", {**ours, "root": root, **access.options}, access.secret))

@@ -1,0 +1,108 @@
+"""Options of a Delta table that is read, and the settings of the folder in which tables lie: checked once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from airflow_samza.application.rejections import did_you_mean
+from airflow_samza.errors import ConfigError
+from airflow_samza.secrecy import without_passwords
+from airflow_samza.systems.files.formats.options import storage_options
+from airflow_samza.systems.files.location import Location, is_url, open_location
+from airflow_samza.systems.system import StreamSpec, SystemBinding
+from airflow_samza.systems.tables.options import bad_name, check_one_version, check_options, point_in_time
+
+_OF_STREAM = ("table", "version", "as_of")
+_VERSIONS = ("version", "as_of")
+_PART = re.compile(r"[^/\\\0]+")
+
+
+@dataclass(frozen=True)
+class DeltaSettings:
+    """Settings of a system of tables: its root, and the options by which its storage is opened."""
+
+    system: str
+    root: str = field(repr=False)
+    storage: Mapping[str, Any] = field(repr=False)
+    secret: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, system: str, binding: SystemBinding) -> DeltaSettings:
+        """Return the settings in a binding; a local root has no options of a storage."""
+        root = str(binding.options.get("root") or "")
+        if not root:
+            raise ConfigError(
+                f"System {system!r} (delta) has no root.",
+                hint="Set root= to the folder in which the tables lie, or to its URL (s3://, gs://, abfss://, hdfs://).",
+                key="root",
+            )
+        storage = storage_options(binding.options)
+        if storage and (not is_url(root) or root.startswith("file:")):
+            unknown = sorted(storage)[0]
+            raise ConfigError(
+                f"System {system!r} (delta) has the unknown option {unknown!r}.",
+                hint=f"{did_you_mean(unknown, ('root', 'partitions'))}Its options are root and partitions; a root that "
+                "is a URL takes the options of its storage, too.",
+                key=unknown,
+            )
+        return cls(system, root, storage, binding.secret)
+
+    @property
+    def place(self) -> str:
+        """Place of the tables, for people."""
+        return without_passwords(self.root)
+
+    def opened(self) -> Location:
+        """Return the root, opened with the credentials of the binding."""
+        return open_location(self.root, self.storage, secret=self.secret)
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Options of a table that is read: its name, and ``version`` or ``as_of``, or neither of them."""
+
+    table: str
+    version: int | None = None
+    as_of: datetime | None = None
+
+    @property
+    def path(self) -> str:
+        """The table's folder below the root: a folder for each part of its name, or the path that the name is."""
+        return "/".join(_parts(self.table))
+
+    @classmethod
+    def of(cls, stream: StreamSpec) -> TableOptions:
+        """Return the options of a stream; an unknown name or an impossible value is a ``ConfigError``."""
+        options = check_options(stream, _OF_STREAM, what="a Delta table")
+        check_one_version(stream, options, _VERSIONS, reads="one version")
+        table = options.get("table") or stream.name
+        if not all(_PART.fullmatch(part) and part.strip() and part not in (".", "..") for part in _parts(table)):
+            raise bad_name(
+                stream,
+                table,
+                'Write table="web.views" for the table in the folder web/views below the root of the system, or its '
+                'path below the root: table="web.db/views".',
+            )
+        return cls(table, _version(stream, options), point_in_time(stream, options.get("as_of")))
+
+
+def _parts(table: str) -> list[str]:
+    return table.split("/" if "/" in table else ".")
+
+
+def _version(stream: StreamSpec, options: Mapping[str, str]) -> int | None:
+    text = options.get("version")
+    if not text:
+        return None
+    if not text.isdecimal() or len(text) > 18:
+        raise ConfigError(
+            f"Stream {stream.name!r} has the version {text!r}, which is no number.",
+            hint='Write the number as the table\'s history has it: options={"version": "12"}; as_of is a time.',
+            key="version",
+            value=text,
+        )
+    return int(text)

@@ -1,0 +1,132 @@
+"""The data files of a version that may have rows in the range, with what replaces or removes rows of them."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from airflow_samza.errors import TopicError
+from airflow_samza.systems.delta.columns import TableColumns
+from airflow_samza.systems.delta.log import DeltaLog
+from airflow_samza.systems.delta.partition_values import partition_value
+from airflow_samza.systems.delta.pruning import Pruning, ValueRange
+from airflow_samza.systems.delta.state import AddedFile, TableState
+from airflow_samza.systems.delta.vectors import DeltaVector
+from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, TimeRange
+from airflow_samza.systems.system import ColumnBound
+from airflow_samza.systems.tables.columns import TableField
+
+_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:|/")
+
+
+class TableFile(NamedTuple):
+    """Data file of a version: bytes, rows (with deleted ones; None: the log does not say), and its partition.
+
+    ``partition`` is for people, by the names of columns; ``constants`` are its values by the ids of columns, as
+    :func:`~airflow_samza.systems.tables.projection.constant` takes them.
+    """
+
+    path: str
+    size: int
+    rows: int | None
+    partition: dict[str, str]
+    constants: dict[str, Any]
+    vector: DeltaVector | None
+
+
+def files_of(
+    log: DeltaLog, state: TableState, columns: TableColumns, bounds: Sequence[ColumnBound], within: TimeRange | None
+) -> list[TableFile]:
+    """Return the data files of a version that conditions and data interval do not rule out, by path."""
+    fields = {field.name: field for field in columns.fields}
+    return list(_Planned(log, columns, fields, Pruning(bounds, within, fields)).files(state.files))
+
+
+class _Planned:
+    """Files of one version, as a reader with these bounds gets them."""
+
+    def __init__(
+        self, log: DeltaLog, columns: TableColumns, fields: Mapping[str, TableField], pruning: Pruning
+    ) -> None:
+        self._log = log
+        self._columns = columns
+        self._fields = fields
+        self._pruning = pruning
+        self._parsed: dict[tuple[str, str | None], Any] = {}
+        self._by_statistics = sorted(pruning.columns - set(columns.partitions))
+
+    def files(self, added: Sequence[AddedFile]) -> list[TableFile]:
+        found = []
+        for file in added:
+            self._check_path(file.path)
+            partition = {name: file.partition.get(self._columns.physical[name]) for name in self._columns.partitions}
+            values = {name: self._value(name, text, file) for name, text in partition.items()}
+            if not self._pruning.may_have_rows({name: ValueRange.of_value(one) for name, one in values.items()}):
+                continue
+            stats = self._statistics(file)
+            ranges = {
+                name: ValueRange.of_statistics(stats, self._columns.physical[name], self._fields[name].type.word)
+                for name in self._by_statistics
+            }
+            if ranges and not self._pruning.may_have_rows(ranges):
+                continue
+            rows = stats.get("numRecords")
+            found.append(
+                TableFile(
+                    file.path,
+                    file.size,
+                    int(rows) if rows is not None else None,
+                    {name: "null" if values[name] is None else str(text) for name, text in partition.items()},
+                    {str(self._fields[name].id): value for name, value in values.items()},
+                    self._vector(file),
+                )
+            )
+        return found
+
+    def _value(self, name: str, text: str | None, file: AddedFile) -> Any:
+        key = (name, text)
+        if key not in self._parsed:
+            try:
+                self._parsed[key] = partition_value(text, self._fields[name].type.word)
+            except ValueError as error:
+                raise self._log.damaged(f"the partition of {file.path} has {name}={text}: {error}") from error
+        return self._parsed[key]
+
+    def _statistics(self, file: AddedFile) -> Mapping[str, Any]:
+        if not isinstance(file.stats, str):
+            return file.stats or {}
+        try:
+            stats = json.loads(file.stats)
+        except ValueError:
+            return {}
+        return stats if isinstance(stats, dict) else {}
+
+    def _vector(self, file: AddedFile) -> DeltaVector | None:
+        if not file.vector:
+            return None
+        try:
+            vector = DeltaVector.of_log(file.vector)
+        except (KeyError, ValueError) as error:
+            raise self._log.damaged(f"the deletion vector of {file.path} cannot be read") from error
+        if vector is None:
+            raise self._elsewhere(str(file.vector["pathOrInlineDv"]))
+        if vector.path is not None:
+            self._check_path(vector.path)
+        return vector
+
+    def _check_path(self, path: str) -> None:
+        if _ELSEWHERE.match(path) or posixpath.normpath(path).split("/")[0] == "..":
+            raise self._elsewhere(path)
+
+    def _elsewhere(self, path: str) -> TopicError:
+        return TopicError(
+            f"The table {self._log.name} of stream {self._log.stream!r} has files outside of its folder, as a shallow "
+            f"clone has, which are not read here ({path}).",
+            hint=f"{READ_BY_SPARK[0].upper()}{READ_BY_SPARK[1:]}, with format delta; or make a deep clone.",
+            table=self._log.name,
+            stream=self._log.stream,
+            file=path,
+        )

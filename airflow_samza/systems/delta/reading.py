@@ -1,0 +1,63 @@
+"""Consumers of Delta tables: columns by physical names or field ids, values of partitions from the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from airflow_samza.errors import TopicError
+from airflow_samza.systems.delta.slicing import input_file
+from airflow_samza.systems.delta.vectors import DeltaVector, deleted_positions
+from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, InputFile
+from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.system import StreamSpec
+from airflow_samza.systems.tables.consumer import TableConsumer
+from airflow_samza.systems.tables.projection import FileField, file_fields, named_fields
+from airflow_samza.systems.tables.vectors import NONE, Positions
+
+
+class DeltaConsumer(TableConsumer):
+    """Consumer of one input range. Offsets count the rows of a partition in the order of its files, without deleted."""
+
+    def __init__(self, table: Location, stream: StreamSpec, slice: Mapping[str, Any]) -> None:
+        super().__init__(stream, slice)
+        self._place = table
+        self._version = slice["version"]
+        self._by_id = bool(slice["by_id"])
+        self._vectors = [DeltaVector.of(one) for one in slice["deletes"]]
+
+    def input_file(self, listed: Mapping[str, Any]) -> InputFile:
+        """Return a data file of the range, ready to be opened."""
+        return input_file(self._place, listed["path"], int(listed["size"]), self.stream.name)
+
+    def file_fields(self, schema: pa.Schema, file: InputFile, listed: Mapping[str, Any]) -> tuple[FileField, ...]:
+        """Return the columns of a data file, without those of which the partition's value counts."""
+        fields = named_fields(schema) if not self._by_id else file_fields(schema, None)
+        if fields is None:
+            raise TopicError(
+                f"File {file.shown} of the table {self._table} (stream {file.stream!r}) has no field ids, by which "
+                "the table maps its columns.",
+                hint=f"Rewrite the file; or {READ_BY_SPARK}.",
+                file=file.shown,
+                stream=file.stream,
+            )
+        constants = listed.get("constants", {})
+        return tuple(field for field in fields if str(field.id) not in constants)
+
+    def deleted(self, listed: Mapping[str, Any]) -> Positions:
+        """Return the positions of the deleted rows of a data file."""
+        vectors = [self._vectors[place] for place in listed.get("deletes", ())]
+        found = [deleted_positions(self._place, one, self.stream.name) for one in vectors]
+        return np.unique(np.concatenate(found)) if found else NONE
+
+    def removal(self) -> tuple[str, str, dict[str, Any]]:
+        """Return what has become of the planned version."""
+        return (
+            f"the plan reads version {self._version}, of which VACUUM has removed files since",
+            "the newest version; keep files for longer than runs take, by the table's property "
+            "delta.deletedFileRetentionDuration or by RETAIN of VACUUM",
+            {"version": self._version},
+        )
