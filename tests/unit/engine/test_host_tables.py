@@ -46,7 +46,8 @@ def test_a_task_that_has_waited_for_another_one_takes_what_that_has_read(
 ) -> None:
     send(here, "profile-changes", PROFILES, [{"member_id": n, "tier": "gold"} for n in range(100)], partitions=1)
     views(here, 1, 2)
-    as_it_is, others = LocalStores.locked, []
+    as_it_is = LocalStores.locked
+    others: list[str] = []
 
     @contextmanager
     def locked(self: LocalStores, *names: Any) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def test_the_folder_for_temporary_files_counts_where_the_work_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files, temporary = LocalFilesystem(tmp_path / "root"), str(tmp_path)
-    monkeypatch.setattr(disk_room.tempfile, "gettempdir", lambda: temporary)
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: temporary)
     monkeypatch.setattr(disk_room, "_free_bytes", lambda path: 1 << 40 if path.endswith("root") else 5)
     assert disk_room.full_disk(files, is_here=False) is None
     full = disk_room.full_disk(files, is_here=True)
