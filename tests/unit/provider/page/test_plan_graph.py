@@ -1,4 +1,4 @@
-"""What the graph of a plan says of the range that a run reads, and its arrows."""
+"""The graph of a plan: what it says of the range that a run reads, and its arrows."""
 
 from __future__ import annotations
 
