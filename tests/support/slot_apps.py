@@ -27,6 +27,12 @@ def daily_log(app: Any) -> None:
     _copy(app, system="log", partitions=1)
 
 
+@stream_application("daily-table")
+def daily_table(app: Any) -> None:
+    """Copy the rows of a day into a table of a catalog."""
+    _copy(app, system="tables", table="web.out", create=True)
+
+
 @stream_application("others")
 def others(app: Any) -> None:
     """Write, as another application, into the folder of :func:`daily`."""
@@ -37,6 +43,12 @@ def others(app: Any) -> None:
 def others_log(app: Any) -> None:
     """Write, as another application, into the topic of :func:`daily_log`."""
     _copy(app, system="log", partitions=1)
+
+
+@stream_application("others-table")
+def others_table(app: Any) -> None:
+    """Write, as another application, into the table of :func:`daily_table`."""
+    _copy(app, system="tables", table="web.out", create=True)
 
 
 @stream_application("undated")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,14 @@ from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import MessageRun, StreamSpec, SystemBinding, SystemStreamPartition
+from tests.support.iceberg_lake import rows_of, system_at
+from tests.support.iceberg_lake import stream as table_stream
 from tests.support.runs_here import Here
 
 FILES, LOG = "tests.support.slot_apps:daily", "tests.support.slot_apps:daily_log"
-OTHERS, OTHERS_LOG = "tests.support.slot_apps:others", "tests.support.slot_apps:others_log"
+TABLE = "tests.support.slot_apps:daily_table"
+OTHERS = {application: application.replace(":daily", ":others") for application in (FILES, LOG, TABLE)}
+"""The other application that writes to the place of each."""
 
 
 def days(first: int, last: int | None = None) -> DataInterval:
@@ -29,7 +34,10 @@ class Outputs:
     def __init__(self, folder: Path) -> None:
         self.lake = folder / "lake"
         (self.lake / "in").mkdir(parents=True)
-        self.bindings = {"lake": SystemBinding("files", {"root": str(self.lake)})}
+        self.bindings = {
+            "lake": SystemBinding("files", {"root": str(self.lake)}),
+            "tables": SystemBinding("iceberg", {"root": str(folder / "tables")}),
+        }
         self.here = Here(folder / "root", bindings=self.bindings)
 
     def day(self, day: int, *rows: int) -> None:
@@ -52,7 +60,10 @@ class Outputs:
 
     def rows(self, application: str = FILES, path: str = "out") -> list[int]:
         """Return what a reader of this package finds in the output of an application."""
-        if application in (LOG, OTHERS_LOG):
+        if application.endswith("table"):
+            tables = system_at(self.lake.parent / "tables")
+            return sorted(row["n"] for row in rows_of(tables, table_stream("web.out")))
+        if application.endswith("log"):
             return sorted(row["n"] for row in self.here.rows("out"))
         system = FilesSystem("lake", self.bindings["lake"])
         stream = StreamSpec("out", schema="n bigint", path=path)
@@ -67,4 +78,5 @@ class Outputs:
 
 def notes(plan: RunPlan, stream_id: str = "out") -> str:
     """Return what a plan says of an output."""
-    return "; ".join(texts[stream_id] for texts in plan.notes.values() if stream_id in texts)
+    found = "; ".join(texts[stream_id] for texts in plan.notes.values() if stream_id in texts)
+    return re.sub(r"^(makes|commits to) the table web\.out(; |$)", "", found)

@@ -21,10 +21,10 @@ from airflow_samza.systems.files.location import open_location
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.support import slot_apps
 from tests.support.budgets import extended_but
-from tests.support.slot_runs import FILES, LOG, OTHERS, OTHERS_LOG, Outputs, days, notes
+from tests.support.slot_runs import FILES, LOG, OTHERS, TABLE, Outputs, days, notes
 
 APPS = "tests.support.slot_apps"
-both = pytest.mark.parametrize("application", [FILES, LOG])
+everywhere = pytest.mark.parametrize("application", [FILES, LOG, TABLE])
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def outputs(tmp_path: Path) -> Iterator[Outputs]:
     slot_apps.OUTPUT.clear()
 
 
-@both
+@everywhere
 def test_another_run_of_an_interval_replaces_what_the_former_one_wrote(outputs: Outputs, application: str) -> None:
     outputs.day(1, 1, 2)
     outputs.run(application, "scheduled", 1)
@@ -49,7 +49,7 @@ def test_another_run_of_an_interval_replaces_what_the_former_one_wrote(outputs: 
         assert outputs.found_by_others() == [1, 2, 3, 9]
 
 
-@both
+@everywhere
 def test_a_plan_says_nothing_of_a_slot_that_nobody_has_written(outputs: Outputs, application: str) -> None:
     outputs.day(1, 1)
     assert notes(outputs.plan(application, "scheduled", 1)) == ""
@@ -58,7 +58,7 @@ def test_a_plan_says_nothing_of_a_slot_that_nobody_has_written(outputs: Outputs,
     assert notes(again) == ""  # its own
 
 
-@both
+@everywhere
 def test_a_preview_says_what_a_run_would_replace(outputs: Outputs, application: str) -> None:
     from airflow_samza.prepare.run_request import RunRequest
 
@@ -68,12 +68,12 @@ def test_a_preview_says_what_a_run_would_replace(outputs: Outputs, application: 
     assert "replaces what the run 'scheduled' wrote" in notes(found)
 
 
-@both
+@everywhere
 def test_the_files_of_another_application_are_rejected_by_the_plan(outputs: Outputs, application: str) -> None:
     outputs.day(1, 1)
     outputs.day(2, 2)
-    outputs.run(OTHERS if application == FILES else OTHERS_LOG, "theirs", 1)
-    said = r"The output 'out' of stream 'out' holds what the run 'theirs' of the application 'others(-log)?' wrote for"
+    outputs.run(OTHERS[application], "theirs", 1)
+    said = r"The output 'out' of stream 'out' holds what the run 'theirs' of the application 'others(-log|-table)?' wrote for"
     with pytest.raises(TopicError, match=said) as caught:
         outputs.plan(application, "ours", 1)
     assert 'mode="append"' in caught.value.hint
@@ -85,7 +85,7 @@ def test_the_files_of_another_application_are_rejected_by_the_plan(outputs: Outp
     assert outputs.rows(application) == [1, 1, 2]
 
 
-@both
+@everywhere
 def test_overlapping_intervals_are_rejected_by_the_plan(outputs: Outputs, application: str) -> None:
     outputs.day(1, 1)
     outputs.day(2, 2)
@@ -100,19 +100,19 @@ def test_overlapping_intervals_are_rejected_by_the_plan(outputs: Outputs, applic
     assert outputs.rows(application) == [1, 3]
 
 
-@both
+@everywhere
 def test_a_run_that_was_planned_before_the_other_one_published_is_rejected_when_it_publishes(
     outputs: Outputs, application: str
 ) -> None:
     outputs.day(1, 1)
     planned = outputs.plan(application, "ours", 1)
-    outputs.run(OTHERS if application == FILES else OTHERS_LOG, "theirs", 1)
+    outputs.run(OTHERS[application], "theirs", 1)
     with pytest.raises(TopicError, match="the run 'theirs' of the application"):
         outputs.here.stages(planned)
     assert outputs.rows(application) == [1]
 
 
-@both
+@everywhere
 @pytest.mark.parametrize("way", ["parameter", "option"])
 def test_an_output_with_mode_append_adds_and_the_plan_says_so(outputs: Outputs, application: str, way: str) -> None:
     slot_apps.OUTPUT.update({"mode": "append"} if way == "parameter" else {"options": {"mode": "append"}})
@@ -129,13 +129,13 @@ def test_an_output_with_mode_append_adds_and_the_plan_says_so(outputs: Outputs, 
     assert outputs.rows(application) == [1, 1, 1]
 
 
-@both
+@everywhere
 def test_an_unknown_mode_is_rejected(outputs: Outputs, application: str) -> None:
     outputs.day(1, 1)
     slot_apps.OUTPUT["mode"] = "apend"
     with pytest.raises(ConfigError, match=r"The output 'out' has mode='apend', which is not known") as caught:
         outputs.plan(application, "scheduled", 1)
-    assert caught.value.hint == "Did you mean 'append'? The modes are replace, append."
+    assert caught.value.hint.startswith("Did you mean 'append'? The modes are replace, append")
     slot_apps.OUTPUT["options"] = {"mode": "append"}
     with pytest.raises(InvalidApplication, match=r"mode='apend', and the option mode='append'"):
         outputs.plan(application, "scheduled", 1)
@@ -184,7 +184,7 @@ def test_a_partition_key_is_a_slot(outputs: Outputs) -> None:
     assert outputs.rows() == [1, 2]
 
 
-@both
+@everywhere
 def test_runs_with_another_configuration_of_the_application_stand_beside_each_other(
     outputs: Outputs, application: str
 ) -> None:
@@ -198,7 +198,7 @@ def test_runs_with_another_configuration_of_the_application_stand_beside_each_ot
     assert outputs.rows(application) == [1, 2]
 
 
-@both
+@everywhere
 def test_a_run_that_was_replaced_replaces_in_turn_when_it_is_cleared(outputs: Outputs, application: str) -> None:
     outputs.day(1, 1)
     scheduled = outputs.run(application, "scheduled", 1)
@@ -213,7 +213,7 @@ def test_a_run_that_was_replaced_replaces_in_turn_when_it_is_cleared(outputs: Ou
     assert "replaces what the run 'scheduled' wrote" in told
 
 
-@both
+@everywhere
 def test_the_preview_of_a_clear_names_the_run_that_would_be_replaced_in_turn(
     outputs: Outputs, application: str
 ) -> None:
@@ -250,7 +250,7 @@ def test_two_stages_of_a_run_share_its_slot(outputs: Outputs) -> None:
     assert outputs.rows() == outputs.found_by_others() == [5, 5, 1002]
 
 
-@both
+@everywhere
 def test_a_pipelined_run_replaces_too(outputs: Outputs, application: str) -> None:
     outputs.day(1, *range(10))
     outputs.run(application, "scheduled", 1)
@@ -261,7 +261,7 @@ def test_a_pipelined_run_replaces_too(outputs: Outputs, application: str) -> Non
     assert outputs.rows(application) == [1]
 
 
-@both
+@everywhere
 def test_what_a_run_of_a_former_version_wrote_stays_and_the_plan_names_it(outputs: Outputs, application: str) -> None:
     outputs.day(1, 1)
     former = outputs.plan(application, "former", 1)
@@ -286,7 +286,7 @@ EVERY_STEP = ("before-commit", "after-commit", "after-first-publish", "before-re
 
 
 @pytest.mark.parametrize("place", extended_but(["after-first-publish"], EVERY_STEP))
-@both
+@everywhere
 def test_a_process_that_dies_while_it_replaces_is_rolled_forward(
     outputs: Outputs, application: str, place: str, tmp_path: Path
 ) -> None:
@@ -302,18 +302,20 @@ def test_a_process_that_dies_while_it_replaces_is_rolled_forward(
     program = (
         "import sys; from tests.support.runs_here import run_stage; from airflow_samza.launch.runtime import SparkRuntime;"
         "from airflow_samza.systems.system import SystemBinding;"
-        "root, lake, name = sys.argv[1:];"
+        "root, lake, tables, name = sys.argv[1:];"
         "plan = SparkRuntime(root).load_plan(name, 'by-hand');"
-        "run_stage(root, plan, 'rows', 1, {'lake': SystemBinding('files', {'root': lake})})"
+        "run_stage(root, plan, 'rows', 1, {'lake': SystemBinding('files', {'root': lake}),"
+        "'tables': SystemBinding('iceberg', {'root': tables})})"
     )
-    arguments = [sys.executable, "-c", program, str(outputs.here.root), str(outputs.lake), plan.application]
+    roots = str(outputs.here.root), str(outputs.lake), str(outputs.bindings["tables"].options["root"])
+    arguments = [sys.executable, "-c", program, *roots, plan.application]
     assert subprocess.run(arguments, env=environment, check=False).returncode == -9
     assert outputs.rows(application) in ([1], [2])
     outputs.here.stages(plan)
     assert outputs.rows(application) == [2]
 
 
-@both
+@everywhere
 def test_deleting_an_old_run_deletes_nothing_of_the_run_that_has_replaced_it(
     outputs: Outputs, application: str
 ) -> None:
