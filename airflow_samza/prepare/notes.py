@@ -116,7 +116,7 @@ def _range_text(slice_: Mapping[str, Any], version: Version | None) -> str | Non
             return "reads no section: none is new"
         more = f" and {len(runs) - _SHOWN} more" if len(runs) > _SHOWN else ""
         return f"reads the {'section' if len(runs) == 1 else 'sections'} of {', '.join(runs[:_SHOWN])}{more}"
-    if "snapshot" in slice_ or "version" in slice_:
+    if ("snapshot" in slice_ or "version" in slice_) and "chunks" not in slice_:
         return _version_note(slice_)
     if slice_.get("final") is not False:
         return None
@@ -127,7 +127,8 @@ def _range_text(slice_: Mapping[str, Any], version: Version | None) -> str | Non
     if version is not None:
         since = f"since {'the reset' if is_reset(version) else f'the run {version.run}'} (version {version.number})"
     if "chunks" in slice_:
-        return _files_note(slice_, since)
+        upto = f", up to the snapshot {slice_['snapshot']} of {slice_['table']}" if slice_.get("snapshot") else ""
+        return f"{_files_note(slice_, since)}{upto}"
     count = sum(end - start for start, end in offsets)
     return f"reads {count:,} {'offset' if count == 1 else 'offsets'} {since}"
 

@@ -111,16 +111,18 @@ def intake_at_end(files: Filesystem, run: RunPlan, stream: BoundStream, reached:
         if slice_ is None:
             continue
         for file in _unread_of(slice_, reached):
-            unread[str(file["name"])] = int(file["size"])
+            unread[str(file.get("name", file["path"]))] = int(file["size"])
         if all(at >= int(first) for at, (first, _) in zip(reached, slice_["offsets"], strict=True)):
             break
     if not unread:
         return intake
+    counts = {"files": intake["files"] - len(unread), "bytes": intake["bytes"] - sum(unread.values())}
+    if "unread" in intake:  # a table, whose files are known by its snapshots
+        return {**intake, **counts, "unread": unread}
     return {
         **intake,
+        **counts,
         "names": {name: entry for name, entry in intake["names"].items() if name not in unread},
-        "files": intake["files"] - len(unread),
-        "bytes": intake["bytes"] - sum(unread.values()),
     }
 
 

@@ -18,7 +18,7 @@ from airflow_samza.systems.delta.versions import chosen_segment
 from airflow_samza.systems.files.formats.file_format import InputFile
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.packing import pack
-from airflow_samza.systems.files.slicing import time_range, warn_of_few_tasks
+from airflow_samza.systems.files.slicing import cut_from, time_range, warn_of_few_tasks
 from airflow_samza.systems.system import ColumnBound, StreamSpec
 from airflow_samza.systems.tables.slicing import checked_columns, units_of
 
@@ -52,7 +52,8 @@ def fix_slice(log: DeltaLog, stream: StreamSpec, partitions: int, bounds: Sequen
     warn_of_few_tasks(stream, partitions, total)
     deletes = list(dict.fromkeys(file.vector for file in files if file.vector is not None))
     places = {one: place for place, one in enumerate(deletes)}
-    units = units_of([input_file(log.table, file.path, file.size, stream.name) for file in files], total, partitions)
+    opened = [input_file(log.table, file.path, file.size, stream.name) for file in files]
+    units = units_of(opened, cut_from(total, partitions))
     rows = [file.rows for file in files]
     return {
         "kind": KIND,

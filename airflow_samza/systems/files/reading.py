@@ -49,7 +49,7 @@ class FilesConsumer:
         self.format_name = str(slice["format"])
         self.files = files_of(slice)
         self.partitions = int(slice["partitions"])
-        self._chunks = _chunks_of(slice)
+        self._chunks = chunks_of(slice)
         declared = stream.schema or slice["schema"]
         self.schema: pa.Schema = Schema.of(declared).to_arrow() if declared else pa.schema([])
         self.within = Within.of(stream, self.schema if self.files else None)
@@ -145,7 +145,7 @@ class FilesConsumer:
             opened.close()
 
 
-class _Chunk(NamedTuple):
+class Chunk(NamedTuple):
     """Chunk of the range: the first offset of each partition, the end (None: not known), and splits by partition."""
 
     first: int
@@ -153,13 +153,13 @@ class _Chunk(NamedTuple):
     splits: list[list[Split]]
 
 
-def _chunks_of(slice: Mapping[str, Any]) -> list[_Chunk]:
+def chunks_of(slice: Mapping[str, Any]) -> list[Chunk]:
     """Return the chunks of a range of new files; any other range is one, whose offsets begin at 0."""
     if "chunks" not in slice:
-        return [_Chunk(0, None, [[Split(*split) for split in splits] for splits in slice["splits"]])]
+        return [Chunk(0, None, [[Split(*split) for split in splits] for splits in slice["splits"]])]
     numbered = enumerate(slice["chunks"], int(slice["first_chunk"]))
     return [
-        _Chunk(
+        Chunk(
             number * CHUNK_OFFSETS,
             (number + 1) * CHUNK_OFFSETS,
             [[Split(*split) for split in splits] for splits in chunk],

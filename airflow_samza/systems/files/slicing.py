@@ -38,7 +38,7 @@ Packing stays within an eighth of even, and few footers are read.
 CHUNK_OFFSETS = 2**36
 """The offsets of a chunk in a partition: more than a chunk has rows, and few enough for 67 million chunks of a run."""
 
-_CHUNK_BYTES = 2**25
+CHUNK_BYTES = 2**25
 """The bytes of a chunk, per partition: seconds of work, so that to read a part of it again costs little."""
 
 _LONELY_BYTES = 2**30
@@ -109,10 +109,10 @@ def fix_chunks(
     total = sum(file.size for file in files)
     if files and stream.schema is not None:
         _check_first(root, files[0], stream, format_name, options)
-    threshold = min(cut_from(total, partitions), _CHUNK_BYTES)
+    threshold = min(cut_from(total, partitions), CHUNK_BYTES)
     units = _units(root, files, stream, format_name, options, threshold)
     turned = turn % partitions
-    chunks = [chunk[-turned:] + chunk[:-turned] for chunk in pack_chunks(units, partitions, _CHUNK_BYTES)]
+    chunks = [chunk[-turned:] + chunk[:-turned] for chunk in pack_chunks(units, partitions, CHUNK_BYTES)]
     return {
         "kind": "files",
         "partitions": partitions,

@@ -12,6 +12,7 @@ from airflow_samza.errors import ConfigError
 from airflow_samza.secrecy import without, without_passwords
 from airflow_samza.systems.system import StreamSpec, SystemBinding, option_text
 from airflow_samza.systems.tables.options import bad_name, check_one_version, check_options, point_in_time
+from airflow_samza.systems.topic_rejections import unknown_value
 
 CATALOG_FILE = "catalog.db"
 """The SQLite database of an embedded catalog, in its folder."""
@@ -20,7 +21,10 @@ CATALOG_TYPES = ("rest", "sql", "hive", "glue", "dynamodb", "bigquery")
 
 _OURS = ("root", "partitions", "catalog")
 _DEFAULT = "default"
-_OF_STREAM = ("table", "snapshot", "ref", "as_of")
+REJECT, SKIP = "reject", "skip"
+"""The rules for snapshots that have taken rows away from an input that is read by what is appended."""
+
+_OF_STREAM = ("table", "snapshot", "ref", "as_of", "overwrites")
 _VERSIONS = ("snapshot", "ref", "as_of")
 
 
@@ -109,12 +113,16 @@ def _embedded(system: str, root: str, properties: Mapping[str, str]) -> dict[str
 
 @dataclass(frozen=True)
 class TableOptions:
-    """Options of a table that is read: its name, and one of ``snapshot``, ``ref`` and ``as_of``, or none of them."""
+    """Options of a table that is read: its name, and one of ``snapshot``, ``ref`` and ``as_of``, or none of them.
+
+    ``overwrites`` is the rule for snapshots that have taken rows away, where the input is read by what is appended.
+    """
 
     table: str
     snapshot: int | None = None
     ref: str | None = None
     as_of: datetime | None = None
+    overwrites: str = REJECT
 
     @property
     def identifier(self) -> tuple[str, ...]:
@@ -127,7 +135,11 @@ class TableOptions:
         options = checked_options(stream, _OF_STREAM)
         check_one_version(stream, options, _VERSIONS, reads="one snapshot")
         as_of = point_in_time(stream, options.get("as_of"))
-        return cls(table_name(stream, options), _snapshot(stream, options), options.get("ref") or None, as_of)
+        overwrites = options.get("overwrites") or REJECT
+        if overwrites not in (REJECT, SKIP):
+            raise unknown_value(stream.name, "overwrites", overwrites, f"Choose {REJECT} or {SKIP}.")
+        name, ref = table_name(stream, options), options.get("ref") or None
+        return cls(name, _snapshot(stream, options), ref, as_of, overwrites)
 
 
 def identifier_of(table: str) -> tuple[str, ...]:

@@ -77,10 +77,7 @@ def files_of(
     files = []
     for entry in _entries(ManifestGroupPlanner(metadata, table.io, where), data):
         file = entry.data_file
-        if file.file_format.value != "PARQUET":
-            raise _rejected(name, stream, f"has files of {file.file_format.value}", file.file_path)
-        if file.key_metadata is not None:
-            raise _rejected(name, stream, "is encrypted", file.file_path)
+        _check_file(file, name, stream)
         sequence = entry.sequence_number or INITIAL_SEQUENCE_NUMBER
         applied = index.for_data_file(sequence, file, partition_key=file.partition)
         files.append(
@@ -93,6 +90,36 @@ def files_of(
             )
         )
     return sorted(files)
+
+
+def added_files(
+    table: Table, snapshots: Sequence[Snapshot], schema: Schema, storage: TableStorage, stream: str
+) -> list[TableFile]:
+    """Return the data files that snapshots have added, snapshot by snapshot."""
+    from pyiceberg.manifest import ManifestContent, ManifestEntryStatus
+
+    name, partitions = ".".join(table.name()), _Partitions(table, schema)
+    files = []
+    for snapshot in snapshots:
+        added = []
+        for manifest in snapshot.manifests(table.io):
+            if manifest.content != ManifestContent.DATA or manifest.added_snapshot_id != snapshot.snapshot_id:
+                continue
+            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+                if entry.status == ManifestEntryStatus.ADDED and entry.snapshot_id == snapshot.snapshot_id:
+                    file = entry.data_file
+                    _check_file(file, name, stream)
+                    size, rows = file.file_size_in_bytes, file.record_count
+                    added.append(TableFile(file.file_path, size, rows, *partitions.of(file), ()))
+        files += sorted(added)
+    return files
+
+
+def _check_file(file: DataFile, table: str, stream: str) -> None:
+    if file.file_format.value != "PARQUET":
+        raise _rejected(table, stream, f"has files of {file.file_format.value}", file.file_path)
+    if file.key_metadata is not None:
+        raise _rejected(table, stream, "is encrypted", file.file_path)
 
 
 def _entries(planner: ManifestGroupPlanner, manifests: Sequence[ManifestFile]) -> Iterator[Any]:

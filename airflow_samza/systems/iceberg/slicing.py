@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.schema import Schema
 from airflow_samza.systems.files.formats.file_format import InputFile
-from airflow_samza.systems.files.packing import pack
-from airflow_samza.systems.files.slicing import time_range, warn_of_few_tasks
+from airflow_samza.systems.files.packing import Unit, pack
+from airflow_samza.systems.files.slicing import cut_from, time_range, warn_of_few_tasks
 from airflow_samza.systems.iceberg.deletes import DeleteFile
 from airflow_samza.systems.iceberg.options import TableOptions
 from airflow_samza.systems.iceberg.planning import TableFile, files_of, filter_of
@@ -20,7 +20,9 @@ from airflow_samza.systems.tables.columns import TableField, columns_of
 from airflow_samza.systems.tables.slicing import checked_columns, units_of
 
 if TYPE_CHECKING:
+    from pyiceberg.schema import Schema as TableSchema
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
 
 KIND = "iceberg"
 _NAME_MAPPING = "schema.name-mapping.default"
@@ -46,35 +48,49 @@ def fix_slice(
     options = TableOptions.of(stream)
     snapshot = chosen_snapshot(table.metadata, options, stream.name)
     schema = schema_of(table.metadata, options, snapshot)
-    described = _json(schema)
-    columns = columns_of(described)
+    columns = columns_of(_json(schema))
     within = time_range(stream)
-    found = _checked(columns, table, stream)
     files: list[TableFile] = []
     if snapshot is not None:
         where = filter_of(bounds, within, {column.name: column for column in columns})
         files = files_of(table, snapshot, schema, where, storage, stream.name)
     total = sum(file.size for file in files)
     warn_of_few_tasks(stream, partitions, total)
+    units = cut_units(files, cut_from(total, partitions), storage, stream.name)
+    return {
+        **described_range(table, stream, snapshot, schema, files),
+        "partitions": partitions,
+        "offsets": None,
+        "splits": [[list(split) for split in splits] for splits in pack(units, partitions)],
+    }
+
+
+def described_range(
+    table: Table, stream: StreamSpec, snapshot: Snapshot | None, schema: TableSchema, files: Sequence[TableFile]
+) -> dict[str, Any]:
+    """Return the keys of an input range that do not depend on how it is cut into partitions."""
+    described = _json(schema)
+    found = _checked(columns_of(described), table, stream)
     deletes = list(dict.fromkeys(one for file in files for one in file.deletes))
     places = {one: place for place, one in enumerate(deletes)}
-    units = units_of([input_file(storage, file.path, file.size, stream.name) for file in files], total, partitions)
     mapping = table.metadata.name_mapping() if _NAME_MAPPING in table.properties else None
     return {
         "kind": KIND,
-        "partitions": partitions,
-        "offsets": None,
         "table": ".".join(table.name()),
         "snapshot": str(snapshot.snapshot_id) if snapshot is not None else None,
-        "bytes": total,
+        "bytes": sum(file.size for file in files),
         "rows": sum(file.rows for file in files),
         "schema": None if stream.schema is not None else found.ddl(),
         "columns": described,
         "names": None if mapping is None else mapping.model_dump(mode="json", by_alias=True),
         "files": [_described(file, places) for file in files],
         "deletes": [one.plain() for one in deletes],
-        "splits": [[list(split) for split in splits] for splits in pack(units, partitions)],
     }
+
+
+def cut_units(files: Sequence[TableFile], threshold: int, storage: TableStorage, stream: str) -> list[Unit]:
+    """Return the units of files; those of more bytes than the threshold are cut by row groups."""
+    return units_of([input_file(storage, file.path, file.size, stream) for file in files], threshold)
 
 
 def _json(schema: Any) -> list[Any]:

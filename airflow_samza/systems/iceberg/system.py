@@ -11,6 +11,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.files.durable_files import delete_file, make_directory
 from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.formats.options import declared_partitions
+from airflow_samza.systems.iceberg.arrivals import fix_arrivals
 from airflow_samza.systems.iceberg.catalogs import find_table, load_table, opened_catalog
 from airflow_samza.systems.iceberg.commits import TableView
 from airflow_samza.systems.iceberg.options import CatalogSettings, TableOptions
@@ -30,6 +31,9 @@ from airflow_samza.systems.system import (
     StreamSpec,
     SystemBinding,
 )
+
+LOOK_SECONDS = 5.0
+"""Time between two looks of a continuous run at a table."""
 
 
 class IcebergSystem:
@@ -78,6 +82,27 @@ class IcebergSystem:
         with opened_catalog(self.settings) as catalog:
             table = load_table(catalog, self.settings, options.identifier, stream.name)
             return fix_slice(table, stream, self._partitions(stream), self._storage, bounds)
+
+    def arrived(
+        self,
+        stream: StreamSpec,
+        intake: Mapping[str, Any] | None,
+        *,
+        first_chunk: int = 0,
+        all_of_it: bool = False,
+        unread: bool = False,
+    ) -> dict[str, Any]:
+        """Return the range of what was appended since the record ``intake``; None: of all rows that there are."""
+        options = TableOptions.of(stream)
+        with opened_catalog(self.settings) as catalog:
+            table = load_table(catalog, self.settings, options.identifier, stream.name)
+            return fix_arrivals(
+                table, stream, self._partitions(stream), self._storage, intake, first_chunk, unread=unread
+            )
+
+    def look_seconds(self, stream: StreamSpec) -> float:
+        """Return how long a continuous run waits between two looks at the table."""
+        return LOOK_SECONDS
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> IcebergConsumer:
         """Return a consumer of a slice; without one, of the snapshot that the stream means now."""

@@ -19,7 +19,7 @@ from airflow_samza.systems.files.formats.file_format import InputFile, Unreadabl
 from airflow_samza.systems.files.formats.limits import check_values
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.packing import Split
-from airflow_samza.systems.files.reading import Within, fitting, numbered, projected_schema, reject_partition
+from airflow_samza.systems.files.reading import Within, chunks_of, fitting, numbered, projected_schema, reject_partition
 from airflow_samza.systems.system import (
     ColumnBound,
     ControlEnvelope,
@@ -44,7 +44,7 @@ class TableConsumer(ABC):
         self._table = str(slice["table"])
         self._columns = {column.name: column for column in columns_of(slice["columns"])}
         self._files = slice["files"]
-        self._splits = [[Split(*split) for split in splits] for splits in slice["splits"]]
+        self._chunks = chunks_of(slice)
         self._within = Within.of(stream, self.schema)
 
     def read(
@@ -63,10 +63,14 @@ class TableConsumer(ABC):
         reject_partition(ssp, self.partitions, self.stream.name)
         skipping = tuple(bounds) if offsets is None else ()  # offsets count all rows
         end = 0
-        for split in self._splits[ssp.partition]:
-            if offsets is not None and end >= offsets.end:
-                return
-            end = yield from numbered(ssp, end, self._split(split, columns, skipping, dictionaries), offsets)
+        for chunk in self._chunks:
+            if offsets is not None and (chunk.end is not None and chunk.end <= offsets.start):
+                continue
+            end = chunk.first
+            for split in chunk.splits[ssp.partition]:
+                if offsets is not None and end >= offsets.end:
+                    return
+                end = yield from numbered(ssp, end, self._split(split, columns, skipping, dictionaries), offsets)
         if offsets is None:
             yield ControlEnvelope(ssp, end, EndOfStreamMessage(None, 1, stream_id=self.stream.name))
 

@@ -10,14 +10,12 @@ from airflow_samza.systems.files.formats.casts import fits, shown
 from airflow_samza.systems.files.formats.file_format import InputFile, open_format, reading
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.packing import Unit
-from airflow_samza.systems.files.slicing import cut_from
 from airflow_samza.systems.system import StreamSpec
 from airflow_samza.systems.tables.columns import TableField, column_type, fields_of
 
 
-def units_of(files: Sequence[InputFile], total: int, partitions: int) -> list[Unit]:
-    """Return the units of files; the footers of large ones are looked at, and they are cut by row groups."""
-    threshold = cut_from(total, partitions)
+def units_of(files: Sequence[InputFile], threshold: int) -> list[Unit]:
+    """Return the units of files; the footers of those of more bytes are looked at, and they are cut by row groups."""
     units: list[Unit] = []
     for number, file in enumerate(files):
         if file.size > threshold:
