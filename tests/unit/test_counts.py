@@ -17,8 +17,8 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 61_294,
-    "files": 769,
+    "statements": 61_464,
+    "files": 772,
     "files in one folder": 29,
     "kinds of records": 47,
     "error classes": 39,

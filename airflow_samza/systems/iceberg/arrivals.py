@@ -108,7 +108,7 @@ def _appended(
             break
         before = table.metadata.snapshot_by_id(at.parent_snapshot_id)
         if before is None:
-            raise _lost(name, since, stream, "has expired since")
+            raise _lost(name, since or "before it", stream, "has expired since")
         at = before
     if since is not None and at is None:
         is_there = table.metadata.snapshot_by_id(int(since)) is not None
