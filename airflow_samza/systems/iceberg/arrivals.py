@@ -1,4 +1,4 @@
-"""What was appended to a table since it was read last: files of the snapshots in between, each of which is looked at.
+"""Rows appended to a table since it was read last: files of the snapshots in between, each of which is looked at.
 
 The record of what was read names the snapshot up to which. Who ends a run early notes as ``unread`` the files that its
 tasks have left (:func:`~airflow_samza.runs.state_history.arrivals.intake_at_end`); the next run reads them, too.
@@ -108,13 +108,13 @@ def _appended(
             break
         before = table.metadata.snapshot_by_id(at.parent_snapshot_id)
         if before is None:
-            raise _lost(name, since or "before it", stream, "has expired since")
+            raise _lost(name, since, stream, "has expired since")
         at = before
     if since is not None and at is None:
         is_there = table.metadata.snapshot_by_id(int(since)) is not None
         raise _lost(name, since, stream, "was rolled back" if is_there else "has expired since")
     if since is None and newer and (newer[-1].sequence_number or 0) > 1:
-        raise _lost(name, "before the first one", stream, "has expired since, with rows that were not read")
+        raise _lost(name, None, stream, "has expired since")
     appended = []
     for one in reversed(newer):
         operation = one.summary.operation.value if one.summary is not None else "append"
@@ -139,9 +139,11 @@ def _appended(
 _TAKEN = {"overwrite": "replaced rows", "delete": "deleted rows"}
 
 
-def _lost(table: str, since: str, stream: StreamSpec, what: str) -> StateError:
+def _lost(table: str, since: str | None, stream: StreamSpec, what: str) -> StateError:
     return StateError(
-        f"The snapshot {since} of the table {table}, up to which the input {stream.name!r} was read, {what}.",
+        f"The snapshot {since} of the table {table}, up to which the input {stream.name!r} was read, {what}."
+        if since is not None
+        else f"The oldest snapshot of the table {table}, whose rows the input {stream.name!r} has not read, {what}.",
         hint="Keep snapshots for longer than the time between two runs, by a tag or older_than of expire_snapshots. "
         "To go on, forget all state and read the table anew: airflow-samza state reset.",
         table=table,

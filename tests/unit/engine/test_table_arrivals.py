@@ -1,4 +1,4 @@
-"""Tables that are read from run to run: what was appended since, and what is rejected instead of being passed over."""
+"""Tables that are read from run to run: rows appended since, and changes that are rejected, not passed over."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_rows_of_a_table_that_was_empty_and_whose_first_snapshots_have_expired_a
     following.append(2)
     oldest = following.refreshed.metadata.snapshots[0].snapshot_id
     following.refreshed.maintenance.expire_snapshots().by_ids([oldest]).commit()
-    with pytest.raises(StateError, match="rows that were not read"):
+    with pytest.raises(StateError, match="has not read, has expired since"):
         following.plan()
 
 
