@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -143,7 +144,7 @@ def test_a_stage_at_work_is_asked_for_by_few_requests_and_its_tasks_are_counted_
     assert charged.files.asked == [f"read {charged.handle.folder.attempt(1, 'status')}"]
     assert (found.state, found.tasks, found.tasks_done, counted) == (RUNNING, 0, 0, [])
     now[0] = time.monotonic() + CHARGED.most
-    monkeypatch.setattr(stage_state.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(stage_state, "time", SimpleNamespace(monotonic=lambda: now[0]))
     assert (charged.status().tasks, charged.status().tasks_done) == (4, 1)
     assert len(counted) == 1
     now[0] += CHARGED.most
@@ -154,7 +155,7 @@ def test_of_a_stage_that_waits_in_the_queue_no_tasks_are_counted(
     charged: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     charged.status()
-    monkeypatch.setattr(stage_state.time, "monotonic", lambda: 1e9)
+    monkeypatch.setattr(stage_state, "time", SimpleNamespace(monotonic=lambda: 1e9))
     monkeypatch.setattr(stage_state, "task_progress", lambda files, folder: pytest.fail("counted"))
     assert charged.status().tasks == 0
 
