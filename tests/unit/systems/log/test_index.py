@@ -1,4 +1,4 @@
-"""What a reader sees of a topic, however many commits and snapshots it has."""
+"""A topic as its readers see it, however many commits and snapshots it has."""
 
 from __future__ import annotations
 
