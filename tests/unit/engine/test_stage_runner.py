@@ -107,7 +107,8 @@ class Ground:
 @pytest.fixture
 def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ground]:
     former = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr(RunnerHeartbeat, "start", lambda self: None)  # its thread would outlive the test
+    for method in ("start", "listen_to"):  # their threads would outlive the test
+        monkeypatch.setattr(RunnerHeartbeat, method, lambda *_: None)
     yield Ground(tmp_path)
     signal.signal(signal.SIGTERM, former)
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,10 +14,11 @@ from typing import Any
 import pytest
 from openlineage.client.serde import Serde
 
-from airflow_samza.errors import MessageError
+from airflow_samza.errors import ConfigError, MessageError, UnknownName
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.provider.airflow_versions import AirflowException
+from airflow_samza.provider.lineage import openlineage_facets
 from airflow_samza.provider.lineage.methods import openlineage_is_active
 from airflow_samza.provider.lineage.openlineage_facets import (
     MOST_FIELDS,
@@ -26,7 +28,7 @@ from airflow_samza.provider.lineage.openlineage_facets import (
     plan_facet,
 )
 from airflow_samza.provider.lineage.push_lineage import PushLineage, push_lineage
-from airflow_samza.provider.lineage.task_lineage import TaskLineage, names_in
+from airflow_samza.provider.lineage.task_lineage import TaskLineage, WholeRun, names_in, whole_run
 from airflow_samza.provider.operators.plan import SamzaPlanOperator
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.runs.records.names import Generation
@@ -36,6 +38,7 @@ from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.task.program.column_sources import ColumnSource, StreamLineage
 from tests.support.lineage_events import check_dataset, check_facets, reached
+from tests.support.pushes import Pushes
 
 TRIPS = "provider_applications:trips"
 
@@ -261,6 +264,134 @@ def test_a_push_from_a_database_names_no_user_and_no_password(tmp_path: Path) ->
 @pytest.mark.parametrize("source", [{"query": "select 1"}, {"callable": "a:b"}, len])
 def test_a_source_that_has_no_address_is_no_dataset(tmp_path: Path, source: Any) -> None:
     assert facets_of(pushed(tmp_path, source), None, None).inputs == []
+
+
+def test_a_push_that_has_ended_tells_its_version_and_one_that_failed_its_error(tmp_path: Path) -> None:
+    pushes = Pushes(tmp_path)
+    found = pushed(tmp_path, "s3a://lake/profiles")
+    found.version = pushes.push("monday", {1: "gold", 2: "silver"})
+    found.error = "The push failed."
+    told = facets_of(found, None, None)
+    (table,) = told.outputs
+    assert table.facets["version"].datasetVersion == "1"
+    statistics = table.outputFacets["outputStatistics"]
+    assert (statistics.rowCount, statistics.size) == (2, found.version.bytes)
+    assert told.run_facets["errorMessage"].message == "The push failed."
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ({"path": "s3://lake/profiles"}, ("s3://lake", "profiles")),
+        ({"table": "shop.profiles"}, ("spark://catalog", "shop.profiles")),
+        ({"jdbc": {"dbtable": "t", "url": "jdbc:mysql://db/shop"}}, ("mysql://db", "shop.t")),
+    ],
+)
+def test_a_source_is_named_by_its_path_its_table_or_its_database(
+    tmp_path: Path, source: Any, name: tuple[str, str]
+) -> None:
+    found = pushed(tmp_path, source)
+    assert found.source is not None
+    assert found.source[:2] == name
+
+
+@pytest.mark.parametrize(
+    "source", [{"jdbc": {"dbtable": "t"}}, {"jdbc": {"query": "select 1"}}, {"jdbc": "t"}, {}, None]
+)
+def test_a_source_whose_database_is_not_known_is_no_dataset(tmp_path: Path, source: Any) -> None:
+    assert pushed(tmp_path, source).source is None
+
+
+def test_a_table_that_cannot_be_found_has_no_lineage() -> None:
+    def missing(*_: Any) -> Any:
+        raise UnknownName("There is no such table.", name="t")
+
+    hook: Any = SimpleNamespace(pushed_table=missing)
+    assert push_lineage(hook, "provider_applications:with_profiles", "t", {}, "s3://lake/t") is None
+
+
+# -- whole runs ----------------------------------------------------------------------------------------------------------
+
+
+class Instance:
+    """A task instance as OpenLineage's provider hands it over, in a process beside the task."""
+
+    dag_id, try_number = "flights", 2
+    start_date = datetime(2026, 1, 1, 5, tzinfo=timezone.utc)
+
+    def __init__(self, **dates: Any) -> None:
+        after = datetime(2026, 1, 1, 4, tzinfo=timezone.utc)
+        self.dag_run = SimpleNamespace(**{"logical_date": None, "run_after": after, "start_date": None, **dates})
+
+    def get_template_context(self) -> dict[str, Any]:
+        return {"dag_run": self.dag_run}
+
+
+@pytest.fixture
+def emitted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The events that are sent beside the task's own."""
+    emitted: list[Any] = []
+    listener = SimpleNamespace(adapter=SimpleNamespace(emit=emitted.append))
+    monkeypatch.setattr(openlineage_facets, "get_openlineage_listener", lambda: listener)
+    monkeypatch.setattr(openlineage_facets, "lineage_root_run_id", lambda ti: "019b7a4e-0000-7000-8000-000000000000")
+    monkeypatch.setattr(openlineage_facets, "lineage_job_namespace", lambda: "airflow")
+    return emitted
+
+
+@pytest.mark.parametrize(("succeeded", "kind"), [(True, "COMPLETE"), (False, "FAIL")])
+def test_a_whole_run_is_a_job_of_its_own_below_the_dag_run(
+    planned: Any, emitted: list[Any], succeeded: bool, kind: str
+) -> None:
+    run, hook = planned
+    stages = [stage.stage_id for stage in run.plan.stages]
+    lineage = TaskLineage(run, stages, names_in(hook, run), whole=True, results=results_of(run))
+    operator = SimpleNamespace(application=TRIPS, stage=None)
+    told = facets_of(WholeRun(lineage, "trips", succeeded), Instance(), operator)
+    assert (told.inputs, told.outputs) == ([], [])  # the task itself reads and writes nothing
+    start, end = emitted
+    assert [event.eventType.value for event in emitted] == ["START", kind]
+    assert {(event.job.namespace, event.job.name) for event in emitted} == {("airflow", "flights.trips")}
+    assert start.run.runId == end.run.runId
+    for event in emitted:
+        parent = event.run.facets["parent"]
+        assert (parent.job.name, parent.run.runId) == ("flights", "019b7a4e-0000-7000-8000-000000000000")
+    assert (start.eventTime, start.inputs, start.outputs) == ("2026-01-01T05:00:00+00:00", [], [])
+    assert [len(datasets) for datasets in (end.inputs, end.outputs)] == [1, 1]
+    assert end.run.facets["samza_plan"].application == "trips"
+    assert end.job.facets["jobType"].jobType == "APPLICATION"
+
+
+def test_a_whole_run_has_one_id_for_all_who_ask_and_another_one_for_each_try(planned: Any, emitted: list[Any]) -> None:
+    run, hook = planned
+    date = datetime(2026, 1, 2, tzinfo=timezone.utc)
+    lineage = TaskLineage(run, [], names_in(hook, run), whole=True)
+    again = Instance(logical_date=date, start_date=date)
+    again.try_number = 3
+    for instance in (Instance(logical_date=date, start_date=date), Instance(logical_date=date), again):
+        facets_of(WholeRun(lineage, "trips", True), instance, None)
+    first, second, third = (event.run.runId for event in emitted[::2])
+    assert first == second
+    assert third != first
+    assert emitted[0].eventTime == "2026-01-02T00:00:00+00:00"
+
+
+def test_a_run_whose_records_cannot_be_read_has_no_lineage(planned: Any) -> None:
+    run, hook = planned
+
+    def broken(run: RunPlan) -> Any:
+        raise OSError("the root is away")
+
+    found = whole_run(SimpleNamespace(**{**vars(hook), "results": results_of}), run, "trips")  # type: ignore[arg-type]
+    assert found is not None
+    assert (found.scope, found.succeeded, len(found.lineage.results)) == ("trips", False, len(run.plan.stages))
+    assert whole_run(SimpleNamespace(**{**vars(hook), "results": broken}), run, "trips") is None  # type: ignore[arg-type]
+
+
+def test_streams_whose_connections_are_gone_have_no_names(planned: Any) -> None:
+    def gone() -> Any:
+        raise ConfigError("The connection 'lake' is not defined.")
+
+    assert names_in(SimpleNamespace(bindings=gone, root="/root"), planned[0]) == {}  # type: ignore[arg-type]
 
 
 # -- without OpenLineage -------------------------------------------------------------------------------------------------
