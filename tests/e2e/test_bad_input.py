@@ -19,6 +19,7 @@ from tests.e2e.bad_input import (  # noqa: F401 (they enter the rows)
     rows_chooser,
     rows_connect,
     rows_dag,
+    rows_delta,
     rows_files,
     rows_iceberg,
     rows_kafka,
@@ -47,7 +48,16 @@ def slug(row: Row) -> str:
 
 QUICK = [
     rows.__name__
-    for rows in (rows_bad_records, rows_chooser, rows_files, rows_iceberg, rows_plan, rows_side_inputs, rows_wrong_use)
+    for rows in (
+        rows_bad_records,
+        rows_chooser,
+        rows_delta,
+        rows_files,
+        rows_iceberg,
+        rows_plan,
+        rows_side_inputs,
+        rows_wrong_use,
+    )
 ]
 """Modules of the rows that each change provokes: those that start no process and load no Airflow."""
 

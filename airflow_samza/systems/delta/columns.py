@@ -42,7 +42,7 @@ class TableColumns:
         """Return the columns of a state of a table."""
         mode = state.configuration.get(_MODE, "none")
         protocol = state.protocol
-        if int(protocol["minReaderVersion"]) < 2 or (
+        if protocol["minReaderVersion"] < 2 or (
             protocol.get("readerFeatures") is not None and MAPPED not in protocol["readerFeatures"]
         ):
             mode = "none"  # a property without the feature means nothing

@@ -18,7 +18,7 @@ _WITH_FEATURES = 3
 
 def check_features(log: DeltaLog, state: TableState) -> None:
     """Reject a table that could be read wrongly."""
-    least = int(state.protocol["minReaderVersion"])
+    least = state.protocol["minReaderVersion"]
     if least > _WITH_FEATURES:
         raise _rejected(log, f"needs version {least} of the protocol of Delta", str(least))
     if least == _WITH_FEATURES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -66,15 +67,16 @@ class TableState:
 
     def apply(self, action: Mapping[str, Any]) -> None:
         """Take an action of a commit in; those that say nothing about reading are left out."""
-        if action.get("add"):
+        if action.get("add") is not None:
             self.add([AddedFile.of(action["add"])])
-        elif action.get("remove"):
+        elif action.get("remove") is not None:
             removed = action["remove"]
             self._files.pop((unquote(removed["path"]), vector_id(removed.get("deletionVector"))), None)
-        elif action.get("metaData"):
-            self.metadata = action["metaData"]
-        elif action.get("protocol"):
-            self.protocol = action["protocol"]
+        elif action.get("metaData") is not None:
+            self.metadata = dict(action["metaData"])
+        elif action.get("protocol") is not None:
+            protocol = action["protocol"]
+            self.protocol = {**protocol, "minReaderVersion": int(protocol["minReaderVersion"])}
 
 
 def vector_id(vector: Mapping[str, Any] | None) -> str | None:
@@ -89,16 +91,28 @@ def state_at(log: DeltaLog, segment: Segment) -> TableState:
     """Return the state of a table at a version."""
     state = TableState(segment.version)
     for file in segment.checkpoint:
-        sidecars = _apply_checkpoint(log, file, state)
+        with _well_formed(log, file):
+            sidecars = _apply_checkpoint(log, file, state)
         for name, size in sidecars:
-            place = log.table / FOLDER / SIDECARS / name
-            _apply_checkpoint(log, LogFile(place.path, size, None), state)
+            sidecar = LogFile((log.table / FOLDER / SIDECARS / name).path, size, None)
+            with _well_formed(log, sidecar):
+                _apply_checkpoint(log, sidecar, state)
     for file in segment.commits:
-        for action in log.actions(file):
-            state.apply(action)
+        with _well_formed(log, file):
+            for action in log.actions(file):
+                state.apply(action)
     if not state.protocol or not state.metadata:
         raise log.damaged(f"version {segment.version} has no {'metaData' if state.protocol else 'protocol'}")
     return state
+
+
+@contextmanager
+def _well_formed(log: DeltaLog, file: LogFile) -> Iterator[None]:
+    """Turn what an action without its fields raises into an error that names its file."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise log.damaged(f"an action of {file.path.rpartition('/')[2]} cannot be read") from error
 
 
 def _apply_checkpoint(log: DeltaLog, file: LogFile, state: TableState) -> list[tuple[str, int]]:

@@ -14,8 +14,10 @@ PAGES = sorted(
     for folder in ("concepts", "how-to", "operate")
     for path in (DOCS / folder).glob("*.md")
 )
-RUN_BY_COMMANDS = {("how-to/iceberg.md", "make_views.py"), ("how-to/iceberg.md", "dutch_views.py")}
-"""A script and an application that the page runs by commands, as its own test does (``test_iceberg_page.py``)."""
+RUN_BY_COMMANDS = {
+    (page, name) for page in ("how-to/iceberg.md", "how-to/delta.md") for name in ("make_views.py", "dutch_views.py")
+}
+"""A script and an application that a page runs by commands, as its own test does (such as ``test_iceberg_page.py``)."""
 
 EXAMPLES = [
     (page, name)

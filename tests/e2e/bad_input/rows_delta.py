@@ -1,0 +1,102 @@
+"""Rows about Delta tables: what is not there, what has gone, and what is not read here."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from tests.e2e.bad_input.page import row
+from tests.e2e.bad_input.scene import Scene
+from tests.support.delta_lake import HandMade, column
+
+PLAN = "by `plan`"
+
+
+def table(scene: Scene, more: str = "", name: str = "web.views") -> HandMade:
+    """Write an application that reads a table, and make the table."""
+    scene.systems |= {"lake": f"delta:{scene.folder / 'lake'}", "data": f"files:{scene.folder / 'data'}"}
+    views = f'app.input_stream("views", system="lake", table="{name}"{more})'
+    scene.application(f'{views}.send_to(app.output_stream("out", system="data"))')
+    made = HandMade(scene.folder / "lake", [column("member_id", "long"), column("country", "string")])
+    made.begin()
+    made.commit(made.file("a.parquet", pa.table({"member_id": [7], "country": ["NL"]})))
+    return made
+
+
+@row("delta", "A table that is not in its folder", PLAN)
+def _(scene: Scene) -> str:
+    table(scene, name="web.view")
+    return scene.plan()
+
+
+@row("delta", "A version that is no number", PLAN)
+def _(scene: Scene) -> str:
+    table(scene, ', options={"version": "newest"}')
+    return scene.plan()
+
+
+@row("delta", "A time before the first version", PLAN)
+def _(scene: Scene) -> str:
+    made = table(scene, ', options={"as_of": "2013-01-01"}')
+    for commit in made.log.glob("*.json"):
+        commit.rename(commit.with_suffix(".moved"))
+    made.checkpoint(
+        [
+            {"protocol": made.protocol},
+            {"metaData": {**made.metadata, "configuration": [], "format": {"provider": "parquet", "options": []}}},
+        ],
+        f"{1:020}.checkpoint.parquet",
+    )
+    return scene.plan()
+
+
+@row("delta", "A version whose log was cleaned up", PLAN)
+def _(scene: Scene) -> str:
+    made = table(scene, ', options={"version": "0"}')
+    for commit in made.log.glob("*.json"):
+        commit.unlink()
+    made.checkpoint(
+        [
+            {"protocol": made.protocol},
+            {"metaData": {**made.metadata, "configuration": [], "format": {"provider": "parquet", "options": []}}},
+        ],
+        f"{1:020}.checkpoint.parquet",
+    )
+    return scene.plan()
+
+
+@row("delta", "A declared column that the table does not have", PLAN)
+def _(scene: Scene) -> str:
+    table(scene, ', schema="member bigint"')
+    return scene.plan()
+
+
+@row("delta", "A feature that is not known here", PLAN)
+def _(scene: Scene) -> str:
+    made = table(scene)
+    features = ["typeWidening"]
+    made.commit(
+        {
+            "protocol": {
+                "minReaderVersion": 3,
+                "minWriterVersion": 7,
+                "readerFeatures": features,
+                "writerFeatures": features,
+            }
+        }
+    )
+    return scene.plan()
+
+
+@row("delta", "A log without one of its commits", PLAN)
+def _(scene: Scene) -> str:
+    made = table(scene)
+    (made.log / f"{0:020}.json").unlink()
+    return scene.plan()
+
+
+@row("delta", "An output that is a table of Delta", PLAN)
+def _(scene: Scene) -> str:
+    table(scene)
+    out = 'app.output_stream("out", system="lake", schema="member_id bigint", partitions=1)'
+    scene.application(f'app.input_stream("views", system="lake", table="web.views").select("member_id").send_to({out})')
+    return scene.prepare()

@@ -1,0 +1,40 @@
+"""Secrets of the storage of Delta tables: they stand in no range, no file of a run and no error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_samza.errors import SamzaError
+from airflow_samza.systems.delta import options
+from airflow_samza.systems.files.location import open_location
+from tests.support.delta_lake import rows_of, stream, system_at, table_of
+
+SECRET = "hunter2"
+
+
+def test_credentials_open_the_storage_and_stand_in_no_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table_of(tmp_path, pa.schema([("id", pa.int64())]), [{"id": 1}])
+    given: list[dict[str, Any]] = []
+
+    def opened(url: str, storage: dict[str, Any], *, secret: frozenset[str]) -> Any:
+        given.append({**storage, "secret": secret})
+        return open_location(str(tmp_path))
+
+    monkeypatch.setattr(options, "open_location", opened)
+    system = system_at("s3://lake/tables", secret_access_key=SECRET)
+    fixed = system.slice(stream())
+    assert rows_of(system, stream(), range_=fixed) == [{"id": 1}]
+    assert given == [{"secret_access_key": SECRET, "secret": frozenset({"secret_access_key"})}]
+    assert SECRET not in json.dumps(fixed) + repr(system.binding) + repr(system.settings)
+
+
+def test_no_error_shows_a_credential() -> None:
+    system = system_at("s3://key:hunter2@lake/tables", secret_access_key=SECRET, not_known="x")
+    with pytest.raises(SamzaError) as error:
+        system.slice(stream())
+    assert SECRET not in f"{error.value}{error.value.hint}"
