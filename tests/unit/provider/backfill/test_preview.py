@@ -6,21 +6,29 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import SQLAlchemyError
 from typer.testing import CliRunner
 
 from airflow_samza.cli.app import app as command
 from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.provider.backfill import preview as backfill_preview
 from airflow_samza.provider.backfill import slices as backfill_slices
-from airflow_samza.provider.backfill.preview import BackfillPreview, SlicePreview, preview_backfill
+from airflow_samza.provider.backfill.preview import (
+    BackfillPreview,
+    SlicePreview,
+    _airflow_runs,
+    preview_backfill,
+)
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.run_identity import interval_of
 from airflow_samza.runs.records.data_interval import DataInterval
+from tests.support.airflow_tables import DAY, airflow_tables
 from tests.support.runs_here import Here
 
 APPLICATION = '''
@@ -194,6 +202,42 @@ def test_a_dag_that_is_not_there_is_named_with_those_that_are(place: Path) -> No
     with pytest.raises(UnknownName, match="There is no Dag 'order'") as caught:
         preview(place, day(1), day(2), "order")
     assert "Did you mean 'orders'?" in caught.value.hint
+
+
+def test_runs_that_exist_have_their_states_by_their_dates(monkeypatch: pytest.MonkeyPatch) -> None:
+    with airflow_tables() as database:
+        for number in range(3):
+            database.run(f"run-{number}", "orders", ("success", "failed", "running")[number])
+        database.run("theirs", "others")
+        monkeypatch.setattr("airflow.utils.session.create_session", lambda: nullcontext(database.session))
+        dates = [DAY, DAY + timedelta(days=1)]
+        wanted = [backfill_slices.Slice(date, date, date, date) for date in dates]
+        assert _airflow_runs("orders", wanted) == ({dates[0]: "success", dates[1]: "failed"}, [])
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (RuntimeError("Direct database access is not allowed\nhere"), "Direct database access is not allowed"),
+        (RuntimeError(), "RuntimeError"),
+        (SQLAlchemyError("postgresql://me:hush@db is away"), "postgresql://me:***@db is away"),
+    ],
+)
+def test_a_database_that_cannot_be_asked_is_a_note(monkeypatch: pytest.MonkeyPatch, error: Exception, why: str) -> None:
+    def reject() -> Any:
+        raise error
+
+    monkeypatch.setattr("airflow.utils.session.create_session", reject)
+    assert _airflow_runs("orders", [backfill_slices.Slice(DAY, DAY, DAY, DAY)]) == (
+        {},
+        [f"Airflow's database was not asked for runs that exist: {why}"],
+    )
+
+
+def test_without_dates_no_database_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow.utils.session.create_session", lambda: pytest.fail("it was asked"))
+    assert _airflow_runs("orders", []) == ({}, [])
+    assert _airflow_runs("orders", [backfill_slices.Slice(day(1), None, None, None)]) == ({}, [])
 
 
 def test_of_many_dags_the_first_twenty_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,76 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from airflow import models
-from airflow.models.asset import AssetEvent, AssetModel
-from airflow.models.base import Base
-from airflow.models.dagrun import DagRun
-from airflow.models.taskinstance import TaskInstance
-from airflow.models.xcom import XComModel
+from airflow.models.asset import AssetModel
 from airflow.sdk.execution_time.xcom import XCom
 from airflow.utils.state import DagRunState
-from sqlalchemy import create_engine, delete, insert
-from sqlalchemy.orm import Session
+from sqlalchemy import delete
 
 from airflow_samza.provider.page import airflow_records as module
 from airflow_samza.provider.page.airflow_records import AirflowRecords, StartedRun, TaskMark
-from airflow_samza.provider.plan_xcoms import PLAN_NOTE, PlanNote
-
-DAY = datetime(2026, 1, 1, tzinfo=timezone.utc)
-
-
-class Database:
-    """Rows of Airflow's tables; each Dag run is a day and each XCom a second later than the last one."""
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.records = AirflowRecords(session)
-        self._runs: dict[tuple[str, str], int] = {}
-        self._notes = 0
-
-    def run(self, run_id: str, dag_id: str = "visits", state: str = "success", *, dated: bool = True) -> None:
-        number = self._runs[dag_id, run_id] = len(self._runs) + 1
-        date = DAY + timedelta(days=number - 1)
-        row = {"id": number, "dag_id": dag_id, "run_id": run_id, "state": state, "run_type": "manual"}
-        self._insert(DagRun, **row, run_after=date, logical_date=date if dated else None, clear_number=0)
-
-    def task(self, task_id: str, run_id: str = "one", map_index: int = -1, **given: Any) -> None:
-        row = {"dag_id": "visits", "run_id": run_id, "map_index": map_index, "task_id": task_id}
-        self._insert(TaskInstance, **{**row, "try_number": 0, "max_tries": 0, "pool": "default_pool", **given})
-
-    def xcom(self, value: Any, run_id: str = "one", dag_id: str = "visits", **given: Any) -> None:
-        self._notes += 1
-        row = {"dag_id": dag_id, "run_id": run_id, "dag_run_id": self._runs[dag_id, run_id], "value": value}
-        at = DAY + timedelta(seconds=self._notes)
-        usual = {"task_id": "flow.plan", "map_index": -1, "key": PLAN_NOTE, "timestamp": at}
-        self._insert(XComModel, **row, **{**usual, **given})
-
-    def event(self, name: str, task_id: str, at: datetime, started: tuple[str, ...] = (), **given: Any) -> None:
-        asset = AssetModel(name=name, uri=f"s3://lake/{name}", group="asset")
-        self.session.add(asset)
-        self.session.flush()
-        usual: dict[str, Any] = {"source_dag_id": "visits", "source_run_id": "one", "source_map_index": -1, "extra": {}}
-        event = AssetEvent(asset_id=asset.id, source_task_id=task_id, timestamp=at, **{**usual, **given})
-        event.created_dagruns = [run for run in self.session.query(DagRun).all() if run.run_id in started]
-        self.session.add(event)
-        self.session.flush()
-
-    def _insert(self, model: Any, **values: Any) -> None:
-        self.session.execute(insert(model.__table__).values(**values))
+from airflow_samza.provider.plan_xcoms import PlanNote
+from tests.support.airflow_tables import DAY, Database, airflow_tables
 
 
 @pytest.fixture
 def database() -> Iterator[Database]:
-    models.import_all_models()
-    engine = create_engine("sqlite://")
-    Base.metadata.create_all(engine)
-    with Session(engine) as session:
-        yield Database(session)
-    engine.dispose()
+    with airflow_tables() as database:
+        yield database
+
+
+def records(database: Database) -> AirflowRecords:
+    return AirflowRecords(database.session)
 
 
 def note(application: str = "visits", **given: Any) -> PlanNote:
@@ -83,7 +36,7 @@ def note(application: str = "visits", **given: Any) -> PlanNote:
 def test_a_run_is_there_by_its_dag_and_its_id(database: Database) -> None:
     database.run("one")
     asked = [("visits", "one"), ("visits", "two"), ("other", "one")]
-    assert [database.records.has_run(*names) for names in asked] == [True, False, False]
+    assert [records(database).has_run(*names) for names in asked] == [True, False, False]
 
 
 def test_the_plans_of_a_dag_run_are_by_task_and_map_index(database: Database) -> None:
@@ -93,7 +46,7 @@ def test_the_plans_of_a_dag_run_are_by_task_and_map_index(database: Database) ->
     database.xcom(note("mapped").to_dict(), task_id="a.plan", map_index=1)
     database.xcom(note("mapped").to_dict(), task_id="a.plan", map_index=0)
     database.xcom(note("a return value").to_dict(), key="return_value")
-    found = database.records.planned("visits", "one")
+    found = records(database).planned("visits", "one")
     assert [(plan.task_id, plan.map_index, plan.note.application) for plan in found] == [
         ("a.plan", 0, "mapped"),
         ("a.plan", 1, "mapped"),
@@ -107,8 +60,8 @@ def test_the_plans_of_a_task_are_the_newest_of_its_dag(database: Database) -> No
         database.run(run_id)
         database.xcom(note().to_dict(), run_id)
         database.xcom(note().to_dict(), run_id, task_id="another.plan")
-    assert [plan.run_id for plan in database.records.planned_by("visits", "flow.plan", 2)] == ["three", "two"]
-    assert database.records.planned_by("other", "flow.plan", 2) == []
+    assert [plan.run_id for plan in records(database).planned_by("visits", "flow.plan", 2)] == ["three", "two"]
+    assert records(database).planned_by("other", "flow.plan", 2) == []
 
 
 def test_the_newest_plans_are_those_of_all_dags_or_of_runs_in_some_states(
@@ -117,10 +70,10 @@ def test_the_newest_plans_are_those_of_all_dags_or_of_runs_in_some_states(
     for number, state in enumerate(("running", "success", "failed")):
         database.run("one", f"dag-{number}", state)
         database.xcom(note().to_dict(), dag_id=f"dag-{number}")
-    assert [plan.dag_id for plan in database.records.newest()] == ["dag-2", "dag-1", "dag-0"]
-    assert [plan.dag_id for plan in database.records.newest(["running", "failed"])] == ["dag-2", "dag-0"]
+    assert [plan.dag_id for plan in records(database).newest()] == ["dag-2", "dag-1", "dag-0"]
+    assert [plan.dag_id for plan in records(database).newest(["running", "failed"])] == ["dag-2", "dag-0"]
     monkeypatch.setattr(module, "NEWEST", 2)
-    assert [plan.dag_id for plan in database.records.newest()] == ["dag-2", "dag-1"]
+    assert [plan.dag_id for plan in records(database).newest()] == ["dag-2", "dag-1"]
 
 
 def test_a_note_is_read_as_airflow_or_a_backend_of_xcoms_keeps_it(
@@ -132,7 +85,7 @@ def test_a_note_is_read_as_airflow_or_a_backend_of_xcoms_keeps_it(
     values = [note("plain").to_dict(), json.dumps(note("text").to_dict()), "s3://xcoms/1", json.dumps("s3://xcoms/1")]
     for number, value in enumerate(values):
         database.xcom(value, task_id=f"plan-{number}")
-    found = [plan.note.application for plan in database.records.planned("visits", "one")]
+    found = [plan.note.application for plan in records(database).planned("visits", "one")]
     assert found == ["plain", "text", "fetched", "fetched"]
 
 
@@ -141,7 +94,7 @@ def test_what_is_no_note_of_a_plan_is_left_out(database: Database, value: Any, m
     monkeypatch.setattr(XCom, "deserialize_value", {}.__getitem__)
     database.run("one")
     database.xcom(value)
-    assert database.records.planned("visits", "one") == []
+    assert records(database).planned("visits", "one") == []
 
 
 def test_tasks_are_marked_by_their_state_their_tries_and_when_they_began(database: Database) -> None:
@@ -150,7 +103,7 @@ def test_tasks_are_marked_by_their_state_their_tries_and_when_they_began(databas
     database.task("flow.c", state="success")
     database.task("flow.a", map_index=0, state="failed")
     database.task("flow.b", run_id="two", state="failed")
-    assert database.records.task_marks("visits", "one", ["flow.a", "flow.b"], -1) == {
+    assert records(database).task_marks("visits", "one", ["flow.a", "flow.b"], -1) == {
         "flow.a": TaskMark("running", 2, 3, DAY.timestamp()),
         "flow.b": TaskMark(None, 0, 0, None),
     }
@@ -158,14 +111,14 @@ def test_tasks_are_marked_by_their_state_their_tries_and_when_they_began(databas
 
 def test_the_tasks_that_plan_are_those_that_do_nothing_else_or_else_those_that_run_stages(database: Database) -> None:
     database.task("print", operator="PythonOperator")
-    assert database.records.plan_tasks("visits", "one") == {}
+    assert records(database).plan_tasks("visits", "one") == {}
     database.task("flow", operator="SamzaStreamOperator", state="running")
     database.task("decorated", operator="_SamzaStreamDecoratedOperator")
-    assert database.records.plan_tasks("visits", "one") == {"flow": "running", "decorated": None}
+    assert records(database).plan_tasks("visits", "one") == {"flow": "running", "decorated": None}
     database.task("plan", operator="SamzaPlanOperator", state="failed")
     database.task("auto", operator="SamzaAutoPlanOperator")
-    assert database.records.plan_tasks("visits", "one") == {"plan": "failed", "auto": None}
-    assert database.records.plan_tasks("visits", "two") == {}
+    assert records(database).plan_tasks("visits", "one") == {"plan": "failed", "auto": None}
+    assert records(database).plan_tasks("visits", "two") == {}
 
 
 def test_the_runs_of_a_dag_have_their_states_by_their_dates(database: Database) -> None:
@@ -174,7 +127,7 @@ def test_the_runs_of_a_dag_have_their_states_by_their_dates(database: Database) 
     database.run("of-no-date", dated=False)
     database.run("6", dag_id="other")
     second, third = DAY + timedelta(days=1), DAY + timedelta(days=2)
-    assert database.records.runs_of_dates("visits", second, third) == {second: "failed", third: "running"}
+    assert records(database).runs_of_dates("visits", second, third) == {second: "failed", third: "running"}
 
 
 def test_the_state_of_a_run_is_a_text_however_airflow_gives_it() -> None:
@@ -189,7 +142,7 @@ def test_events_of_assets_are_those_of_the_tasks_with_the_runs_that_they_started
     database.event("of-another-task", "flow.c", DAY)
     database.event("of-another-run", "flow.a", DAY, source_run_id="two")
     database.event("of-another-dag", "flow.a", DAY, source_dag_id="other")
-    first, second = database.records.events("visits", "one", ["flow.a", "flow.b"])
+    first, second = records(database).events("visits", "one", ["flow.a", "flow.b"])
     assert (first.task_id, first.uri, first.name, first.at) == ("flow.a", "s3://lake/first", "first", DAY.timestamp())
     assert (first.extra, first.runs) == ({"rows": 5}, (StartedRun("readers", "asset__1", "running"),))
     assert (second.name, second.extra, second.runs) == ("second", {}, ())
@@ -199,8 +152,8 @@ def test_an_event_of_an_asset_that_airflow_has_forgotten_is_left_out(database: D
     database.event("gone", "flow.a", DAY)
     database.session.execute(delete(AssetModel))
     database.session.expire_all()
-    assert database.records.events("visits", "one", ["flow.a"]) == []
+    assert records(database).events("visits", "one", ["flow.a"]) == []
 
 
 def test_a_dag_of_which_airflow_has_no_version_has_no_schedule(database: Database) -> None:
-    assert database.records.schedule("visits") is None
+    assert records(database).schedule("visits") is None
