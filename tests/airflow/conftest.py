@@ -74,6 +74,7 @@ def airflow_of_tests(place: Path, folders: dict[str, Path], lineage: Path) -> It
                 "samza_default": json.dumps({"conn_type": "samza", "extra": {"root": str(folders["root"])}}),
                 "flights_data": json.dumps({"conn_type": "fs", "extra": {"path": str(folders["data"])}}),
                 "flights_warehouse": json.dumps({"conn_type": "fs", "extra": {"path": str(folders["warehouse"])}}),
+                "flights_lake": json.dumps({"conn_type": "iceberg", "extra": {"root": str(place / "tables")}}),
             },
         ) as airflow,
     ):

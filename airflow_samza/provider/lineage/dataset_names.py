@@ -72,7 +72,7 @@ def dataset_at(stream: StreamSpec, system: str, binding: SystemBinding, root: st
     if traits.through_topics:  # Spark reads and writes it
         return _of_spark(stream, system, binding)
     if traits.has_tables:
-        return _elsewhere(binding.kind, system, dict(stream.options).get("table") or stream.name)
+        return table_dataset(dict(stream.options).get("table") or stream.name, system, binding)
     if traits.unkeyed_splits:  # files
         return path_dataset(stream.path if stream.path is not None else stream.name, binding.options.get("root"))
     return _elsewhere(binding.kind, system, stream.name)
@@ -124,6 +124,28 @@ def path_dataset(path: str, root: object = None) -> DatasetName:
 def _quoted(path: str) -> str:
     """Return a path as a URI may hold it: assets of Airflow have no other letters than those of ASCII."""
     return quote(path, safe="/:@=,;+~{}%")
+
+
+def table_dataset(table: str, system: str, binding: SystemBinding) -> DatasetName:
+    """Return the name of a table of a lake: of one below a folder the folder's, else by the catalog.
+
+    >>> binding = SystemBinding("iceberg", {"root": "/srv/lake"})
+    >>> table_dataset("web.views", "lake", binding)[:2]
+    ('file', '/srv/lake/web/views')
+    >>> table_dataset("web.views", "lake", SystemBinding("iceberg", {"uri": "https://me:hush@catalog:8181/v1"}))[:2]
+    ('iceberg://catalog:8181/v1', 'web.views')
+    """
+    root, uri = binding.options.get("root"), str(binding.options.get("uri") or "")
+    if root:
+        below = table if "." in table or binding.kind != "iceberg" else f"default.{table}"
+        return path_dataset(below.replace(".", "/"), root)
+    parts = urlsplit(uri)
+    host = parts.netloc.rpartition("@")[2]
+    if not host:
+        return _elsewhere(binding.kind, system, table)
+    warehouse = str(binding.options.get("warehouse") or "")
+    place = "/".join(part for part in (host, parts.path.strip("/"), "" if "://" in warehouse else warehouse) if part)
+    return DatasetName(f"{binding.kind}://{place}", table, f"x-{binding.kind}://{place}/{quote(table, safe='/.')}")
 
 
 def jdbc_dataset(url: str, table: str) -> DatasetName:

@@ -200,6 +200,7 @@ def output_facts(run: RunPlan, result: StageResult, output: OutputResult, slice_
         "rows": output.messages,
         "bytes": output.bytes,
         "files": len(files) if isinstance(files, list | tuple) else None,
+        **({"snapshot": output.facts["snapshot"]} if output.facts.get("snapshot") else {}),
         "partition_key": slice_.named,
         "interval": list(slice_.interval) if slice_.interval is not None else None,
     }
