@@ -26,6 +26,7 @@ HEAVY = (
     "fastavro",
     "confluent_kafka",
     "pyiceberg",
+    "deltalake",
     "authlib",
     "google",
     "cloudpickle",

@@ -1,4 +1,7 @@
-"""The log of a Delta table: its commits and checkpoints by one listing, and which of them make a version."""
+"""The log of a Delta table: its commits and checkpoints by one listing, and which of them make a version.
+
+It is read without a library of Delta (decision 110).
+"""
 
 from __future__ import annotations
 

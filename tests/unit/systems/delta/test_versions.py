@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from airflow_samza.errors import TopicError
-from airflow_samza.systems.system import StreamSpec
+from airflow_samza.systems.system import ColumnBound, StreamSpec
 from tests.support.delta_lake import HandMade, append, column, inline_vector, rows_of, stream, system_at, table_of
 
 IDS = pa.schema([("id", pa.int64())])
@@ -151,6 +152,29 @@ def test_what_the_library_writes_as_a_checkpoint_is_read(tmp_path: Path) -> None
     fixed = system_at(tmp_path).slice(stream())
     assert (fixed["version"], fixed["rows"], len(fixed["files"])) == (2, 3, 3)
     assert ids(tmp_path, stream()) == [1, 2, 3]
+
+
+def test_statistics_that_a_checkpoint_has_as_columns_are_read(tmp_path: Path) -> None:
+    table = versioned(tmp_path, 3)
+    actions = checkpointed(table, 2)
+    path = table.checkpoint(actions, f"{2:020}.checkpoint.parquet")
+    whole = pq.read_table(path)
+    values = pa.struct([("id", pa.int64()), ("day", pa.date32())])
+    parsed = pa.struct(
+        [("numRecords", pa.int64()), ("minValues", values), ("maxValues", values), ("nullCount", values)]
+    )
+    rows = whole.column("add").to_pylist()
+    for number, row in enumerate(row for row in rows if row is not None):
+        row.pop("stats")
+        value = {"id": number + 1, "day": date(2026, 11, number + 1)}
+        row["stats_parsed"] = {"numRecords": 1, "minValues": value, "maxValues": value, "nullCount": None}
+    fields = [field for field in whole.schema.field("add").type if field.name != "stats"]
+    column_ = pa.array(rows, pa.struct([*fields, pa.field("stats_parsed", parsed)]))
+    pq.write_table(whole.set_column(whole.schema.get_field_index("add"), "add", column_), path)
+    drop_commits(table, 3)
+    fixed = system_at(tmp_path).slice(stream())
+    assert (fixed["rows"], len(fixed["files"])) == (2, 2)
+    assert len(system_at(tmp_path).slice_within(stream(), [ColumnBound("id", "=", 2)])["files"]) == 1
 
 
 def test_removed_and_overwritten_files_are_not_read(tmp_path: Path) -> None:
