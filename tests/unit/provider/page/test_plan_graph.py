@@ -22,7 +22,11 @@ from tests.support.page_here import Page
         ({"files": [{"path": "a"}] * 1500, "bytes": 2048, "offsets": None}, {"files": "1,500", "bytes": "2.0 KiB"}),
         ({"chunks": 3, "offsets": [[0, 3]], "rows": 1500}, {"rows": "1,500"}),  # offsets of chunks count no messages
         ({"table": "shop.orders", "snapshot": 7, "rows": None}, {"table": "shop.orders", "snapshot": "7"}),
-        ({"table": "", "snapshot": None, "rows": 0, "bytes": 0}, {"rows": "0", "bytes": "0 B"}),
+        (
+            {"table": "orders", "snapshot": None, "version": 0},
+            {"table": "orders", "version": "0"},
+        ),  # of Delta the first
+        ({"rows": 0, "bytes": 0}, {"rows": "0", "bytes": "0 B"}),
         ({"rows": "many", "bytes": "few"}, {}),
     ],
 )
