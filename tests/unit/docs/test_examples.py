@@ -15,7 +15,12 @@ PAGES = sorted(
     for path in (DOCS / folder).glob("*.md")
 )
 RUN_BY_COMMANDS = {
-    (page, name) for page in ("how-to/iceberg.md", "how-to/delta.md") for name in ("make_views.py", "dutch_views.py")
+    *(
+        (page, name)
+        for page in ("how-to/iceberg.md", "how-to/delta.md")
+        for name in ("make_views.py", "dutch_views.py")
+    ),
+    ("how-to/iceberg.md", "per_country.py"),
 }
 """A script and an application that a page runs by commands, as its own test does (such as ``test_iceberg_page.py``)."""
 

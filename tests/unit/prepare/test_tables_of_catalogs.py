@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-from airflow_samza.errors import ConfigError, InvalidApplication
+from airflow_samza.errors import InvalidApplication
 from airflow_samza.planner.explain import explain
 from airflow_samza.provider.page.plan_graph import _slice
 from airflow_samza.provider.stage_summary import _slice_of
@@ -161,11 +161,6 @@ def test_a_run_reads_as_of_the_end_of_its_interval(lake: Lake) -> None:
     plan = lake.plan('table="web.views", options={"as_of": "{data_interval_end}"}', interval=interval)
     assert files(plan) == 4
     assert dict(plan.stream("views").spec.options)["as_of"] == end.isoformat()
-
-
-def test_new_snapshots_alone_cannot_be_asked_for_yet(lake: Lake) -> None:
-    with pytest.raises(ConfigError, match='slice="checkpoint", and its system counts no offsets'):
-        lake.plan('table="web.views", slice="checkpoint"')
 
 
 def test_a_table_is_named_once(lake: Lake) -> None:
