@@ -138,7 +138,7 @@ def table_dataset(table: str, system: str, binding: SystemBinding) -> DatasetNam
     root, uri = binding.options.get("root"), str(binding.options.get("uri") or "")
     if root:
         below = table if "." in table or binding.kind != "iceberg" else f"default.{table}"
-        return path_dataset(below.replace(".", "/"), root)
+        return path_dataset(below if "/" in below else below.replace(".", "/"), root)
     parts = urlsplit(uri)
     host = parts.netloc.rpartition("@")[2]
     if not host:

@@ -48,13 +48,12 @@ class TableColumns:
             mode = "none"  # a property without the feature means nothing
         if mode not in _MODES:
             raise log.damaged(f"{_MODE} is {mode!r}")
-        try:
+        with log.understood("its schema"):
             fields = json.loads(state.metadata["schemaString"])["fields"]
             described = [_field(field, mode) for field in fields]
-            physical = {field["name"]: _physical(field, mode) for field in fields}
-        except (KeyError, TypeError, ValueError) as error:
-            raise log.damaged("its schema cannot be read") from error
-        partitions = tuple(state.metadata.get("partitionColumns") or ())
+            physical = {str(field["name"]): _physical(field, mode) for field in fields}
+            columns_of(described)
+            partitions = tuple(map(str, state.metadata.get("partitionColumns") or ()))
         unknown = next((name for name in partitions if name not in physical), None)
         if unknown is not None:
             raise log.damaged(f"it is partitioned by {unknown}, which is no column")
@@ -73,7 +72,7 @@ def _physical(field: Mapping[str, Any], mode: str) -> str:
 def _field(field: Mapping[str, Any], mode: str) -> dict[str, Any]:
     return {
         "id": int(field["metadata"][_ID]) if mode == "id" else _physical(field, mode),
-        "name": field["name"],
+        "name": str(field["name"]),
         "type": _type(field["type"], mode),
         "required": not field.get("nullable", True),
     }

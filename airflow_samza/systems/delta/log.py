@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -93,6 +94,14 @@ class DeltaLog:
     def opened(self, file: LogFile) -> InputFile:
         """Return a file of the log, ready to be opened."""
         return InputFile(self.table.filesystem, file.path, file.size, str(self.table.at(file.path)), self.stream)
+
+    @contextmanager
+    def understood(self, what: str) -> Iterator[None]:
+        """Turn what values raise that are not of the protocol into an error that names their place."""
+        try:
+            yield
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+            raise self.damaged(f"{what} cannot be read") from error
 
     def damaged(self, what: str) -> TopicError:
         """Return the error of a log that is not as the protocol of Delta demands."""

@@ -13,7 +13,7 @@ from airflow_samza.systems.delta.columns import TableColumns
 from airflow_samza.systems.delta.log import DeltaLog
 from airflow_samza.systems.delta.partition_values import partition_value
 from airflow_samza.systems.delta.pruning import Pruning, ValueRange
-from airflow_samza.systems.delta.state import AddedFile, TableState
+from airflow_samza.systems.delta.state import AddedFile, TableState, count
 from airflow_samza.systems.delta.vectors import DeltaVector
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, TimeRange
 from airflow_samza.systems.system import ColumnBound
@@ -78,7 +78,7 @@ class _Planned:
                 TableFile(
                     file.path,
                     file.size,
-                    int(rows) if rows is not None else None,
+                    count(rows) if rows is not None else None,
                     {name: "null" if values[name] is None else str(text) for name, text in partition.items()},
                     {str(self._fields[name].id): value for name, value in values.items()},
                     self._vector(file),

@@ -33,8 +33,9 @@ def table_schema(log: DeltaLog, stream: StreamSpec) -> str:
 def _found(log: DeltaLog, stream: StreamSpec) -> tuple[TableState, TableColumns]:
     """Return the version that a stream reads, and its columns; a table that cannot be read right is rejected."""
     state = state_at(log, chosen_segment(log, TableOptions.of(stream)))
-    check_features(log, state)
-    return state, TableColumns.of(log, state)
+    with log.understood("its protocol or metadata"):
+        check_features(log, state)
+        return state, TableColumns.of(log, state)
 
 
 def fix_slice(log: DeltaLog, stream: StreamSpec, partitions: int, bounds: Sequence[ColumnBound]) -> dict[str, Any]:
@@ -47,7 +48,8 @@ def fix_slice(log: DeltaLog, stream: StreamSpec, partitions: int, bounds: Sequen
     """
     state, columns = _found(log, stream)
     found = _checked(columns, log, stream)
-    files = files_of(log, state, columns, bounds, time_range(stream))
+    with log.understood("what it says of files"):
+        files = files_of(log, state, columns, bounds, time_range(stream))
     total = sum(file.size for file in files)
     warn_of_few_tasks(stream, partitions, total)
     deletes = list(dict.fromkeys(file.vector for file in files if file.vector is not None))

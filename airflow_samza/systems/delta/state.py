@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -15,6 +14,14 @@ from airflow_samza.systems.files.formats.file_format import reading
 
 _OF_FILES = ("path", "partitionValues", "size", "stats", "deletionVector")
 _STATISTICS = "stats_parsed"
+
+
+def count(value: Any) -> int:
+    """Return a number of bytes or rows; one that none can be is a ``ValueError``."""
+    number = int(value)
+    if not 0 <= number < 1 << 62:
+        raise ValueError(f"{value} is no count")
+    return number
 
 
 class AddedFile(NamedTuple):
@@ -34,7 +41,7 @@ class AddedFile(NamedTuple):
         """Return the file that an action ``add`` describes."""
         return cls(
             unquote(action["path"]),
-            int(action["size"]),
+            count(action["size"]),
             dict(action.get("partitionValues") or {}),
             action.get("stats") or action.get(_STATISTICS),
             action.get("deletionVector"),
@@ -91,14 +98,14 @@ def state_at(log: DeltaLog, segment: Segment) -> TableState:
     """Return the state of a table at a version."""
     state = TableState(segment.version)
     for file in segment.checkpoint:
-        with _well_formed(log, file):
+        with log.understood(_action_of(file)):
             sidecars = _apply_checkpoint(log, file, state)
         for name, size in sidecars:
             sidecar = LogFile((log.table / FOLDER / SIDECARS / name).path, size, None)
-            with _well_formed(log, sidecar):
+            with log.understood(_action_of(sidecar)):
                 _apply_checkpoint(log, sidecar, state)
     for file in segment.commits:
-        with _well_formed(log, file):
+        with log.understood(_action_of(file)):
             for action in log.actions(file):
                 state.apply(action)
     if not state.protocol or not state.metadata:
@@ -106,13 +113,8 @@ def state_at(log: DeltaLog, segment: Segment) -> TableState:
     return state
 
 
-@contextmanager
-def _well_formed(log: DeltaLog, file: LogFile) -> Iterator[None]:
-    """Turn what an action without its fields raises into an error that names its file."""
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise log.damaged(f"an action of {file.path.rpartition('/')[2]} cannot be read") from error
+def _action_of(file: LogFile) -> str:
+    return f"an action of {file.path.rpartition('/')[2]}"
 
 
 def _apply_checkpoint(log: DeltaLog, file: LogFile, state: TableState) -> list[tuple[str, int]]:
@@ -170,7 +172,7 @@ def _added(column: pa.ChunkedArray) -> Iterator[AddedFile]:
             values.get("deletionVector", none),
             strict=True,
         ):
-            yield AddedFile(unquote(path), int(size), dict(partition or ()), one, vector)
+            yield AddedFile(unquote(path), count(size), dict(partition or ()), one, vector)
 
 
 def _plain(value: dict[str, Any]) -> dict[str, Any]:

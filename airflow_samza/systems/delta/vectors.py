@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from airflow_samza.systems.delta.state import count
 from airflow_samza.systems.files.formats.file_format import InputFile, reading
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.tables.vectors import Positions, bitmap_positions, vector_positions
@@ -35,7 +36,7 @@ class DeltaVector(NamedTuple):
     def of_log(cls, described: Mapping[str, Any]) -> DeltaVector | None:
         """Return the vector that a log describes; None: it lies elsewhere, as those of a shallow clone do."""
         kind, text = described["storageType"], str(described["pathOrInlineDv"])
-        length, rows = int(described["sizeInBytes"]), int(described["cardinality"])
+        length, rows = count(described["sizeInBytes"]), count(described["cardinality"])
         if kind == _INLINE:
             return cls(length, rows, inline=text)
         if kind != _BESIDE:
@@ -43,7 +44,7 @@ class DeltaVector(NamedTuple):
         folder, name = text[:-_UUID_LENGTH], UUID(bytes=z85(text[-_UUID_LENGTH:]))
         path = f"{folder}/deletion_vector_{name}.bin" if folder else f"deletion_vector_{name}.bin"
         offset = described.get("offset")
-        return cls(length, rows, path, _BEHIND_VERSION if offset is None else int(offset))
+        return cls(length, rows, path, _BEHIND_VERSION if offset is None else count(offset))
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> DeltaVector:

@@ -83,6 +83,8 @@ def test_a_topic_of_the_log_is_named_by_its_folder() -> None:
         ("files", {"root": "s3://lake"}, {}, "s3://lake", "views"),
         ("iceberg", {}, {"options": {"table": "shop.views"}}, "iceberg://lake", "shop.views"),
         ("iceberg", {}, {}, "iceberg://lake", "views"),
+        ("delta", {"root": "s3://lake/t"}, {"options": (("table", "web.views"),)}, "s3://lake", "t/web/views"),
+        ("delta", {"root": "/lake"}, {"options": (("table", "web.db/views"),)}, "file", "/lake/web.db/views"),
         ("memory", {}, {}, "memory://lake", "views"),
         ("of-tomorrow", {}, {}, "of-tomorrow://lake", "views"),
     ],
