@@ -44,6 +44,8 @@ class SystemTraits:
     """Its streams are cut where their storage is (files, tables), so that no key says where a message lies."""
     has_tables: bool = False
     """Its streams are tables with names, and have no paths."""
+    namespace: str = ""
+    """Namespace of a table whose name has none."""
     in_one_process: bool = False
     """Only the process that bound it sees its streams."""
     through_topics: bool = False
@@ -125,6 +127,7 @@ BUILT_IN = {
             carries_control=False,
             unkeyed_splits=True,
             has_tables=True,
+            namespace="default",
             keeps_statistics=True,
             without_serdes=("where columns have types", "Leave serde= out: the table says what its columns are."),
         ),

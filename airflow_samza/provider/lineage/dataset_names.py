@@ -137,7 +137,8 @@ def table_dataset(table: str, system: str, binding: SystemBinding) -> DatasetNam
     """
     root, uri = binding.options.get("root"), str(binding.options.get("uri") or "")
     if root:
-        below = table if "." in table or binding.kind != "iceberg" else f"default.{table}"
+        namespace = traits_of(binding.kind).namespace
+        below = table if "." in table or not namespace else f"{namespace}.{table}"
         return path_dataset(below if "/" in below else below.replace(".", "/"), root)
     parts = urlsplit(uri)
     host = parts.netloc.rpartition("@")[2]
