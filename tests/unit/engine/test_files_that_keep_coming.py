@@ -130,7 +130,7 @@ def test_every_stage_that_reads_the_files_reads_each_once(lake: Lake) -> None:
 def test_files_that_a_task_left_unread_are_read_by_the_next_run(
     lake: Lake, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slicing, "_CHUNK_BYTES", 40)  # two files in each
+    monkeypatch.setattr(slicing, "CHUNK_BYTES", 40)  # two files in each
     monkeypatch.setattr(file_apps, "STOPS_AT", [4])
     for number in range(6):
         lake.file(f"{number}.json", number * 3)

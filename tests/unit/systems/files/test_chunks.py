@@ -62,7 +62,7 @@ def test_a_range_is_read_once_in_any_pieces(
             _write(root / "in" / f"{number}.{kind}", range(len(rows), len(rows) + count), number)
             rows += range(len(rows), len(rows) + count)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(slicing, "_CHUNK_BYTES", 150)
+            patch.setattr(slicing, "CHUNK_BYTES", 150)
             range_ = json.loads(json.dumps(system.arrived(stream, known, first_chunk=first)))
         known, first = range_["known"], first + len(range_["chunks"])
         found = [
