@@ -21,7 +21,7 @@ from airflow_samza.provider.airflow_versions import (
     TaskDeferralTimeout,
     TaskDeferred,
 )
-from airflow_samza.provider.deferral import reject_short_lived, runner_outlives
+from airflow_samza.provider.deferral import reject_short_lived, runner_outlives, trigger_timeout
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.lineage.dataset_names import path_dataset
 from airflow_samza.provider.operators import stream as stream_operator_module
@@ -265,3 +265,13 @@ def test_an_interval_of_no_seconds_is_rejected_by_each_operator(
 ) -> None:
     with pytest.raises(ConfigError, match=rf"_interval={seconds} of the task 't' is not above 0"):
         operator(seconds)
+
+
+def test_airflow_ends_a_trigger_a_little_after_its_deadline() -> None:
+    grace = trigger_timeout(time.time() - 3600)
+    assert grace is not None
+    assert timedelta(0) < grace < timedelta(hours=1)
+    later = trigger_timeout(time.time() + 36000)
+    assert later is not None
+    assert later - grace == pytest.approx(timedelta(seconds=36000), abs=timedelta(seconds=60))
+    assert trigger_timeout(None) is None

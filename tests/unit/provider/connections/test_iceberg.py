@@ -59,3 +59,19 @@ def test_airflow_masks_the_secrets_in_logs(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_type_is_that_of_the_kind() -> None:
     assert types_of("iceberg") == ("iceberg",)
+
+
+@pytest.mark.parametrize(
+    ("fields", "credential"),
+    [
+        ({"host": "http://rest", "login": "jo", "password": "hush"}, "jo:hush"),
+        ({"host": "http://rest", "login": "jo"}, None),
+        ({"host": "http://rest", "password": "hush"}, None),
+        ({"host": "thrift://hive", "extra": {"type": "hive"}, "login": "jo", "password": "hush"}, None),
+        ({"host": "http://rest", "extra": {"credential": "its own"}, "login": "jo", "password": "hush"}, "its own"),
+    ],
+)
+def test_login_and_password_are_the_credential_of_a_rest_catalog_alone(
+    fields: dict[str, Any], credential: str | None
+) -> None:
+    assert bound(**fields).options.get("credential") == credential
