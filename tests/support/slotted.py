@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from airflow_samza.runs.records.names import Generation, writer_name
 from airflow_samza.systems.bindings import bind_system
-from airflow_samza.systems.capabilities import ReplacesSlots
+from airflow_samza.systems.capabilities import FixesOutputs, ReplacesSlots
 from airflow_samza.systems.output_slots import OutputSlot
 from airflow_samza.systems.system import (
     MessageRun,
@@ -45,9 +46,15 @@ class Slotted:
         self.stream = StreamSpec("out", partitions=1, schema="id bigint", written=True, options=made)
         self.system.admin.create([self.stream])
 
-    def stage(self, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    def stage(
+        self, ids: Sequence[int], stage: str = "stage", generation: str = "1.1", epoch: int = 0, run: str = ""
+    ) -> dict[int, dict[str, Any]]:
         """Stage rows as one task does."""
-        producer = self.system.producer(self.stream, f"attempt-{next(_attempts)}")
+        writer = writer_name(stage, Generation.parse(generation), epoch, 0)
+        if isinstance(self.system, FixesOutputs):
+            producer = self.system.producer(self.stream, writer, self.system.fix_output(self.stream, None, run))
+        else:
+            producer = self.system.producer(self.stream, writer)
         if ids:
             producer.write(0, pa.RecordBatch.from_pydict({"id": pa.array(ids, pa.int64())}))
         described: dict[str, Any] = json.loads(json.dumps(producer.finish()))
@@ -67,7 +74,8 @@ class Slotted:
         """Stage rows, and return their publication by a run; ``run`` may have its application before it."""
         application, _, run_id = run.rpartition("/")
         producer = f"{application or (slot.application if slot is not None else 'app')}/{run_id}/{stage}"
-        return Publication(producer, generation, epoch, self.stage(ids), final=final, slot=slot)
+        staged = self.stage(ids, stage, generation, epoch, producer.rpartition("/")[0])
+        return Publication(producer, generation, epoch, staged, final=final, slot=slot)
 
     def publish(self, *arguments: Any, **options: Any) -> dict[str, Any]:
         """Publish rows, as :meth:`publication` has them."""
