@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import types
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.failures import is_missing, storage_errors
@@ -15,6 +17,7 @@ from airflow_samza.systems.iceberg.transforms import partition_value
 from airflow_samza.systems.topic_rejections import WRITES_AGAIN
 
 if TYPE_CHECKING:
+    from pyiceberg.io.pyarrow import StatisticsCollector
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
 
@@ -56,23 +59,21 @@ class StagedFiles:
 
     def as_data_files(self, table: Table) -> list[DataFile]:
         """Return the files for a commit to a table whose partition spec is that for which they were written."""
-        from pyiceberg.io.pyarrow import (
-            compute_statistics_plan,
-            data_file_statistics_from_parquet_metadata,
-            parquet_path_to_id_mapping,
-        )
+        from pyiceberg.io.pyarrow import data_file_statistics_from_parquet_metadata
         from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
         from pyiceberg.typedef import Record
 
         schema, spec = table.schema(), table.spec()
-        plan = compute_statistics_plan(schema, table.properties)
-        paths = parquet_path_to_id_mapping(schema)
+        plan = _statistics_plan(table)
         words = [str(field.field_type) for field in spec.partition_type(schema).fields]
         self._read_footers()
         files = []
         for described, footer in zip(self._files, self._footers, strict=True):
             values = [partition_value(*pair) for pair in zip(described["partition"], words, strict=True)]
-            statistics = data_file_statistics_from_parquet_metadata(footer, plan, paths).to_serialized_dict()
+            # By the ids in the file: since it was written, columns may have been renamed, and others have their names.
+            ids = field_ids(footer.schema.to_arrow_schema())
+            wanted = {number: plan.get(number) or _nothing_of(number) for number in ids.values()}
+            statistics = data_file_statistics_from_parquet_metadata(footer, wanted, ids).to_serialized_dict()
             file = DataFile.from_args(
                 content=DataFileContent.DATA,
                 file_path=str(described["path"]),
@@ -88,6 +89,44 @@ class StagedFiles:
             file.spec_id = spec.spec_id
             files.append(file)
         return files
+
+
+def field_ids(schema: pa.Schema) -> dict[str, int]:
+    """Return the field ids of the columns of plain values of a data file, by their paths in it."""
+    return {path: number for field in schema for path, number in _leaves(field, field.name)}
+
+
+def _leaves(field: pa.Field, path: str) -> Iterator[tuple[str, int]]:
+    kind = field.type
+    if types.is_struct(kind):
+        inner = [(one, one.name) for one in kind]
+    elif types.is_map(kind):
+        inner = [(kind.key_field, "key_value.key"), (kind.item_field, "key_value.value")]
+    elif types.is_list(kind):
+        inner = [(kind.value_field, "list.element")]
+    else:
+        yield path, int(field.metadata[b"PARQUET:field_id"])
+        return
+    for one, name in inner:
+        yield from _leaves(one, f"{path}.{name}")
+
+
+def _statistics_plan(table: Table) -> dict[int, StatisticsCollector]:
+    """Return which statistics of a file the table's metadata gets, by field id; floats have none in the files."""
+    from pyiceberg.io.pyarrow import compute_statistics_plan
+    from pyiceberg.types import DoubleType, FloatType
+
+    plan = compute_statistics_plan(table.schema(), table.properties)
+    floats = [number for number, one in plan.items() if isinstance(one.iceberg_type, FloatType | DoubleType)]
+    return {**plan, **{number: _nothing_of(number) for number in floats}}
+
+
+def _nothing_of(number: int) -> StatisticsCollector:
+    """Return the plan for a column of which the metadata gets no statistics, such as one that was dropped since."""
+    from pyiceberg.io.pyarrow import MetricModeTypes, MetricsMode, StatisticsCollector
+    from pyiceberg.types import BooleanType
+
+    return StatisticsCollector(number, BooleanType(), MetricsMode(MetricModeTypes.NONE), "")
 
 
 def live_files(table: Table, branch: str) -> Iterator[DataFile]:

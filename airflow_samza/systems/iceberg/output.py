@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from airflow_samza.errors import SchemaError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.files.durable_files import make_directory, sync_directory, sync_file
 from airflow_samza.systems.files.failures import storage_errors
@@ -34,10 +35,13 @@ _TRY = re.compile(r"-\d+-\d+-[0-9a-f]{32}$")
 """The end of a writer's name that differs between the tries at the tasks of one generation of a stage."""
 
 
-def name_prefix(run: str, writer: str) -> str:
-    """Return how the names of the data files begin that the tries of one generation of a run's stage write."""
-    stage = _TRY.sub("", writer)
-    return f"samza-{hashlib.sha256(f'{run}/{stage}'.encode()).hexdigest()[:16]}-"
+def name_prefix(run: str, writer: str, stream: str) -> str:
+    """Return how the names of the data files begin that the tries of one generation of a run's stage write.
+
+    They differ by output: two of a stage may go to one table.
+    """
+    output = f"{run}/{_TRY.sub('', writer)}\0{stream}"
+    return f"samza-{hashlib.sha256(output.encode()).hexdigest()[:16]}-"
 
 
 class _OpenFile:
@@ -81,8 +85,9 @@ class IcebergProducer:
         self.stream = stream
         self.target = target
         self._storage = storage
-        self._prefix = name_prefix(target.run, writer)
-        self._declared = target.declared.to_arrow()
+        self._prefix = name_prefix(target.run, writer, stream.name)
+        # Null where there may be none is looked for in all columns at once, by ``for_file``.
+        self._declared = pa.schema([field.with_nullable(True) for field in target.declared.to_arrow()])
         self._conformer: Conformer | None = None
         self._schema = pa.schema([arrow_field(column) for column in target.columns])
         self._checked: pa.Schema | None = None
@@ -99,13 +104,16 @@ class IcebergProducer:
             self._conformer = Conformer.check(
                 batch.schema,
                 self._declared,
-                file=f"({self.target.table}, being written)",
+                file=self.target.table,
                 stream=self.stream.name,
                 options=FileOptions(allow_missing_columns=True),
             )
         if not batch.num_rows or self._conformer is None:
             return
-        batch = self._conformer.apply(batch)
+        try:
+            batch = self._conformer.apply(batch)
+        except SchemaError as error:
+            raise _misfit(error, self.target.table, self.stream.name) from error
         columns = [
             for_file(column, field, self.target.table)
             for column, field in zip(batch.columns, self.target.columns, strict=True)
@@ -165,3 +173,17 @@ class IcebergProducer:
         for place in self._places:
             with suppress(OSError):
                 place.filesystem.delete_file(place.path)
+
+
+def _misfit(error: SchemaError, table: str, stream: str) -> SchemaError:
+    """Return the error of a value that does not fit, told of messages and not of the file that it would be in."""
+    column, declared = error.facts.get("column"), error.facts.get("declared")
+    found, reason = error.facts.get("found"), error.sentence.rpartition(": ")[2]
+    return SchemaError(
+        f"Column {column!r} of the output {stream!r} ({found}) has values that do not fit the table {table}, where it "
+        f"is {declared}: {reason}",
+        hint=f"Cast it with select, or leave out what does not fit: cast({column} as {declared}) as {column}.",
+        table=table,
+        stream=stream,
+        column=str(column),
+    )

@@ -288,6 +288,8 @@ class _Publisher:
         former: Iterable[tuple[Slot, Committed]],
         leaving: list[DataFile],
     ) -> Committed:
+        from pyiceberg.expressions import AlwaysTrue
+
         publication = self.publication
         new = self._new_files(table)
         table.metadata.properties[_NO_RETRIES] = "0"  # of this handle alone: it is not stored
@@ -300,6 +302,9 @@ class _Publisher:
         update = transaction.update_snapshot(snapshot_properties=names, branch=MAIN)
         if leaving:
             adding: Any = update.overwrite()
+            # Manifests are looked through for the files themselves: by partition values that are NaN it would fail.
+            adding.delete_by_predicate(AlwaysTrue())
+            adding._build_delete_files_partition_predicate = lambda: None
         elif table.properties.get(_MERGES, "").lower() == "true":
             adding = update.merge_append()
         else:
