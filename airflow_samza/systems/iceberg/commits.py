@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from airflow_samza.errors import TopicError
+from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.records import plain
 from airflow_samza.systems.generations import parse_generation
+from airflow_samza.systems.iceberg.output_options import PRODUCER_RECORD, RECORDS, SLOT_RECORD
 from airflow_samza.systems.output_slots import Order, OutputSlot, SlotCode, SlotWriter, Turn, digest, run_of
 from airflow_samza.typed_values import converted
-
-_SLOT, _PRODUCER = "samza.slot.", "samza.producer."
 
 
 @dataclass(frozen=True)
@@ -90,8 +89,8 @@ class Slot:
 def slot_key(slot: OutputSlot | None, producer: str, stream: str) -> str:
     """Return the property in which the commits of a producer to a slot are recorded."""
     if slot is None:
-        return f"{_PRODUCER}{output_digest(producer, stream)}"
-    return f"{_SLOT}{digest(json.dumps(slot.code))}"
+        return f"{PRODUCER_RECORD}{output_digest(producer, stream)}"
+    return f"{SLOT_RECORD}{digest(json.dumps(slot.code))}"
 
 
 @dataclass(frozen=True)
@@ -105,12 +104,13 @@ class TableView:
         """Return what a table's properties say; a damaged one is a ``TopicError``."""
         slots = {}
         for key, value in properties.items():
-            if key.startswith((_SLOT, _PRODUCER)):
+            if key.startswith(RECORDS):
                 try:
                     slots[key] = _decoded(key, value)
-                except (ValueError, TypeError, KeyError, RecursionError) as error:
+                except (ValueError, TypeError, KeyError, RecursionError, SamzaError) as error:
+                    reason = error.sentence.rstrip(".") if isinstance(error, SamzaError) else error
                     raise TopicError(
-                        f"The property {key} of the table {table} is damaged: {error}.",
+                        f"The property {key} of the table {table} is damaged: {reason}.",
                         hint="Restore it from an older version of the table's metadata; without it nobody knows what "
                         "runs have committed.",
                         table=table,

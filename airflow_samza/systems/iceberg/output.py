@@ -159,7 +159,7 @@ class IcebergProducer:
                 "table": self.target.uuid,
                 "prefix": self._prefix,
                 "spec": self.target.spec,
-                "columns": [[column.id, column.type.word] for column in self.target.columns],
+                "columns": [[column.id, column.type.word, column.required] for column in self.target.columns],
                 "files": self._files,
                 "rows": sum(int(file["rows"]) for file in self._files),
                 "bytes": sum(int(file["bytes"]) for file in self._files),

@@ -16,6 +16,9 @@ from airflow_samza.systems.system import StreamSpec
 MAIN = "main"
 """The branch that readers see."""
 
+RECORDS = SLOT_RECORD, PRODUCER_RECORD = "samza.slot.", "samza.producer."
+"""Beginnings of the names of properties in which a table has the records of commits to it."""
+
 REPLACE_PARTITIONS, REPLACE_TABLE = "replace partitions", "replace table"
 """Modes of an output beside those of all systems: the partitions to which a run writes, or the table, hold its rows."""
 
@@ -61,6 +64,14 @@ class OutputOptions:
                 value=create,
             )
         properties = {name: value for name, value in options.items() if "." in name}
+        ours = next((name for name in properties if name.startswith(RECORDS)), None)
+        if ours is not None:
+            raise ConfigError(
+                f"The output {stream.name!r} sets the property {ours}, and those are the records of commits.",
+                hint="Leave it out.",
+                key=ours,
+                value=options[ours],
+            )
         said = [*properties, *(["partition_by"] if options.get("partition_by") else [])]
         if said and create == "false":
             raise ConfigError(

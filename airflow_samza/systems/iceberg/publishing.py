@@ -15,7 +15,7 @@ import dataclasses
 import logging
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +81,7 @@ class _Publisher:
         mine = Committed(publication.producer, stream.name, publication.generation, 0, publication.epoch)
         self.mine = mine
         self.owner = mine.owner
+        self._leftovers: tuple[int, Callable[[], None]] | None = None
 
     def run(self) -> dict[str, Any]:
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -113,12 +114,14 @@ class _Publisher:
 
     def _try(self) -> dict[str, Any]:
         table = load_table(self.catalog, self.settings, self.options.identifier, self.stream.name, written=True)
+        self._remove_leftovers(table)
         view = TableView.of(self.options.table, table.properties)
         self._reject_late(view)
         slot = view.slots.get(self.key) or Slot(self.key, self.publication.slot)
         own = next((one for one in slot.commits if one.owner == self.owner), None)
-        if own is not None and own.epoch >= self.publication.epoch:
+        if own is not None:
             self._reject_namesake(own)
+        if own is not None and own.epoch >= self.publication.epoch:
             return self._facts(own, ())
         if own is None:
             self._reject_meeting(view)
@@ -126,7 +129,7 @@ class _Publisher:
             return self._facts(own, ())  # nothing comes, and nothing that is there has to go
         self._check_table(table)
         former = self._replaced(view, slot) if own is None else []
-        leaving = self._leaving(table, view, slot, former)
+        leaving = self._leaving(table, view, own, former)
         committed = self._commit(table, view, slot, own, former, leaving)
         return self._facts(committed, leaving)
 
@@ -135,7 +138,7 @@ class _Publisher:
         publication = self.publication
         newest = view.newest(publication.producer, self.stream.name)
         if newest is not None and newest > self.generation:
-            self._discard()
+            self._discard(view)
             raise outdated(
                 output=f"the table {self.options.table}",
                 stream=self.stream.name,
@@ -150,7 +153,7 @@ class _Publisher:
         turns = [one.as_turn() for one in slot.commits]
         if is_replaced(turns, holder, self.run_digest, *self.owner):
             winner = next(one for one in slot.commits if one.as_turn().order == holder)
-            self._discard()
+            self._discard(view)
             raise replaced(
                 publication.slot,
                 output=f"the table {self.options.table}",
@@ -167,7 +170,7 @@ class _Publisher:
         try:
             reject_meeting(slot, view.writers(slot.code), output=self.options.table, stream=self.stream.name)
         except TopicError:
-            self._discard()
+            self._discard(view)
             raise
 
     def _reject_namesake(self, own: Committed) -> None:
@@ -195,11 +198,14 @@ class _Publisher:
             elif described["spec"] != table.spec().spec_id:
                 what = "has other partitions now"
             else:
-                written = dict(described["columns"])
+                written = {number: kind for number, kind, *_ in described["columns"]}
+                optional = {number for number, _, *required in described["columns"] if required == [False]}
                 for number, field in columns.items():
                     word = str(field.field_type) if field.field_type.is_primitive else None
                     if number not in written and field.required:
                         what = f"has the new required column {field.name!r}"
+                    elif number in optional and field.required:
+                        what = f"requires the column {field.name!r} now"
                     elif word is not None and number in written and not _is_widened(str(written[number]), word):
                         what = f"has the column {field.name!r} as {word} now, which was {written[number]}"
             if what:
@@ -226,14 +232,12 @@ class _Publisher:
         return next_turn([one.as_turn() for one in slot.commits], view.holders.get(slot.key), self.run_digest)
 
     def _leaving(
-        self, table: Table, view: TableView, slot: Slot, former: Iterable[tuple[Slot, Committed]]
+        self, table: Table, view: TableView, own: Committed | None, former: Iterable[tuple[Slot, Committed]]
     ) -> list[DataFile]:
         """Return the live data files that the commit takes out."""
         earlier = [one for _, one in former if one.files]
         mode = self.options.mode
-        begins = mode == REPLACE_TABLE and not any(
-            one.as_turn().run == self.run_digest and view.stands(slot, one) for one in slot.commits
-        )
+        begins = mode == REPLACE_TABLE and own is None and not self._has_rows_of_run(view)
         if not (earlier or begins or (mode == REPLACE_PARTITIONS and len(self.staged))):
             return []
         live = list(live_files(table, MAIN))
@@ -246,13 +250,20 @@ class _Publisher:
                 raise self._compacted(one, len(files))
             leaving.update(files)
         if mode == REPLACE_PARTITIONS:
-            leaving.update(self._in_the_same_partitions(table, slot, live))
+            leaving.update(self._in_the_same_partitions(table, view, live))
         return list(leaving.values())
 
-    def _in_the_same_partitions(self, table: Table, slot: Slot, live: Iterable[DataFile]) -> dict[str, DataFile]:
+    def _has_rows_of_run(self, view: TableView) -> bool:
+        """Return whether what a stage of this run has committed is there, and nobody has replaced it."""
+        return any(
+            one.as_turn().run == self.run_digest and view.stands(slot, one) and (one.files or not one.rows)
+            for slot, one in view.commits()
+        )
+
+    def _in_the_same_partitions(self, table: Table, view: TableView, live: Iterable[DataFile]) -> dict[str, DataFile]:
         """Return the files of others in the partitions to which the epoch writes."""
         prefixes = {str(one["prefix"]) for one in self.described}
-        for one in slot.commits:
+        for _, one in view.commits():
             if one.as_turn().run == self.run_digest:
                 prefixes.update(one.prefixes)
         mine = {tuple(file.partition[place] for place in range(len(file.partition))) for file in self._new_files(table)}
@@ -269,7 +280,7 @@ class _Publisher:
             f"The output {self.stream.name!r} replaces what generation {former.generation} of {former.producer} has "
             f"written to the table {self.options.table}, and of its {former.files} data files {found} are left: they "
             "were compacted, or rows of them deleted, since.",
-            hint="Delete its rows from the table by hand, and then set mode=append on the output for this run; or "
+            hint="Delete its rows from the table by hand, and run it again with another run_id and mode=append; or "
             'declare mode="replace partitions" where a run owns whole partitions.',
             table=self.options.table,
             stream=self.stream.name,
@@ -309,6 +320,10 @@ class _Publisher:
             adding = update.merge_append()
         else:
             adding = update.fast_append()
+        # A catalog, or its client, that sends a request again may report as failed what has landed. So the manifests
+        # are removed when the next look at the table has shown that they are not in it.
+        clean = adding._clean_all_uncommitted
+        adding._clean_all_uncommitted = lambda: self._leave(adding._snapshot_id, clean)
         with adding:
             for file in leaving:
                 adding.delete_data_file(file)
@@ -336,6 +351,17 @@ class _Publisher:
             expire_snapshots(committed_table)
         return committed
 
+    def _leave(self, snapshot: int, clean: Callable[[], None]) -> None:
+        self._leftovers = snapshot, clean
+
+    def _remove_leftovers(self, table: Table) -> None:
+        """Remove the manifests of the last try, if the table does not have its snapshot."""
+        if self._leftovers is not None:
+            snapshot, clean = self._leftovers
+            self._leftovers = None
+            if table.metadata.snapshot_by_id(snapshot) is None:
+                clean()
+
     def _facts(self, committed: Committed, leaving: Iterable[DataFile]) -> dict[str, Any]:
         return {
             "path": self.options.table,
@@ -346,8 +372,13 @@ class _Publisher:
             "superseded": [file_name(file) for file in leaving],
         }
 
-    def _discard(self) -> None:
-        """Remove the staged files, which no snapshot has and none will get: the record says so."""
+    def _discard(self, view: TableView) -> None:
+        """Remove the staged files, if no snapshot has them and none will get them: the record says so.
+
+        Those of an epoch that was committed and replaced since are in older snapshots, which people may still read.
+        """
+        if any(one.owner == self.owner and one.epoch >= self.publication.epoch for _, one in view.commits()):
+            return
         for described in self.described:
             for file in described["files"]:
                 with suppress(OSError):

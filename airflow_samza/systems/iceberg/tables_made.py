@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from airflow_samza.application.rejections import did_you_mean, listed
@@ -14,6 +13,7 @@ from airflow_samza.systems.iceberg.output_options import OutputOptions
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
+    from pyiceberg.table.update.spec import UpdateSpec
 
 PRODUCER, GENERATION, EPOCH = "samza.producer", "samza.generation", "samza.epoch"
 """Properties of the snapshots that outputs have committed, for people."""
@@ -42,12 +42,14 @@ _AT_ONCE = 10
 
 def make_table(catalog: Catalog, options: OutputOptions, columns: Schema, stream: str) -> Table:
     """Return a table, which is made unless another process has been quicker."""
-    from pyiceberg.exceptions import NamespaceAlreadyExistsError, TableAlreadyExistsError
-
     check_partition_columns(options, columns, stream)
-    with suppress(NamespaceAlreadyExistsError):
-        catalog.create_namespace_if_not_exists(options.identifier[:-1])
-    with suppress(TableAlreadyExistsError):
+    namespace = options.identifier[:-1]
+    try:
+        catalog.create_namespace_if_not_exists(namespace)
+    except Exception:  # of the catalog's database, where another process was quicker
+        if not catalog.namespace_exists(namespace):
+            raise
+    try:
         properties = {**BOUNDED, **options.properties}
         with catalog.create_table_transaction(
             options.identifier, columns.to_arrow(), properties=properties
@@ -55,10 +57,26 @@ def make_table(catalog: Catalog, options: OutputOptions, columns: Schema, stream
             if options.partition_by:
                 with transaction.update_spec() as update:
                     for column, transform in options.partition_by:
-                        update.add_field(column, transform)
+                        _add_field(update, column, transform, columns, stream)
+    except Exception:
+        if find_table(catalog, options.identifier) is None:
+            raise
     table = find_table(catalog, options.identifier)
     assert table is not None
     return table
+
+
+def _add_field(update: UpdateSpec, column: str, transform: str, columns: Schema, stream: str) -> None:
+    try:
+        update.add_field(column, transform)
+    except ValueError as error:
+        raise ConfigError(
+            f"The output {stream!r} is partitioned by {transform} of the column {column!r}, which is "
+            f"{columns[column].type.ddl()}, and that has no such partitions.",
+            hint="Years, months, days and hours are of dates and timestamps, and truncate is of texts and numbers.",
+            key="partition_by",
+            value=column,
+        ) from error
 
 
 def check_partition_columns(options: OutputOptions, columns: Schema, stream: str) -> None:

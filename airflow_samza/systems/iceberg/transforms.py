@@ -21,7 +21,7 @@ from airflow_samza.murmur3 import hash_column
 from airflow_samza.partitioner import split_by_partition
 from airflow_samza.systems.tables.columns import TableField
 
-_WITH_WIDTH = re.compile(r"(bucket|truncate)\[(\d+)\]")
+_WITH_WIDTH = re.compile(r"(bucket|truncate)\[([1-9]\d*)\]")
 _MICROS_OF_HOUR = 3_600_000_000
 _EXACT = Context(prec=100)
 """Arithmetic of decimals that rounds nothing: that of Python keeps 28 digits, and columns have up to 38."""

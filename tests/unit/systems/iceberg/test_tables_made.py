@@ -1,0 +1,196 @@
+"""Tables that outputs make: by one of many processes, and with metadata that stays small."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from airflow_samza.errors import ConfigError, SamzaError
+from airflow_samza.schema import Schema
+from airflow_samza.systems.iceberg import tables_made
+from tests.support.iceberg_catalog_server import CatalogServer
+from tests.support.iceberg_lake import catalog_at, table_of
+from tests.support.iceberg_outputs import Output, ids, output_stream
+
+DDL = "id bigint, at timestamp, part string"
+
+
+def made_output(
+    folder: Path,
+    server: CatalogServer | None = None,
+    partition_by: str = "",
+    properties: Mapping[str, str] | None = None,
+) -> Output:
+    options = {"create": "true", "partition_by": partition_by, **(properties or {})}
+    return Output(folder, output_stream(schema=DDL, **options), server=server)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables_made, "KEPT_SNAPSHOTS", 12)
+    monkeypatch.setattr(tables_made, "KEPT_EPOCHS", 4)
+    monkeypatch.setattr(tables_made, "_AT_ONCE", 3)
+
+
+def test_a_table_is_made_with_its_partitions_and_properties(tmp_path: Path) -> None:
+    partitions = "day(at), bucket(4, id), part"
+    output = made_output(tmp_path, partition_by=partitions, properties={"write.parquet.compression-codec": "gzip"})
+    output.system.create([output.spec])
+    table = output.table()
+    assert [str(field.transform) for field in table.spec().fields] == ["day", "bucket[4]", "identity"]
+    assert table.properties["write.parquet.compression-codec"] == "gzip"
+    assert table.properties["samza.made"] == "true"
+    location = table.metadata_location
+    output.system.create([output.spec])
+    assert output.table().metadata_location == location
+    output.publish(ids([1, 2]))
+    assert output.ids() == [1, 2]
+
+
+def test_properties_that_the_output_says_win(tmp_path: Path) -> None:
+    output = made_output(tmp_path, properties={"commit.manifest-merge.enabled": "false", "samza.made": "false"})
+    output.system.create([output.spec])
+    assert output.table().properties["commit.manifest-merge.enabled"] == "false"
+    assert output.table().properties["samza.made"] == "false"
+
+
+@pytest.mark.parametrize("partition", ["nope", "bucket(4, idd)"])
+def test_a_partition_of_a_column_that_is_not_there_is_rejected_before_anything_is_made(
+    tmp_path: Path, partition: str
+) -> None:
+    output = made_output(tmp_path, partition_by=partition)
+    for act in (
+        lambda: output.system.fix_output(output.spec, Schema.of(DDL)),
+        lambda: output.system.create([output.spec]),
+    ):
+        with pytest.raises(ConfigError, match="which its messages do not have"):
+            act()
+    with catalog_at(tmp_path) as catalog:
+        assert not catalog.table_exists("web.out")
+
+
+@pytest.mark.parametrize("partition", ["day(id)", "truncate(4, at)", "hour(part)"])
+def test_a_transform_that_is_none_of_a_columns_type_makes_no_table(tmp_path: Path, partition: str) -> None:
+    output = made_output(tmp_path, partition_by=partition)
+    with pytest.raises(SamzaError) as error:
+        output.system.create([output.spec])
+    assert error.value.sentence.count(". ") == 0
+    with catalog_at(tmp_path) as catalog:
+        assert not catalog.table_exists("web.out")
+
+
+@pytest.mark.parametrize("place", ["folder", "server"])
+def test_many_make_a_table_at_the_same_time(tmp_path: Path, place: str) -> None:
+    with CatalogServer(tmp_path, token="x") as server:
+        output = made_output(tmp_path, server=server if place == "server" else None, partition_by="part")
+        barrier, failed = threading.Barrier(4), list[BaseException]()
+
+        def make() -> None:
+            try:
+                system = output.system
+                barrier.wait(60)
+                system.create([output.spec])
+            except BaseException as error:
+                failed.append(error)
+
+        makers = [threading.Thread(target=make) for _ in range(4)]
+        for maker in makers:
+            maker.start()
+        for maker in makers:
+            maker.join(60)
+        assert not failed
+        assert [str(field.transform) for field in output.table().spec().fields] == ["identity"]
+
+
+@pytest.mark.parametrize("point", ["create_namespace", "commit_table"])
+def test_another_process_that_is_quicker_at_any_point_makes_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    output, other = made_output(tmp_path), made_output(tmp_path)
+    act, once = getattr(SqlCatalog, point), list[int]()
+
+    def wrapped(self: SqlCatalog, *arguments: Any, **options: Any) -> Any:
+        if not once:
+            once.append(1)
+            other.system.create([other.spec])
+        return act(self, *arguments, **options)
+
+    monkeypatch.setattr(SqlCatalog, point, wrapped)
+    output.system.create([output.spec])
+    assert once
+    output.publish(ids([1]))
+    assert output.ids() == [1]
+
+
+def test_old_snapshots_of_a_table_that_an_output_made_expire(tmp_path: Path, small: None) -> None:
+    output = made_output(tmp_path)
+    output.system.create([output.spec])
+    kept: dict[str, int] = {}
+    for epoch in range(30):
+        output.publish(ids([epoch]), epoch=epoch)
+        table = output.table()
+        assert len(table.snapshots()) <= 4 + 3 + len(kept)
+        if epoch in (2, 5):
+            number = table.metadata.current_snapshot_id
+            assert number is not None
+            managing = table.manage_snapshots()
+            (managing.create_tag if epoch == 2 else managing.create_branch)(number, f"at-{epoch}").commit()
+            kept[f"at-{epoch}"] = number
+    assert output.ids() == list(range(30))
+    table = output.table()
+    for name, number in kept.items():
+        assert table.snapshot_by_name(name) is not None
+        assert len(table.scan(snapshot_id=number).to_arrow()) == int(name[3:]) + 1
+    assert len(list(tmp_path.rglob("*.metadata.json"))) < 60
+    output.publish(ids([99]), generation="1.2")  # what is on record is found when its snapshots are gone
+    assert output.ids() == [99]
+
+
+def test_snapshots_of_many_runs_expire(tmp_path: Path, small: None) -> None:
+    output = made_output(tmp_path)
+    output.system.create([output.spec])
+    for run in range(20):
+        output.publish(ids([run]), run=f"run-{run}")
+    assert len(output.table().snapshots()) <= 12 + 3
+    assert output.ids() == list(range(20))
+
+
+def test_a_commit_costs_as_much_after_many_as_after_few(tmp_path: Path, small: None) -> None:
+    output = made_output(tmp_path)
+    output.system.create([output.spec])
+    snapshots, manifests = list[int](), list[int]()
+    for epoch in range(60):
+        output.publish(ids([epoch]), epoch=epoch)
+        table = output.table()
+        snapshots.append(len(table.snapshots()))
+        current = table.metadata.current_snapshot()
+        assert current is not None
+        manifests.append(len(current.manifests(table.io)))
+    assert max(snapshots[30:]) <= max(snapshots[:30])
+    assert max(manifests[30:]) <= max(manifests[:30]) <= 20
+
+
+def test_tables_of_others_keep_their_snapshots(tmp_path: Path, small: None) -> None:
+    table_of(tmp_path, Schema.of(DDL).to_arrow(), name="web.out")
+    output = Output(tmp_path)
+    for epoch in range(20):
+        output.publish(ids([epoch]), epoch=epoch)
+    assert len(output.table().snapshots()) == 20
+
+
+def test_an_expiry_that_fails_fails_no_commit(tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow_samza.systems.iceberg import publishing
+
+    def fails(_: Any) -> None:
+        raise OSError("the catalog is away")
+
+    monkeypatch.setattr(publishing, "expire_snapshots", fails)
+    output = made_output(tmp_path)
+    output.system.create([output.spec])
+    output.publish(ids([1]))
+    assert output.ids() == [1]
