@@ -17,7 +17,7 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 61_464,
+    "statements": 61_600,
     "files": 772,
     "files in one folder": 29,
     "kinds of records": 47,
