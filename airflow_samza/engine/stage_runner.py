@@ -123,13 +123,20 @@ class StageRunner:
             if not busy and time.monotonic() - last_busy > self._idle_seconds:
                 # Closed first, then one last look: a request that came before the close is seen, one after it goes
                 # elsewhere.
-                if self._records.close("idle") and not self._take_requests():
-                    break
-                self._drain()
+                if not self._records.close("idle") or self._take_last_requests():
+                    self._drain()
                 break
             own = EAGER_POLL_SECONDS if time.monotonic() - last_change < EAGER_SECONDS else POLL_SECONDS
             self._wait(self._looks.pause(own))
         self._end()
+
+    def _take_last_requests(self) -> bool:
+        """Return whether a request has come just before the close; who asked sees that a runner has ended without it."""
+        try:
+            return self._take_requests()
+        except (SamzaError, OSError) as error:
+            log.warning("the last look for requests failed: %s", error)
+            return self._busy()
 
     def _wait(self, seconds: float) -> None:
         """Wait for the next look, or for what ends this runner or the last of its attempts."""

@@ -31,6 +31,9 @@ from airflow_samza.systems.system import StreamSpec
 OPEN_FILES = 50
 """Files that a task writes at a time; with more partitions the one that was written longest ago is closed."""
 
+HELD_BYTES = 256 * 2**20
+"""Rows that a task holds back for its open files, in bytes; beyond this the file that holds most writes them."""
+
 _TRY = re.compile(r"-\d+-\d+-[0-9a-f]{32}$")
 """The end of a writer's name that differs between the tries at the tasks of one generation of a stage."""
 
@@ -61,6 +64,14 @@ class _OpenFile:
     @property
     def size(self) -> int:
         return int(self._sink.tell())
+
+    @property
+    def held(self) -> int:
+        """Bytes of rows that wait for their row group to be full."""
+        return self._writer.size
+
+    def flush(self) -> None:
+        self._writer.flush()
 
     def close(self) -> int:
         """Close the file, and return its size."""
@@ -131,6 +142,8 @@ class IcebergProducer:
             file = self._new_file()
         self._open[values] = file  # the one that was written last stands last
         file.write(rows)
+        if sum(one.held for one in self._open.values()) > HELD_BYTES:
+            max(self._open.values(), key=lambda one: one.held).flush()
         if file.size >= self.target.file_bytes:
             self._close(values)
 

@@ -386,9 +386,9 @@ class _Publisher:
 
 
 def _is_lost(error: Exception) -> bool:
-    from pyiceberg.exceptions import CommitFailedException, ValidationException
+    from pyiceberg.exceptions import CommitFailedException
 
-    return isinstance(error, CommitFailedException | ValidationException)
+    return isinstance(error, CommitFailedException)
 
 
 _WIDER = {("int", "long"), ("float", "double")}

@@ -126,6 +126,19 @@ def test_a_runner_that_nobody_asks_for_anything_ends(ground: Ground) -> None:
     assert (ground.why(), ground.engine.cancelled) == ("idle", [])
 
 
+def test_a_runner_whose_last_look_fails_ends_all_the_same(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_it_is = StageRunner._take_requests
+
+    def take(self: StageRunner) -> bool:
+        if ground.files.exists(ground.folder.closed):
+            raise OSError("the storage is away")
+        return as_it_is(self)
+
+    monkeypatch.setattr(StageRunner, "_take_requests", take)
+    ground.serve()
+    assert (ground.why(), ground.engine.stopped) == ("idle", [False])
+
+
 def test_a_runner_waits_for_what_it_runs_before_it_is_idle(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[float] = []
     as_it_is = StageRunner._wait

@@ -45,9 +45,10 @@ class ParquetOutput:
             self.size += part.nbytes
             start += part.num_rows
             if self.rows == ROW_GROUP_ROWS or self.size >= ROW_GROUP_BYTES:
-                self._flush()
+                self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what was gathered as a row group."""
         table = pa.Table.from_batches(self.held, self.schema)
         if self.writer is None:
             dictionaries = dictionary_columns(table)
@@ -65,7 +66,7 @@ class ParquetOutput:
 
     def close(self) -> None:
         """Write the last row group and the footer."""
-        self._flush()
+        self.flush()
         if self.writer is not None:
             self.writer.close()
 

@@ -414,6 +414,22 @@ def test_few_files_are_open_at_a_time(tmp_path: Path, monkeypatch: pytest.Monkey
     assert by_id(output.rows()) == sent
 
 
+def test_open_files_hold_few_rows_back_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output_module, "HELD_BYTES", 500)
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "part", IntegerType()))
+    output = made(tmp_path, schema, (2, "identity"))
+    system = output.system
+    producer = system.producer(output.spec, "stage-1.1-0-0-" + "0" * 32, system.fix_output(output.spec, None, "r"))
+    sent = []
+    for start in range(0, 200, 20):
+        rows = [{"id": start + place, "part": place % 4} for place in range(20)]
+        producer.write(0, pa.RecordBatch.from_pylist(rows, pa.schema([("id", pa.int64()), ("part", pa.int32())])))
+        assert sum(file.held for file in producer._open.values()) <= 500
+        sent += rows
+    output.system.publish(output.spec, Publication("app/run/stage", "1.1", 0, {0: producer.finish()}))
+    assert by_id(output.rows()) == sent
+
+
 def test_files_end_at_the_target_size_of_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_output, "ROW_GROUP_ROWS", 100)
     output = made(tmp_path, ALL, properties={"write.target-file-size-bytes": "2000"})
