@@ -131,7 +131,7 @@ class StageRunner:
         self._end()
 
     def _take_last_requests(self) -> bool:
-        """Return whether a request has come just before the close; who asked sees that a runner has ended without it."""
+        """Return whether a request has come just before the close; if nobody takes it, who asked sees that, too."""
         try:
             return self._take_requests()
         except (SamzaError, OSError) as error:

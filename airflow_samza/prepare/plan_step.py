@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
@@ -114,7 +115,7 @@ def prepare_run(
         reject_forgotten(files, run, systems)
         _create_topics(run, systems)
         # Once more: with the tables that were made just now, and for this root.
-        run = dataclasses.replace(run, streams=fixed_outputs(run, systems, root=root_identity(files)))
+        run = dataclasses.replace(run, streams=fixed_outputs(run, systems, root=partial(root_identity, files)))
         _check_outputs(run, systems)
         open_again(files, folder)
         pin_versions(files, run)

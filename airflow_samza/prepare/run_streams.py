@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
@@ -160,12 +160,15 @@ def output_schemas(spec: ApplicationSpec, compiled: Mapping[str, CompiledOperato
 
 
 def fixed_outputs(
-    run: RunPlan, systems: Mapping[str, System], columns: Mapping[str, Schema] | None = None, root: str = ""
+    run: RunPlan,
+    systems: Mapping[str, System],
+    columns: Mapping[str, Schema] | None = None,
+    root: Callable[[], str] = str,
 ) -> dict[str, BoundStream]:
     """Return the streams; outputs to tables with what tasks need to write them.
 
-    ``columns`` are those of the outputs' messages; None: the streams know them by now. ``root`` is the identity of the
-    run's root: runs of other roots may have the same names, and write the same tables.
+    ``columns`` are those of the outputs' messages; None: the streams know them by now. ``root`` returns the
+    identity of the run's root: runs of other roots may have the same names, and write the same tables.
     """
     streams = dict(run.streams)
     for stream_id, bound in run.streams.items():
@@ -174,6 +177,6 @@ def fixed_outputs(
             ddl = bound.spec.schema
             schema = columns.get(stream_id) if columns is not None else Schema.of(ddl) if ddl is not None else None
             spec = bound.spec if schema is None else dataclasses.replace(bound.spec, schema=schema.ddl())
-            name = f"{root}/{run.application}/{run.run_id}/{run.generation}"
+            name = f"{root()}/{run.application}/{run.run_id}/{run.generation}"
             streams[stream_id] = dataclasses.replace(bound, spec=spec, slice=system.fix_output(spec, schema, name))
     return streams
