@@ -20,6 +20,7 @@ from airflow_samza.systems.files.formats.file_format import (
     pieces_of,
 )
 from airflow_samza.systems.files.formats.limits import LARGEST_PIECE, LARGEST_VALUE, too_large
+from airflow_samza.systems.files.formats.nested import offsets_of
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.orc_tail import OrcTail
 from airflow_samza.systems.files.formats.times import NANOSECONDS
@@ -130,7 +131,7 @@ class OrcOutput:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows."""
-        columns = [_from_start(column) for column in batch.columns]
+        columns = [_null_inside(_from_start(column)) for column in batch.columns]
         self.writer.write(pa.Table.from_arrays(columns, schema=self.schema))
 
     def close(self) -> None:
@@ -144,6 +145,23 @@ def _from_start(column: pa.Array) -> pa.Array:
     Arrow's writer takes the longer one's nulls for the part's.
     """
     return pc.take(column, np.arange(len(column))) if _is_part(column) and column.type.num_fields else column
+
+
+def _null_inside(column: pa.Array) -> pa.Array:
+    """Return the column with null in all fields of a struct that is null.
+
+    Of a struct within another one Arrow's writer writes the values of such fields, too, in place of those that follow.
+    """
+    kind = column.type
+    if types.is_struct(kind):
+        inner = [_null_inside(field) for field in column.flatten()]
+        return pa.StructArray.from_arrays(inner, fields=list(kind), mask=pc.is_null(column))
+    if types.is_map(kind) and (kind.key_type.num_fields or kind.item_type.num_fields):
+        keys, items = _null_inside(column.keys), _null_inside(column.items)
+        return pa.MapArray.from_arrays(offsets_of(column), keys, items, type=kind)
+    if types.is_list(kind) and kind.value_type.num_fields:
+        return pa.ListArray.from_arrays(offsets_of(column), _null_inside(column.values), type=kind)
+    return column
 
 
 def _is_part(column: pa.Array) -> bool:

@@ -140,6 +140,22 @@ def test_a_part_of_a_longer_batch_keeps_its_nulls_in_orc(tmp_path: Path) -> None
     ] == batch.slice(3, 7).to_pylist()
 
 
+@pytest.mark.parametrize("format_name", ["orc", "parquet", "avro", "json"])
+def test_values_inside_a_struct_that_is_null_are_not_taken_for_those_of_the_next(
+    tmp_path: Path, format_name: str
+) -> None:
+    inner = pa.StructArray.from_arrays(
+        [pa.array([7, 8, 9]), pa.array([False, True, True])], ["n", "y"], mask=pa.array([True, False, False])
+    )
+    outer = pa.StructArray.from_arrays([inner], ["e"])
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), outer)
+    ddl = "x struct<e:struct<n:bigint,y:boolean>>, l array<struct<e:struct<n:bigint,y:boolean>>>"
+    batch = pa.RecordBatch.from_arrays([outer, lists], ["x", "l"])
+    stream = StreamSpec("out", 1, ddl, format=format_name)
+    written(tmp_path, stream, batch)
+    assert [row for found in rows(tmp_path, stream) for row in found.to_pylist()] == batch.to_pylist()
+
+
 def broken_footer(root: Path) -> bytes:
     """A Parquet file whose footer gives a flat column a histogram of levels, at which Arrow throws."""
     pq.write_table(pa.table({"f": [1, 2, 3], "l": [[1], [2], None]}), root / "whole.parquet")

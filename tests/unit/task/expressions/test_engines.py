@@ -24,7 +24,8 @@ from airflow_samza.task.program.schemas import SchemaResolver
 ROOT = Path(__file__).parents[4]
 SHOWN = Schema.of(
     "member_id bigint, country string, dwell_ms bigint, value int, dep_delay int, x int, c string, id bigint, "
-    "carrier string, origin string, time_hour timestamp, departures bigint, ms bigint, n bigint, seconds bigint, "
+    "carrier string, origin string, dest string, time_hour timestamp, departures bigint, ms bigint, n bigint, "
+    "seconds bigint, "
     "delay double, level int, member bigint, screen string, customer string, products array<string>, cents bigint, page string"
 )
 """The columns of all that is shown; one name has one type everywhere."""
