@@ -81,7 +81,7 @@ class _Publisher:
         mine = Committed(publication.producer, stream.name, publication.generation, 0, publication.epoch)
         self.mine = mine
         self.owner = mine.owner
-        self._leftovers: tuple[int, Callable[[], None]] | None = None
+        self._leftovers: Callable[[], None] | None = None
 
     def run(self) -> dict[str, Any]:
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -114,11 +114,11 @@ class _Publisher:
 
     def _try(self) -> dict[str, Any]:
         table = load_table(self.catalog, self.settings, self.options.identifier, self.stream.name, written=True)
-        self._remove_leftovers(table)
         view = TableView.of(self.options.table, table.properties)
         self._reject_late(view)
         slot = view.slots.get(self.key) or Slot(self.key, self.publication.slot)
         own = next((one for one in slot.commits if one.owner == self.owner), None)
+        self._remove_leftovers(own)
         if own is not None:
             self._reject_namesake(own)
         if own is not None and own.epoch >= self.publication.epoch:
@@ -323,7 +323,7 @@ class _Publisher:
         # A catalog, or its client, that sends a request again may report as failed what has landed. So the manifests
         # are removed when the next look at the table has shown that they are not in it.
         clean = adding._clean_all_uncommitted
-        adding._clean_all_uncommitted = lambda: self._leave(adding._snapshot_id, clean)
+        adding._clean_all_uncommitted = lambda: self._leave(clean)
         with adding:
             for file in leaving:
                 adding.delete_data_file(file)
@@ -351,16 +351,14 @@ class _Publisher:
             expire_snapshots(committed_table)
         return committed
 
-    def _leave(self, snapshot: int, clean: Callable[[], None]) -> None:
-        self._leftovers = snapshot, clean
+    def _leave(self, clean: Callable[[], None]) -> None:
+        self._leftovers = clean
 
-    def _remove_leftovers(self, table: Table) -> None:
-        """Remove the manifests of the last try, if the table does not have its snapshot."""
-        if self._leftovers is not None:
-            snapshot, clean = self._leftovers
-            self._leftovers = None
-            if table.metadata.snapshot_by_id(snapshot) is None:
-                clean()
+    def _remove_leftovers(self, own: Committed | None) -> None:
+        """Remove the manifests of the last try, unless its record is there: then the table has them."""
+        clean, self._leftovers = self._leftovers, None
+        if clean is not None and (own is None or own.epoch < self.publication.epoch):
+            clean()
 
     def _facts(self, committed: Committed, leaving: Iterable[DataFile]) -> dict[str, Any]:
         return {
