@@ -202,7 +202,7 @@ def replaced(slot: OutputSlot, *, output: str, stream: str, producer: str, gener
     )
 
 
-def outdated(*, output: str, stream: str, producer: str, generation: str, newest: str) -> TopicError:
+def outdated(*, output: str, stream: str, producer: str, generation: str, newest: str, **facts: object) -> TopicError:
     """Return the error of a generation after which a higher one, ``newest``, of the same producer has published."""
     return TopicError(
         f"Generation {generation} of {producer} cannot publish to {output} of stream {stream!r}: generation {newest} "
@@ -211,6 +211,7 @@ def outdated(*, output: str, stream: str, producer: str, generation: str, newest
         stream=stream,
         generation=generation,
         newest=newest,
+        **facts,
     )
 
 

@@ -120,7 +120,7 @@ def _action_of(file: LogFile) -> str:
 def _apply_checkpoint(log: DeltaLog, file: LogFile, state: TableState) -> list[tuple[str, int]]:
     """Take a file of a checkpoint in; return the names and sizes of files that have the rest of it."""
     sidecars: list[tuple[str, int]] = []
-    for action in _json_actions(log, file) if file.path.endswith(".json") else _parquet_actions(log, file, state):
+    for action in log.actions(file) if file.path.endswith(".json") else _parquet_actions(log, file, state):
         if action.get("sidecar"):
             name = unquote(action["sidecar"]["path"])
             if "/" in name:
@@ -129,10 +129,6 @@ def _apply_checkpoint(log: DeltaLog, file: LogFile, state: TableState) -> list[t
         else:
             state.apply(action)
     return sidecars
-
-
-def _json_actions(log: DeltaLog, file: LogFile) -> Iterator[Mapping[str, Any]]:
-    yield from log.actions(file)
 
 
 def _parquet_actions(log: DeltaLog, file: LogFile, state: TableState) -> Iterator[Mapping[str, Any]]:

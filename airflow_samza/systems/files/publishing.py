@@ -123,6 +123,7 @@ class _Publisher:
                 producer=self.publication.producer,
                 generation=self.publication.generation,
                 newest=newest,
+                path=str(self.output),
             )
         if self.slot is None or self.publication.slot is None:
             return

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -69,18 +69,13 @@ class FilesConsumer:
         """
         reject_partition(ssp, self.partitions, self.stream.name)
         skipping = tuple(bounds) if offsets is None else ()  # offsets count all rows
-        end = 0
-        for chunk in self._chunks:
-            if offsets is not None and (chunk.end is not None and chunk.end <= offsets.start):
-                continue
-            end = chunk.first
-            for split in chunk.splits[ssp.partition]:
-                if offsets is not None and end >= offsets.end:
-                    return
-                with self._opened(split, columns, skipping, dictionaries) as batches:
-                    end = yield from numbered(ssp, end, batches, offsets)
-        if offsets is None:
-            yield ControlEnvelope(ssp, end, EndOfStreamMessage(None, 1, stream_id=self.stream.name))
+        yield from read_chunks(
+            ssp,
+            self._chunks,
+            offsets,
+            self.stream.name,
+            lambda split: self._opened(split, columns, skipping, dictionaries),
+        )
 
     def close(self) -> None:
         """Do nothing: files are open only while they are read."""
@@ -166,6 +161,31 @@ def chunks_of(slice: Mapping[str, Any]) -> list[Chunk]:
         )
         for number, chunk in numbered
     ]
+
+
+def read_chunks(
+    ssp: SystemStreamPartition,
+    chunks: Sequence[Chunk],
+    offsets: OffsetRange | None,
+    stream: str,
+    opened: Callable[[Split], AbstractContextManager[Iterator[pa.RecordBatch | Unreadable]]],
+) -> Iterator[Envelope]:
+    """Yield the rows of a partition chunk by chunk, as ``opened`` gives those of a split, then end-of-stream.
+
+    With ``offsets`` only those, and no end-of-stream.
+    """
+    end = 0
+    for chunk in chunks:
+        if offsets is not None and (chunk.end is not None and chunk.end <= offsets.start):
+            continue
+        end = chunk.first
+        for split in chunk.splits[ssp.partition]:
+            if offsets is not None and end >= offsets.end:
+                return
+            with opened(split) as batches:
+                end = yield from numbered(ssp, end, batches, offsets)
+    if offsets is None:
+        yield ControlEnvelope(ssp, end, EndOfStreamMessage(None, 1, stream_id=stream))
 
 
 def numbered(

@@ -17,6 +17,7 @@ from airflow_samza.systems.iceberg.planning import TableFile, added_files, files
 from airflow_samza.systems.iceberg.slicing import cut_units, described_range
 from airflow_samza.systems.iceberg.snapshots import chosen_snapshot, schema_of
 from airflow_samza.systems.iceberg.storage import TableStorage
+from airflow_samza.systems.iceberg.tables_made import PRODUCER
 from airflow_samza.systems.system import StreamSpec
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def _appended(
         if operation == "append":
             appended.append(one)
         elif operation != "replace" and options.overwrites == REJECT:
-            by = (one.summary.additional_properties if one.summary is not None else {}).get("samza.producer")
+            by = (one.summary.additional_properties if one.summary is not None else {}).get(PRODUCER)
             raise TopicError(
                 f"The snapshot {one.snapshot_id} of the table {name} has {_TAKEN.get(operation, operation)}"
                 f"{f' (by {by})' if by else ''} since the input {stream.name!r} was read last, and with "

@@ -129,8 +129,9 @@ class _Publisher:
             return self._facts(own, ())  # nothing comes, and nothing that is there has to go
         self._check_table(table)
         former = self._replaced(view, slot) if own is None else []
-        leaving = self._leaving(table, view, own, former)
-        committed = self._commit(table, view, slot, own, former, leaving)
+        new = self.staged.as_data_files(table)
+        leaving = self._leaving(table, view, own, former, new)
+        committed = self._commit(table, view, slot, own, former, new, leaving)
         return self._facts(committed, leaving)
 
     def _reject_late(self, view: TableView) -> None:
@@ -145,6 +146,7 @@ class _Publisher:
                 producer=publication.producer,
                 generation=publication.generation,
                 newest=".".join(map(str, newest)),
+                table=self.options.table,
             )
         slot = view.slots.get(self.key)
         if publication.slot is None or slot is None:
@@ -232,7 +234,12 @@ class _Publisher:
         return next_turn([one.as_turn() for one in slot.commits], view.holders.get(slot.key), self.run_digest)
 
     def _leaving(
-        self, table: Table, view: TableView, own: Committed | None, former: Iterable[tuple[Slot, Committed]]
+        self,
+        table: Table,
+        view: TableView,
+        own: Committed | None,
+        former: Iterable[tuple[Slot, Committed]],
+        new: Iterable[DataFile],
     ) -> list[DataFile]:
         """Return the live data files that the commit takes out."""
         earlier = [one for _, one in former if one.files]
@@ -250,7 +257,7 @@ class _Publisher:
                 raise self._compacted(one, len(files))
             leaving.update(files)
         if mode == REPLACE_PARTITIONS:
-            leaving.update(self._in_the_same_partitions(table, view, live))
+            leaving.update(self._in_the_same_partitions(table, view, live, new))
         return list(leaving.values())
 
     def _has_rows_of_run(self, view: TableView) -> bool:
@@ -260,13 +267,15 @@ class _Publisher:
             for slot, one in view.commits()
         )
 
-    def _in_the_same_partitions(self, table: Table, view: TableView, live: Iterable[DataFile]) -> dict[str, DataFile]:
+    def _in_the_same_partitions(
+        self, table: Table, view: TableView, live: Iterable[DataFile], new: Iterable[DataFile]
+    ) -> dict[str, DataFile]:
         """Return the files of others in the partitions to which the epoch writes."""
         prefixes = {str(one["prefix"]) for one in self.described}
         for _, one in view.commits():
             if one.as_turn().run == self.run_digest:
                 prefixes.update(one.prefixes)
-        mine = {tuple(file.partition[place] for place in range(len(file.partition))) for file in self._new_files(table)}
+        mine = {tuple(file.partition[place] for place in range(len(file.partition))) for file in new}
         return {
             file.file_path: file
             for file in live
@@ -287,9 +296,6 @@ class _Publisher:
             generation=former.generation,
         )
 
-    def _new_files(self, table: Table) -> list[DataFile]:
-        return self.staged.as_data_files(table)
-
     def _commit(
         self,
         table: Table,
@@ -297,12 +303,12 @@ class _Publisher:
         slot: Slot,
         own: Committed | None,
         former: Iterable[tuple[Slot, Committed]],
+        new: list[DataFile],
         leaving: list[DataFile],
     ) -> Committed:
         from pyiceberg.expressions import AlwaysTrue
 
         publication = self.publication
-        new = self._new_files(table)
         table.metadata.properties[_NO_RETRIES] = "0"  # of this handle alone: it is not stored
         transaction = table.transaction()
         names = {

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from airflow_samza.schema import Schema
 from airflow_samza.systems.files.durable_files import delete_file, make_directory
@@ -31,6 +32,9 @@ from airflow_samza.systems.system import (
     StreamSpec,
     SystemBinding,
 )
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
 
 LOOK_SECONDS = 5.0
 """Time between two looks of a continuous run at a table."""
@@ -116,10 +120,10 @@ class IcebergSystem:
         """Make the missing tables of outputs that say so; their columns must be known."""
         for stream in streams:
             options = OutputOptions.of(stream)
-            if not options.create or stream.schema is None or not self._is_missing(options):
-                continue
-            with opened_catalog(self.settings, create=True) as catalog:
-                make_table(catalog, options, Schema.of(stream.schema), stream.name)
+            if options.create and stream.schema is not None:
+                with opened_catalog(self.settings, create=True) as catalog:
+                    if find_table(catalog, options.identifier) is None:
+                        make_table(catalog, options, Schema.of(stream.schema), stream.name)
 
     def fix_output(self, stream: StreamSpec, columns: Schema | None, run: str = "") -> dict[str, Any]:
         """Return what tasks need to write to the table of an output; messages that do not fit it are rejected.
@@ -127,13 +131,12 @@ class IcebergSystem:
         Of a table that is yet to be made it is its name alone.
         """
         options = OutputOptions.of(stream)
-        if options.create and self._is_missing(options):
-            if columns is None:
-                raise columns_unknown(options, stream.name)
-            check_partition_columns(options, columns, stream.name)
-            return {"kind": KIND, "table": options.table, "made": True}
-        with opened_catalog(self.settings) as catalog:
-            table = load_table(catalog, self.settings, options.identifier, stream.name, written=True)
+        with self._written(options, stream) as table:
+            if table is None:
+                if columns is None:
+                    raise columns_unknown(options, stream.name)
+                check_partition_columns(options, columns, stream.name)
+                return {"kind": KIND, "table": options.table, "made": True}
             fixed = fix_target(table, stream.name, run)
             if columns is not None:
                 check_messages(OutputTarget.of(fixed), columns, stream.name)
@@ -178,25 +181,23 @@ class IcebergSystem:
         """Return the producer of the run that has replaced what a producer wrote; None: it stands, or never wrote."""
         return self._view(stream).successor(producer, stream.name)
 
-    def discard(self, stream: StreamSpec, staged: Mapping[str, Any]) -> None:
-        """Delete data files that no snapshot will ever have."""
-        for file in staged.get("files", ()):
-            delete_file(self._storage.at(str(file["path"])))
-
     def _view(self, stream: StreamSpec) -> TableView:
         options = OutputOptions.of(stream)
-        if options.create and self._is_missing(options):
-            return TableView({})
-        with opened_catalog(self.settings) as catalog:
-            table = load_table(catalog, self.settings, options.identifier, stream.name, written=True)
-            return TableView.of(options.table, table.properties)
+        with self._written(options, stream) as table:
+            return TableView.of(options.table, {} if table is None else table.properties)
 
-    def _is_missing(self, options: OutputOptions) -> bool:
-        """Return whether a table does not exist; the catalog of a folder may not, either."""
-        if self.settings.folder is not None and not os.path.isfile(self.settings.place):
-            return True
+    @contextmanager
+    def _written(self, options: OutputOptions, stream: StreamSpec) -> Iterator[Table | None]:
+        """Let the table of an output be asked; None: it is to be made, and the catalog of its folder may be, too."""
+        if options.create and self.settings.folder is not None and not os.path.isfile(self.settings.place):
+            yield None
+            return
         with opened_catalog(self.settings) as catalog:
-            return find_table(catalog, options.identifier) is None
+            yield (
+                find_table(catalog, options.identifier)
+                if options.create
+                else load_table(catalog, self.settings, options.identifier, stream.name, written=True)
+            )
 
     def _partitions(self, stream: StreamSpec) -> int:
         if stream.partitions is not None:

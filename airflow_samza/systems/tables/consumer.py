@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
 
-from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.files.failures import is_missing
@@ -19,10 +18,16 @@ from airflow_samza.systems.files.formats.file_format import InputFile, Unreadabl
 from airflow_samza.systems.files.formats.limits import check_values
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.packing import Split
-from airflow_samza.systems.files.reading import Within, chunks_of, fitting, numbered, projected_schema, reject_partition
+from airflow_samza.systems.files.reading import (
+    Within,
+    chunks_of,
+    fitting,
+    projected_schema,
+    read_chunks,
+    reject_partition,
+)
 from airflow_samza.systems.system import (
     ColumnBound,
-    ControlEnvelope,
     Envelope,
     OffsetRange,
     StreamSpec,
@@ -62,24 +67,20 @@ class TableConsumer(ABC):
         """
         reject_partition(ssp, self.partitions, self.stream.name)
         skipping = tuple(bounds) if offsets is None else ()  # offsets count all rows
-        end = 0
-        for chunk in self._chunks:
-            if offsets is not None and (chunk.end is not None and chunk.end <= offsets.start):
-                continue
-            end = chunk.first
-            for split in chunk.splits[ssp.partition]:
-                if offsets is not None and end >= offsets.end:
-                    return
-                end = yield from numbered(ssp, end, self._split(split, columns, skipping, dictionaries), offsets)
-        if offsets is None:
-            yield ControlEnvelope(ssp, end, EndOfStreamMessage(None, 1, stream_id=self.stream.name))
+        yield from read_chunks(
+            ssp,
+            self._chunks,
+            offsets,
+            self.stream.name,
+            lambda split: closing(self._split(split, columns, skipping, dictionaries)),
+        )
 
     def close(self) -> None:  # noqa: B027  # kinds of tables have nothing to close, either
         """Do nothing: files are open only while they are read."""
 
     def _split(
         self, split: Split, columns: Sequence[str] | None, bounds: tuple[ColumnBound, ...], dictionaries: bool
-    ) -> Iterator[pa.RecordBatch | Unreadable]:
+    ) -> Generator[pa.RecordBatch | Unreadable, None, None]:
         target = projected_schema(self.schema, columns, self.stream.name)
         wanted = target if self._within is None else self._within.added_to(target, self.schema)
         listed = self._files[split.file]
