@@ -14,7 +14,7 @@ from airflow_samza.systems.delta.options import DeltaSettings, TableOptions
 from airflow_samza.systems.delta.reading import DeltaConsumer
 from airflow_samza.systems.delta.slicing import fix_slice, table_schema
 from airflow_samza.systems.files.failures import storage_errors
-from airflow_samza.systems.files.formats.options import declared_partitions
+from airflow_samza.systems.files.formats.options import partition_count
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.system import (
     ColumnBound,
@@ -99,9 +99,7 @@ class DeltaSystem:
         self.check_writable(stream)
 
     def _partitions(self, stream: StreamSpec) -> int:
-        if stream.partitions is not None:
-            return declared_partitions(stream.partitions, of=f"Stream {stream.name!r}")
-        return declared_partitions(self.binding.options.get("partitions") or 1, of=f"System {self.name!r}")
+        return partition_count(stream, self.name, self.binding)
 
     def _table(self, stream: StreamSpec) -> Location:
         if self._root is None:

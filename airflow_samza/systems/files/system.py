@@ -12,7 +12,7 @@ from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.records import from_plain
 from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.following_options import FollowOptions, reject_options
-from airflow_samza.systems.files.formats.options import FileOptions, declared_partitions, format_name, storage_options
+from airflow_samza.systems.files.formats.options import FileOptions, format_name, partition_count, storage_options
 from airflow_samza.systems.files.listing import Listing, find_files, find_missing
 from airflow_samza.systems.files.location import Location, check_inside, has_glob, is_url, named_part, open_location
 from airflow_samza.systems.files.manifests import producer_hash
@@ -274,9 +274,7 @@ class FilesSystem:
         return detect_format(listing.files, stream.name) if listing is not None else "parquet"
 
     def _partitions(self, stream: StreamSpec) -> int:
-        if stream.partitions is not None:
-            return declared_partitions(stream.partitions, of=f"Stream {stream.name!r}")
-        return declared_partitions(self.binding.options.get("partitions") or 1, of=f"System {self.name!r}")
+        return partition_count(stream, self.name, self.binding)
 
 
 def _placed(url: str, options: Mapping[str, object]) -> tuple[Location, str]:

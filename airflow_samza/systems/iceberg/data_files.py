@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import types
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.failures import is_missing, storage_errors
+from airflow_samza.systems.files.formats.parquet_output import leaf_fields
 from airflow_samza.systems.iceberg.storage import TableStorage
 from airflow_samza.systems.iceberg.transforms import partition_value
 from airflow_samza.systems.topic_rejections import WRITES_AGAIN
@@ -93,22 +93,7 @@ class StagedFiles:
 
 def field_ids(schema: pa.Schema) -> dict[str, int]:
     """Return the field ids of the columns of plain values of a data file, by their paths in it."""
-    return {path: number for field in schema for path, number in _leaves(field, field.name)}
-
-
-def _leaves(field: pa.Field, path: str) -> Iterator[tuple[str, int]]:
-    kind = field.type
-    if types.is_struct(kind):
-        inner = [(one, one.name) for one in kind]
-    elif types.is_map(kind):
-        inner = [(kind.key_field, "key_value.key"), (kind.item_field, "key_value.value")]
-    elif types.is_list(kind):
-        inner = [(kind.value_field, "list.element")]
-    else:
-        yield path, int(field.metadata[b"PARQUET:field_id"])
-        return
-    for one, name in inner:
-        yield from _leaves(one, f"{path}.{name}")
+    return {path: int(field.metadata[b"PARQUET:field_id"]) for path, field in leaf_fields(schema)}
 
 
 def _statistics_plan(table: Table) -> dict[int, StatisticsCollector]:

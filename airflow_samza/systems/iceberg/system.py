@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.schema import Schema
 from airflow_samza.systems.files.durable_files import delete_file, make_directory
 from airflow_samza.systems.files.failures import storage_errors
-from airflow_samza.systems.files.formats.options import declared_partitions
+from airflow_samza.systems.files.formats.options import partition_count
 from airflow_samza.systems.iceberg.arrivals import fix_arrivals
 from airflow_samza.systems.iceberg.catalogs import find_table, load_table, opened_catalog
 from airflow_samza.systems.iceberg.commits import TableView
@@ -200,6 +200,4 @@ class IcebergSystem:
             )
 
     def _partitions(self, stream: StreamSpec) -> int:
-        if stream.partitions is not None:
-            return declared_partitions(stream.partitions, of=f"Stream {stream.name!r}")
-        return declared_partitions(self.binding.options.get("partitions") or 1, of=f"System {self.name!r}")
+        return partition_count(stream, self.name, self.binding)

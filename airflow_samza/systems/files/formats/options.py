@@ -10,7 +10,7 @@ from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.errors import ConfigError
 from airflow_samza.systems.files.following_options import NAMES as FOLLOWING
 from airflow_samza.systems.output_slots import MODE, REPLACE, check_mode
-from airflow_samza.systems.system import StreamSpec
+from airflow_samza.systems.system import StreamSpec, SystemBinding
 
 FORMATS = ("parquet", "json", "csv", "orc", "avro")
 _FORMAT_NAMES = {"jsonl": "json", "ndjson": "json", "json_lines": "json", "pq": "parquet"}
@@ -158,8 +158,14 @@ def format_of_path(path: str) -> str | None:
     return _EXTENSIONS.get(name.rpartition(".")[2]) if "." in name else None
 
 
-def declared_partitions(value: object, *, of: str) -> int:
-    """Return a partition count from a declaration or a binding's text."""
+def partition_count(stream: StreamSpec, system: str, binding: SystemBinding) -> int:
+    """Return the partition count that a stream declares, else that of its system's binding, else 1."""
+    if stream.partitions is not None:
+        return _declared(stream.partitions, of=f"Stream {stream.name!r}")
+    return _declared(binding.options.get("partitions") or 1, of=f"System {system!r}")
+
+
+def _declared(value: object, *, of: str) -> int:
     try:
         count = int(str(value))
     except ValueError:

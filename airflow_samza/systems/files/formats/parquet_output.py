@@ -77,23 +77,30 @@ def columns_with_statistics(schema: pa.Schema) -> bool | list[str]:
     Arrow leaves NaN out of these values, and Spark, which sorts NaN above all numbers, would skip the row groups
     that have a NaN.
     """
-    leaves = [leaf for field in schema for leaf in _leaves(field.name, field.type)]
-    kept = [path for path, kind in leaves if not types.is_floating(kind)]
+    leaves = list(leaf_fields(schema))
+    kept = [path for path, field in leaves if not types.is_floating(field.type)]
     return True if len(kept) == len(leaves) else kept
 
 
-def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
-    """Yield the columns of which a column is made in the file, by the paths that they have there."""
+def leaf_fields(schema: pa.Schema) -> Iterator[tuple[str, pa.Field]]:
+    """Yield the fields of plain values of which columns are made in a file, by the paths that they have there."""
+    for field in schema:
+        yield from _leaves(field.name, field)
+
+
+def _leaves(path: str, field: pa.Field) -> Iterator[tuple[str, pa.Field]]:
+    kind = field.type
     if types.is_struct(kind):
-        for child in kind:
-            yield from _leaves(f"{path}.{child.name}", child.type)
+        inner = [(child.name, child) for child in kind]
     elif types.is_map(kind):
-        yield from _leaves(f"{path}.key_value.key", kind.key_type)
-        yield from _leaves(f"{path}.key_value.value", kind.item_type)
+        inner = [("key_value.key", kind.key_field), ("key_value.value", kind.item_field)]
     elif types.is_list(kind) or types.is_large_list(kind):
-        yield from _leaves(f"{path}.list.element", kind.value_type)
+        inner = [("list.element", kind.value_field)]
     else:
-        yield path, kind
+        yield path, field
+        return
+    for name, child in inner:
+        yield from _leaves(f"{path}.{name}", child)
 
 
 def dictionary_columns(table: pa.Table) -> bool | list[str]:
