@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help docs servers test-all setup setup-browser setup-databases demo demo-kafka demo-month hdfs kafka test unit lint format types check bench bench-kafka nightly matrix constraints page wheel release image stack screenshot clean distclean
+.PHONY: help docs servers test-all setup setup-browser setup-databases demo demo-kafka demo-lake demo-month hdfs kafka test unit lint format types check bench bench-kafka bench-lake nightly matrix constraints page wheel release image stack screenshot clean distclean
 
 # VENV=.venv-3.13 PYTHON=python3.13 works with another Python, in an environment beside.
 VENV := .venv
@@ -31,6 +31,9 @@ demo-kafka: setup ## Run an hourly Dag over a day of a topic of Kafka in a real 
 demo-month: setup ## Run a daily Dag over a month, twice, in a real Airflow on PostgreSQL, and compare it with DuckDB (KEEP=1 leaves both running).
 	@scripts/setup-databases.sh
 	@$(PYTHON_IN_VENV) -m demo --month $(if $(KEEP),--keep) $(ARGS)
+
+demo-lake: setup ## Run a daily Dag over tables of Iceberg and Delta in a real Airflow, with a correction, a killed runner and a cleared day, and have DuckDB read them (KEEP=1 leaves Airflow running).
+	@$(PYTHON_IN_VENV) -m demo --lake $(if $(KEEP),--keep) $(ARGS)
 
 hdfs: setup ## Start an HDFS (NameNode and DataNode, from Maven) to try things with, and print its addresses; Ctrl-C stops it.
 	@$(PYTHON_IN_VENV) -m demo.hdfs $(ARGS)
@@ -100,6 +103,11 @@ bench: setup ## Measure all workloads beside plain PySpark, and scale; write doc
 
 bench-kafka: setup ## Measure reading and publishing on Kafka beside other engines; write docs/project/benchmarks-kafka.md (BENCH_DATA keeps their environments).
 	@$(PYTHON_IN_VENV) -m benchmarks.kafka --work $(BENCH_DATA)/kafka --write-docs $(ARGS)
+
+bench-lake: setup ## Measure tables of Iceberg and Delta beside their connectors for Spark, and Polars; write docs/project/benchmarks-lake.md (BENCH_DATA keeps their environments).
+	@mkdir -p $(BENCH_DATA)/lake
+	@$(PYTHON_IN_VENV) -m benchmarks.lake --work $(BENCH_DATA)/lake --rows $(BENCH_ROWS) --write-docs $(ARGS)
+	@$(PYTHON_IN_VENV) -m benchmarks.lake_latency --work $(BENCH_DATA)/lake --write-docs
 
 setup-browser: setup ## Make sure that a Chromium is there for the browser tests.
 	@scripts/setup-browser.sh

@@ -33,6 +33,7 @@ TASK_MAX_CONCURRENCY = "task.max.concurrency"
 TASK_WINDOW = "task.window.ms"
 EPOCH_MAX_MESSAGES = "job.epoch.max.messages"
 EPOCH_MAX_MS = "job.epoch.max.ms"
+EPOCH_MIN_MS = "job.epoch.min.ms"
 WATERMARK_IDLE_TIMEOUT = "task.watermark.idle.timeout.ms"
 
 MAX_PARTITIONS = 65_536
@@ -301,6 +302,15 @@ class Config(Mapping[str, str]):
         limit
         """
         return self.integer(EPOCH_MAX_MS, least=1)
+
+    @property
+    def epoch_min_ms(self) -> int | None:
+        """Return the ms between the beginnings of two epochs, for which messages are gathered, in stages of several.
+
+        A stage that is behind, or whose inputs have ended, waits for nothing. Default: 1,000 where a stage writes a
+        table of a lake, which gets a commit an epoch, else 0
+        """
+        return self.integer(EPOCH_MIN_MS, least=0)
 
     @property
     def chooser_class(self) -> str | None:

@@ -16,6 +16,7 @@ from airflow_samza.provider.triggers.runs import (
     SamzaStageTrigger,
     SamzaStateTrigger,
 )
+from airflow_samza.provider.triggers.table_commits import TableCommitTrigger
 from airflow_samza.provider.triggers.tables import (
     TableFreshnessTrigger,
     TablePushTrigger,
@@ -29,6 +30,7 @@ __all__ = [
     "SamzaRunTrigger",
     "SamzaStageTrigger",
     "SamzaStateTrigger",
+    "TableCommitTrigger",
     "TableFreshnessTrigger",
     "TablePushTrigger",
 ]

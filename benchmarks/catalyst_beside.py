@@ -6,10 +6,11 @@ that writing counts for little.
 
 from __future__ import annotations
 
+import importlib
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +62,11 @@ def _measured(run: Callable[[], None]) -> float:
     return _processor_seconds() - before
 
 
-def main(rows: int, rounds: int) -> None:
-    """Print processor time in ns a row, the median of the rounds."""
+def measure(module: str, names: Sequence[str], rows: int, rounds: int) -> None:
+    """Print the processor time of a module's applications over the same rows in ns a row, the median of the rounds."""
     with tempfile.TemporaryDirectory() as folder:
-        session = open_session(Path(folder, "session"), __name__)
+        importlib.import_module(module)  # by its name, under which workers find it
+        session = open_session(Path(folder, "session"), module)
         root = Path(folder, "root")
         runs = Runs(session, root)
         runs.make("rows", Schema.of(ROWS), 2)
@@ -73,19 +75,21 @@ def main(rows: int, rounds: int) -> None:
             keys = range(start, min(start + 250_000, rows))
             columns = {"k": list(keys), "name": [f"name {key}" for key in keys], "price": [key / 2 for key in keys]}
             log.append("rows", pa.Table.from_pydict(columns, schema=Schema.of(ROWS).to_arrow()), key=("k",))
-        seconds: dict[str, list[float]] = {name: [] for name in NAMES}
+        seconds: dict[str, list[float]] = {name: [] for name in names}
         for number in range(rounds + 1):
-            for name in NAMES:
-                run = runs.prepare(f"{__name__}:{name}", f"run-{number}")
+            for name in names:
+                run = runs.prepare(f"{module}:{name}", f"run-{number}")
                 taken = _measured(lambda run=run: runs.one_by_one(run))  # type: ignore[misc]
                 if number:  # the first round warms Java up
                     seconds[name].append(taken)
         for name, found in seconds.items():
-            print(f"{name:12} {statistics.median(found) / rows * 1e9:8.0f} ns a row")
+            print(f"{name:20} {statistics.median(found) / rows * 1e9:8.0f} ns a row")
         session.stop()
 
 
 if __name__ == "__main__":
-    from benchmarks import catalyst_beside
-
-    catalyst_beside.main(*[int(argument) for argument in (*sys.argv[1:], *("2000000", "3")[len(sys.argv) - 1 :])])
+    measure(
+        "benchmarks.catalyst_beside",
+        NAMES,
+        *[int(text) for text in (*sys.argv[1:], *("2000000", "3")[len(sys.argv) - 1 :])],
+    )

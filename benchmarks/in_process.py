@@ -62,7 +62,7 @@ class InProcess:
         self.files.make_dirs(handle.folder.attempts)  # as if it had been submitted
         inputs = bind_inputs(self.files, systems, run, handle)
         engine = LocalEngine()
-        context = StageContext(self.files, bindings, systems, run, Attempt(handle), {})
+        context = StageContext(self.files, bindings, Attempt(handle), {}, systems, run)
         with engine.start_stage(context, inputs) as stage:
             lap("program")
             intent = decide(self.files, run, handle, inputs, stage.setup.outputs)

@@ -25,10 +25,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.kafka_ours import OnSpark, WithoutSpark
-from benchmarks.kafka_peers import PEERS, Missing, Peer, PeerProcess
+from benchmarks.kafka_peers import PEERS
 from benchmarks.kafka_report import OURS, Line, Report, write_page
 from benchmarks.kafka_topics import FORMATS, POOL, PerPage, create, expected, messages_in, pool
 from benchmarks.machine import describe_load, describe_machine
+from benchmarks.peer_process import Missing, Peer, PeerProcess
 from demo.kafka import Kafka
 
 _SLOW = 20

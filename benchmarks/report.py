@@ -9,12 +9,12 @@ import argparse
 import dataclasses
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks import pictures
 from benchmarks.results import OURS, Report, WorkloadResult
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads import WORKLOADS, Workload
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "project/benchmarks.md"
@@ -22,16 +22,16 @@ PICTURE = DOCS / "images" / "benchmarks.svg"
 RESULTS = DOCS / "project/benchmarks.json"
 
 
-def table(found: Report) -> list[str]:
-    """The figures as Markdown."""
+def table(found: Report, workloads: Mapping[str, Workload] = WORKLOADS) -> list[str]:
+    """The figures as Markdown, in the order of the workloads."""
     lines = [f"Measured on {found.machine}; {found.day}.", ""]
     lines += [
         "| workload | who | best s | median s | CPU s | memory MiB | ours is faster by | goal |",
         "|---|---|---:|---:|---:|---:|---:|---:|",
     ]
-    results = _in_order(found.workloads)
+    results = _in_order(found.workloads, workloads)
     for result in results:
-        lines += _rows(result)
+        lines += _rows(result, workloads[result.workload])
     for when in sorted({result.when for result in results if result.when}):
         lines += ["", f"{', '.join(result.workload for result in results if result.when == when)}: measured on {when}."]
     if any(found.cold.values()):
@@ -47,16 +47,17 @@ def table(found: Report) -> list[str]:
     return lines
 
 
-def _in_order(results: Sequence[WorkloadResult]) -> list[WorkloadResult]:
-    known = list(WORKLOADS)
+def _in_order(results: Sequence[WorkloadResult], workloads: Mapping[str, Workload]) -> list[WorkloadResult]:
+    known = list(workloads)
     return sorted(results, key=lambda result: known.index(result.workload))
 
 
-def _rows(result: WorkloadResult) -> list[str]:
-    workload = WORKLOADS[result.workload]
+def _rows(result: WorkloadResult, workload: Workload) -> list[str]:
     title = f"**{workload.name}** {workload.what}, {result.rows:,} rows"
     lines = [f"| {title} | **{OURS}** | {_figures(result, OURS)} | | |"]
     for peer in workload.peers:
+        if peer.name not in result.runs:
+            continue  # it cannot be had on that machine
         ratios = sorted(result.ratios(peer.name))
         ratio = (
             f"**{result.ratio(peer.name):.2f}×** ({ratios[0]:.2f}–{ratios[-1]:.2f}; best runs "
@@ -73,7 +74,9 @@ def _figures(result: WorkloadResult, name: str) -> str:
     seconds = sorted(run.seconds for run in result.runs[name])
     # A worker that ended meanwhile takes the CPU that it had used before along: then the figure says nothing.
     cpu = f"{best.cpu_seconds:.1f}" if best.cpu_seconds > 0 else "–"
-    return f"{best.seconds:.2f} | {seconds[len(seconds) // 2]:.2f} | {cpu} | {result.memory(name) / 2**20:,.0f}"
+    memory = result.memory(name)  # looked at a few times a second: 0 of those that are done sooner
+    shown = f"{memory / 2**20:,.0f}" if memory else "–"
+    return f"{best.seconds:.2f} | {seconds[len(seconds) // 2]:.2f} | {cpu} | {shown}"
 
 
 def between_markers(text: str, name: str, lines: list[str]) -> str:
@@ -91,12 +94,17 @@ def between_markers(text: str, name: str, lines: list[str]) -> str:
 
 def write_docs(found: Report) -> None:
     """Writes the table, the picture and the figures themselves; what was not measured now stays as it was."""
-    if RESULTS.exists():
-        found = found.beside(Report.from_dict(json.loads(RESULTS.read_text())))
-        found = dataclasses.replace(found, workloads=_in_order(found.workloads))
-    PAGE.write_text(between_markers(PAGE.read_text(), "figures", table(found)))
-    pictures.draw_ratios(found, PICTURE)
-    RESULTS.write_text(json.dumps(found.to_dict(), indent=1) + "\n")
+    pictures.draw_ratios(write_figures(found, PAGE, RESULTS, WORKLOADS), PICTURE)
+
+
+def write_figures(found: Report, page: Path, results: Path, workloads: Mapping[str, Workload]) -> Report:
+    """Write the table into a page, and the figures; return them beside those that were not measured now."""
+    if results.exists():
+        found = found.beside(Report.from_dict(json.loads(results.read_text())))
+        found = dataclasses.replace(found, workloads=_in_order(found.workloads, workloads))
+    page.write_text(between_markers(page.read_text(), "figures", table(found, workloads)))
+    results.write_text(json.dumps(found.to_dict(), indent=1) + "\n")
+    return found
 
 
 def main() -> None:

@@ -61,19 +61,24 @@ def measure(
 
 
 def rows_of(directory: Path) -> pa.Table:
-    """The rows of a directory of Parquet files, in one order, the columns by position.
+    """The rows of a directory of Parquet files, as :func:`in_one_order` returns them."""
+    return in_one_order(pa.concat_tables(pq.read_table(path) for path in sorted(directory.glob("part-*.parquet"))))
 
-    Integers of any width are alike, as are times.
-    """
-    table = pa.concat_tables(pq.read_table(path) for path in sorted(directory.glob("part-*.parquet")))
+
+def in_one_order(table: pa.Table) -> pa.Table:
+    """Return the rows in one order, columns by position; integers, times and texts of any type are alike."""
     table = table.rename_columns([f"c{place}" for place in range(table.num_columns)])
-    moment = pa.timestamp("us", "UTC")
-    kinds = [
-        pa.int64() if pa.types.is_integer(field.type) else moment if pa.types.is_timestamp(field.type) else field.type
-        for field in table.schema
-    ]
-    table = table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True)))).replace_schema_metadata()
+    kinds = [(name, _widest(field.type)) for name, field in zip(table.column_names, table.schema, strict=True)]
+    table = table.cast(pa.schema(kinds)).replace_schema_metadata()
     return table.sort_by([(name, "ascending") for name in table.column_names]).combine_chunks()
+
+
+def _widest(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_integer(kind):
+        return pa.int64()
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", "UTC")
+    return pa.string() if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) else kind
 
 
 def reject_different(workload: str, peer: str, expected: pa.Table, found: pa.Table) -> None:

@@ -1,15 +1,19 @@
-"""A day of flights into a table of Iceberg, then the delays of all its days: two applications, one after the other.
+"""Days of flights into a table of Iceberg, whose commits start a Dag that reads what is new in it.
 
-The second is planned when the first is done, so that it reads the snapshot with the day in it. Clear a day, and its
-rows are replaced in one snapshot. Connections: ``flights_data`` (type fs), and ``flights_lake`` (type iceberg), for
-example with the extra ``{"root": "/srv/lake"}``.
+``flights_lake`` writes a day a run. Clear a day, and its rows are replaced in one snapshot. ``flights_lake_delays``
+reads the rows that were appended since its run before, up to the snapshot of the event, writes the delays of the days
+that are complete to a table of Delta, and pushes those of the last one. A snapshot that has replaced rows fails its
+plan: "airflow-samza state reset delays-of-lake", and a clear of the failed run, have the table read anew.
+
+Connections: ``flights_data`` (type fs), ``flights_lake`` (type iceberg), for example with the extra
+``{"root": "/srv/lake"}``, and ``flights_mart`` (type delta) with such a root of its own.
 """
 
 import pendulum
-from airflow.sdk import DAG
+from airflow.sdk import DAG, AssetAlias
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_samza import SamzaTaskGroup
+from airflow_samza.operators import SamzaStreamOperator, SamzaTablePushOperator
 
 with DAG(
     "flights_lake",
@@ -21,13 +25,32 @@ with DAG(
     tags=["samza"],
     doc_md=__doc__,
 ):
-    load = SamzaTaskGroup(
-        group_id="load",
+    SamzaStreamOperator(
+        task_id="load",
         application="pipelines.lake:flights_to_lake",
         systems={"data": "flights_data", "lake": "flights_lake"},
-        mode="fused",
     )
-    report = SamzaTaskGroup(
-        group_id="report", application="pipelines.lake:delays_of_lake", systems={"lake": "flights_lake"}
+
+with DAG(
+    "flights_lake_delays",
+    schedule=[AssetAlias("samza-outputs:samza_default/pipelines.lake:flights_to_lake")],
+    max_active_runs=1,
+    tags=["samza"],
+    doc_md=__doc__,
+):
+    delays = SamzaStreamOperator(
+        task_id="delays",
+        application="pipelines.lake:delays_of_lake",
+        systems={"lake": "flights_lake", "mart": "flights_mart"},
     )
-    load >> report
+    push = SamzaTablePushOperator(
+        task_id="push",
+        application="pipelines.lake:flights_with_delays",
+        table="delays",
+        source={"delta": "air.delays", "system": "mart"},
+        systems={"mart": "flights_mart"},
+        on_duplicate="last",
+        latest_by="day",
+        min_rows=0,  # before a day is complete there are none
+    )
+    delays >> push

@@ -1,11 +1,13 @@
 """``make demo``: the flights example in a real Airflow, from nothing to the first rows of the result.
 
-    python -m demo [--root local|s3|azure] [--kafka] [--month] [--keep] [--open] [--screenshot FILE] [--home DIR]
+    python -m demo [--root local|s3|azure] [--kafka | --month | --lake] [--keep] [--open] [--screenshot FILE]
+        [--home DIR]
 
 Everything lies under ``.demo``: the data, Airflow's home, the log's root and the warehouse; with ``--root s3`` or
 ``azure`` root and warehouse lie in a bucket of a store that the demo starts. With ``--kafka`` (``make demo-kafka``) it
 is an hourly Dag over a topic of a broker that the demo starts; with ``--month`` (``make demo-month``) it is a daily Dag
-over a month, twice, with PostgreSQL as Airflow's database. Every process that is started is ended.
+over a month, twice, with PostgreSQL as Airflow's database; with ``--lake`` (``make demo-lake``) it is a daily Dag over
+tables, which DuckDB reads. Every process that is started is ended.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from pathlib import Path
 from types import FrameType
 
 from airflow_samza.launch.class_archive import VARIABLE, class_archive
-from demo import flights_data, kafka_hours, month, show
+from demo import flights_data, kafka_hours, lake, month, show
 from demo.airflow_api import AirflowProblem
 from demo.databases import NoDatabase
 from demo.java_servers import NoServer
@@ -48,6 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--kafka", action="store_true", help="run an hourly Dag over a topic of Kafka instead")
     parser.add_argument("--month", action="store_true", help="run a daily Dag over a month, twice, instead")
+    parser.add_argument("--lake", action="store_true", help="run a daily Dag over tables of Iceberg and Delta instead")
     parser.add_argument("--keep", action="store_true", help="leave Airflow running until Ctrl-C")
     parser.add_argument("--open", action="store_true", help="open the Dag run in a browser, and leave Airflow running")
     parser.add_argument(
@@ -57,14 +60,15 @@ def main(arguments: list[str] | None = None) -> int:
         "--home", type=Path, default=REPOSITORY / ".demo", metavar="DIR", help="where everything lies (default: .demo)"
     )
     options = parser.parse_args(arguments)
-    if (options.kafka or options.month) and (options.root != "local" or options.screenshot or options.open):
-        parser.error("--kafka and --month go with none of --root, --screenshot and --open")
-    if options.kafka and options.month:
-        parser.error("--kafka does not go with --month")
+    others = [name for name in ("kafka", "month", "lake") if getattr(options, name)]
+    if others and (options.root != "local" or options.screenshot or options.open):
+        parser.error("--kafka, --month and --lake go with none of --root, --screenshot and --open")
+    if len(others) > 1:
+        parser.error(f"--{others[0]} does not go with --{others[1]}")
     options.keep = options.keep or options.open
     home: Path = options.home.resolve()
     signal.signal(signal.SIGTERM, _interrupt)
-    show_all = _hours if options.kafka else _month if options.month else _year
+    show_all = _hours if options.kafka else _month if options.month else _lake if options.lake else _year
     try:
         with _alone(home):
             return 0 if show_all(home, options, time.monotonic()) else 1
@@ -121,6 +125,16 @@ def _month(home: Path, options: argparse.Namespace, clock: float) -> bool:
         return _end(airflow, options, clock, "" if good else "The runs did not end as they should")
 
 
+def _lake(home: Path, options: argparse.Namespace, clock: float) -> bool:
+    """Shows days in tables, read by DuckDB; all but the raw data lies in a folder of its own."""
+    flights_data.prepare(home / "data")
+    place = home / "lake"
+    parts = lake.airflow_over_tables(place, dags=REPOSITORY / "dags", data=home / "data", env=_archives())
+    with _started(parts, clock) as airflow:
+        equal = lake.Lake(airflow, place, RUN_SECONDS).run()
+        return _end(airflow, options, clock, "" if equal else "The tables are not those of the raw files")
+
+
 @contextmanager
 def _started(airflow: LocalAirflow, clock: float) -> Iterator[LocalAirflow]:
     show.step("Airflow starts (half a minute; its own log is standalone.log beside its database)")
@@ -136,7 +150,8 @@ def _end(airflow: LocalAirflow, options: argparse.Namespace, clock: float, probl
     if options.keep:
         _keep(airflow)
     else:
-        command = "make demo-kafka" if options.kafka else "make demo-month" if options.month else "make demo"
+        name = next((f"-{one}" for one in ("kafka", "month", "lake") if getattr(options, one)), "")
+        command = f"make demo{name}"
         show.fact(f"Airflow is stopped now; KEEP=1 {command} leaves it running.")
     return not problem
 

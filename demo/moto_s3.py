@@ -1,6 +1,7 @@
 """An S3 by moto that decides conditional requests one after the other, as S3 does: ``moto_s3.py PORT [gcs]``.
 
-moto looks whether a key exists and writes it without a lock, so that two creates at the same moment may both win. With
+moto looks whether a key exists and writes it without a lock, so that two creates at the same moment may both win. The
+tables of its Glue, too, are updated as Glue does. With
 ``gcs`` it speaks the XML API of Google Cloud Storage, which is S3's with other headers and other preconditions.
 """
 
@@ -14,6 +15,8 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
+from moto.glue.exceptions import GlueClientError
+from moto.glue.responses import GlueResponse
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import run_simple
 
@@ -32,10 +35,25 @@ class OneWriteAtATime:
         if environment["REQUEST_METHOD"] in ("GET", "HEAD"):
             answer: Iterable[bytes] = self._application(environment, start_response)
             return answer
-        length = int(environment.get("CONTENT_LENGTH") or 0)
+        # Of a body in chunks nobody says how long it is: it ends by itself.
+        length = -1 if environment.get("wsgi.input_terminated") else int(environment.get("CONTENT_LENGTH") or 0)
         environment["wsgi.input"] = io.BytesIO(environment["wsgi.input"].read(length))  # a slow client keeps nobody
         with self._lock:
             return list(self._application(environment, start_response))
+
+
+def check_versions_of_tables() -> None:
+    """Have Glue update a table only from the version that a request names, as it does; moto looks at none."""
+    update = GlueResponse.update_table
+
+    def checked(self: GlueResponse) -> Any:
+        asked = self.parameters
+        table = self.glue_backend.get_table(asked["DatabaseName"], asked["TableInput"]["Name"])
+        if asked.get("VersionId") not in (None, str(table._current_version)):
+            raise GlueClientError("ConcurrentModificationException", "the table has another version")
+        return update(self)
+
+    GlueResponse.update_table = checked  # type: ignore[method-assign]
 
 
 class GoogleDialect:
@@ -90,6 +108,7 @@ def _rejected(start_response: Any, status: str, code: str) -> list[bytes]:
 
 if __name__ == "__main__":
     port, *dialect = sys.argv[1:]
+    check_versions_of_tables()
     moto = DomainDispatcherApplication(create_backend_app)
     run_simple(
         "127.0.0.1",

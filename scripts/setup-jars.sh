@@ -6,6 +6,8 @@
 #   scripts/setup-jars.sh sources   Spark's Avro, and a database with its JDBC driver
 #   scripts/setup-jars.sh s3a       what Spark itself needs for s3a://
 #   scripts/setup-jars.sh delta     Delta Lake for Spark
+#   scripts/setup-jars.sh iceberg   Iceberg for Spark 4.1
+#   scripts/setup-jars.sh hive      Hive's metastore
 #   XDG_CACHE_HOME                  they lie in airflow-samza/jars below this folder, or below ~/.cache
 #
 # Versions are in pom.xml, checksums in SHA256SUMS. Maven itself fetches, so its settings (mirrors, proxy, offline) hold as everywhere else.
@@ -45,11 +47,14 @@ say "Fetching the jars of scripts/jars/$1 by Maven (half a minute the first time
 mvn --batch-mode --quiet --strict-checksums -f pom.xml "$PLUGIN" -DincludeScope=runtime -DoutputDirectory="$new" >&2 ||
     fail "Maven could not fetch the jars of scripts/jars/$1." "its own message is above; does mvn work here for other projects?"
 if [ "${WRITE_CHECKSUMS:-}" = 1 ]; then # when versions change: then look at the difference
-    (cd "$new" && sha256sum -- *.jar) >SHA256SUMS
+    (cd "$new" && sha256sum -- *) >SHA256SUMS
     folder=$cache/$1-$(cat pom.xml SHA256SUMS | cksum | cut -d ' ' -f 1)
 fi
 sums=$PWD/SHA256SUMS
-(cd "$new" && ls -- *.jar | diff - <(cut -c 67- "$sums") >&2 && sha256sum --quiet --check --strict "$sums" >&2) ||
+(cd "$new" && ls | diff - <(cut -c 67- "$sums") >&2 && sha256sum --quiet --check --strict "$sums" >&2) ||
     fail "The jars of scripts/jars/$1 are not those that SHA256SUMS lists." "delete them from Maven's repository and try again; never use them."
+for archive in "$new"/*.tar.gz; do # a distribution, which has its own folders
+    [ ! -e "$archive" ] || { tar -xzf "$archive" -C "$new" --strip-components=1 --no-same-owner && rm "$archive"; }
+done
 mv -T "$new" "$folder" 2>/dev/null || [ -d "$folder" ] # another process was quicker
 echo "$folder"

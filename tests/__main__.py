@@ -104,6 +104,7 @@ def _files_in_memory() -> Iterator[dict[str, str]]:
         yield {}
         return
     folder = tempfile.mkdtemp(prefix="t-", dir=MEMORY)
+    Path(folder).chmod(0o711)  # as that of /tmp, for a PostgreSQL of tests, which root runs as another user
     try:
         yield {"TMPDIR": folder}
     finally:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from airflow_samza.errors import SamzaError
+from airflow_samza.launch import code_shipping
 from airflow_samza.launch.class_archive import class_archive, java_options
+from airflow_samza.launch.warm.settings import VARIABLE
 from demo.spark_cluster import SHORT_LIVED
 from demo.store_servers import AzureServer, GcsServer, S3Server, Server
 from tests.support import folder_servers, one_kafka
@@ -43,10 +48,17 @@ def _java_options() -> str:
 
 os.environ.setdefault("SPARK_SUBMIT_OPTS", _java_options())
 
+# Only tests of warm runners have them: what others start ends with them, and each finds a Java that nobody has used.
+os.environ[VARIABLE] = "off"
+
 # A shell without job control has what it starts in the background ignore Ctrl-C, and so would the processes that tests
 # interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A machine that is busy with others is no failure of a test of random examples.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 # Applications of tests lie in a folder of their own, as a Dag bundle does: workers get them shipped.
 sys.path.insert(0, str(Path(__file__).parent / "spark" / "apps"))
@@ -79,10 +91,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that stay in one process and take long come first; where random suites have more of their budgets, they are extended or nightly tests."""
+    """Tests that stay in one process and take long come first; those with ``few`` cases in ``make test`` have the others in ``make test-all``.
+
+    Where random suites have more of their budgets, they are extended or nightly tests: in ``make test-all`` those beside
+    Spark, at night all.
+    """
     for item in items if EXTENDED or NIGHTLY else ():
+        if EXTENDED and item.get_closest_marker("spark") is None:
+            continue
         if item.get_closest_marker("random") or getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker(pytest.mark.nightly if NIGHTLY else pytest.mark.extended)
+    cases = Counter[str]()
+    for item in items:
+        if (few := item.get_closest_marker("few")) is not None:
+            cases[test := item.nodeid.partition("[")[0]] += 1
+            if cases[test] > few.args[-1] > few.args[0]:
+                item.add_marker(pytest.mark.nightly)
+            elif cases[test] > few.args[0]:
+                item.add_marker(pytest.mark.extended)
     seconds = Durations().by_test([item.nodeid for item in items])
     together: defaultdict[str, float] = defaultdict(float)
     for nodeid, of_test in seconds.items():
@@ -91,7 +117,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """The one Kafka starts in the background, where a test needs it."""
+    """The one Kafka starts in the background, where a test needs it; the collector of cycles passes over what is collected.
+
+    Ten thousand tests and what they import stay to the end. With them, and in Python's usual steps, the collector took
+    more than a third of the time of tests that make many objects.
+    """
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
     one_kafka.start_early(session)
 
 
@@ -141,7 +173,40 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return one_kafka.running(request.config, tmp_path_factory)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _files_of_the_repository() -> Iterator[None]:
+    """Have plans look at the repository's own files once a process: applications of tests lie in a package of a thousand.
+
+    Each plan looked at all of them, for a fifth of the time of tests that run applications. Files elsewhere are looked
+    at each time.
+    """
+    looked, repository = code_shipping._files_of, Path(__file__).resolve().parents[1]
+    kept = cache(partial(looked, repository))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            code_shipping,
+            "_files_of",
+            lambda origin, top: list(kept(top)) if origin == repository else looked(origin, top),
+        )
+        yield
+
+
 AnyServer = TypeVar("AnyServer", bound=Server)
+
+
+@pytest.fixture(autouse=True)
+def _modules_of_the_test(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Forget what a test has imported from its folder, and example Dags: the next one may have modules of the same names."""
+    before = set(sys.modules)
+    yield
+    folders = [Path(__file__).parents[1] / "dags"]
+    if (folder := getattr(request.node, "funcargs", {}).get("tmp_path")) is not None:
+        folders.append(folder)
+    for name in sys.modules.keys() - before:
+        module = sys.modules[name]
+        places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
+        if any(Path(place).is_relative_to(folder) for place in places if place for folder in folders):
+            del sys.modules[name]
 
 
 def _running(server: type[AnyServer], tmp_path_factory: pytest.TempPathFactory) -> Iterator[AnyServer]:

@@ -46,6 +46,7 @@ T = TypeVar("T")
 
 _NOT_OF_SIDE_INPUTS = {
     "slice": "a table needs all that its topic holds",
+    "changes": "a side input from a lake is read as the table is",
     "max_delay": "it makes no watermarks",
     "watermarks": "it makes no watermarks",
     "renamed_from": "it is read from its oldest message on under any id",
@@ -53,6 +54,7 @@ _NOT_OF_SIDE_INPUTS = {
 
 _LEAVE_OUT = {
     "slice": "Leave it out; a topic that holds no more than is wanted is compacted, or expires what is old.",
+    "changes": "Leave it out; a pushed table takes changes by pushes with mode=incremental.",
     "max_delay": "Leave it out; time is told by the inputs.",
     "watermarks": "Leave it out; time is told by the inputs.",
     "renamed_from": "Leave it out; rename it as you like.",
@@ -274,6 +276,8 @@ class ApplicationDescriptor(TableDeclarations):
         table: str | None = None,
         create: bool | None = None,
         partition_by: str | None = None,
+        branch: str | None = None,
+        run_column: str | None = None,
         options: Mapping[str, object] | None = None,
     ) -> OutputStream:
         """Declare an output stream, for ``send_to``.
@@ -297,18 +301,27 @@ class ApplicationDescriptor(TableDeclarations):
         :param mode: The fate of what earlier runs wrote. Of files and of the log: ``"replace"`` (a run replaces what an
             earlier one wrote for the same data interval and partition key) or ``"append"`` (it adds to it); of tables
             that Spark writes: ``"append"``, ``"overwrite"`` or ``"overwrite_partitions"``. Short for the option of this
-            name. Of tables of kind ``iceberg`` also ``"replace partitions"`` (those to which the run writes) and
-            ``"replace table"``. By default files, the log and Iceberg replace, Spark appends.
+            name. Of tables of kind ``iceberg`` and ``delta`` also ``"replace partitions"`` (those to which the run
+            writes) and ``"replace table"``. By default files, the log and tables replace, Spark appends.
         :param table: The table to write, where the system has tables. Short for the option of this name, as are the
             next two.
-        :param create: If true, a missing table is made (kind ``iceberg``).
+        :param create: If true, a missing table is made (kinds ``iceberg`` and ``delta``).
         :param partition_by: The partitions of a table that is made: ``"country, day(at), bucket(16, id)"``.
+        :param branch: The branch of a table to which the run commits, until it is published: ``"audit/{run_id}"`` (kind
+            ``iceberg``; :class:`SamzaPublishOperator`, ``airflow-samza publish``).
+        :param run_column: The column of a table, of texts, that is filled with a name of the run, so that what the run
+            wrote can be replaced after others have compacted the table (kinds ``iceberg`` and ``delta``).
         :param options: Options of the system for this stream.
         """
         where = f"output stream {id!r}"
         if mode is not None:
             options = options_with_mode(options, mode, where)
-        for name, value in (("create", create), ("partition_by", partition_by)):
+        for name, value in (
+            ("create", create),
+            ("partition_by", partition_by),
+            ("branch", branch),
+            ("run_column", run_column),
+        ):
             if value is not None:
                 options = options_with(options, name, value, where)
         stream = declared_stream(
@@ -332,10 +345,10 @@ class ApplicationDescriptor(TableDeclarations):
     def side_input(self, id: str, *, schema: object = None, **more: Unpack[StreamOptions]) -> SideInput:
         """Declare a stream that feeds tables (:meth:`table`).
 
-        It is read from its oldest message on, before the first message of an input. So ``slice``, ``max_delay``,
-        ``watermarks`` and ``renamed_from`` are rejected. ``priority`` and ``bootstrap`` set which side inputs of a
-        table are read first. With ``on_error="drop"`` the row of a message that cannot be read stays as it was. The
-        other parameters are those of :meth:`input_stream`.
+        It is read from its oldest message on, before the first message of an input. So ``slice``, ``changes``,
+        ``max_delay``, ``watermarks`` and ``renamed_from`` are rejected. ``priority`` and ``bootstrap`` set which side
+        inputs of a table are read first. With ``on_error="drop"`` the row of a message that cannot be read stays as it
+        was. The other parameters are those of :meth:`input_stream`.
 
         ```python
         changes = app.side_input("profile-changes", schema="member_id bigint, tier string", key="member_id")
@@ -356,7 +369,7 @@ class ApplicationDescriptor(TableDeclarations):
                 stream=id,
             )
         for word, why in _NOT_OF_SIDE_INPUTS.items():
-            if more.get(word) is not None:
+            if more.get(word) not in (None, False):
                 reject(f"Side input {id!r} has {word}=, which is for inputs: {why}", hint=_LEAVE_OUT[word], stream=id)
         return SideInput(
             self._graph.add_stream(declared_stream(id, StreamRole.SIDE_INPUT, schema=schema, **more)), self._graph

@@ -262,11 +262,16 @@ def _spec(module: str) -> Any:
         return None
 
 
-def _imports(module: str, source: str) -> Iterator[str]:
+@functools.lru_cache(maxsize=256)
+def _imports(module: str, source: str) -> tuple[str, ...]:
     """The names of all that a module imports, wherever in it.
 
     Of ``from a import b`` both ``a`` and ``a.b``, which may be a module.
     """
+    return tuple(_imported_names(module, source))
+
+
+def _imported_names(module: str, source: str) -> Iterator[str]:
     spec = _spec(module)
     is_package = spec is not None and spec.submodule_search_locations is not None
     package = module if is_package else module.rpartition(".")[0]

@@ -65,6 +65,10 @@ class ErrorPolicy:
         return () if self.stream is None else (self.stream,)
 
 
+CHANGE_TYPE = "_change_type"
+"""The column that says of a message of ``changes=True`` what became of the row."""
+
+
 @dataclass(frozen=True)
 class StreamDescriptor:
     """One stream: an input, an output, an intermediate stream or a side input.
@@ -78,7 +82,7 @@ class StreamDescriptor:
     the function of ``from_dataframe``: from a Spark session to the DataFrame that is the stream. ``on_error`` sets what
     becomes of messages that cannot be read, or do not fit the schema (None: they fail the stage). ``topic`` is its name
     in the system where that is no id, because it has dots. ``renamed_from`` is the former id of an input, under which
-    runs have read it.
+    runs have read it. ``changes``: the messages are the changes of a table, and not its rows.
     """
 
     stream_id: str
@@ -104,6 +108,7 @@ class StreamDescriptor:
     options: tuple[tuple[str, str], ...] = ()
     topic: str | None = None
     renamed_from: str | None = None
+    changes: bool = False
     location: SourceLocation | None = field(default=None, compare=False)
 
 
@@ -139,9 +144,18 @@ class TableDescriptor:
         return is_pushed(self.kind.value, self.table_id, self.side_inputs)
 
     @property
+    def from_table(self) -> str | None:
+        """The table of a lake that it is, of which each snapshot or version is one of it."""
+        return dict(self.options).get(FROM_TABLE)
+
+    @property
     def word(self) -> str:
         """The kind for people: ``pushed``, ``filled by side inputs``, ``local`` or ``remote``."""
         return table_word(self.kind.value, self.table_id, self.side_inputs)
+
+
+FROM_TABLE = "from_table"
+"""The option of a table that is one of a lake: its name there."""
 
 
 def push_stream_id(table_id: str) -> str:

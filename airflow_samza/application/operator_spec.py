@@ -29,6 +29,7 @@ class Emits(Enum):
     ONE_FOR_ONE = "one message for each, at once: its offset in the input stays known"
     AT_ONCE = "any number, before it gets the next batch: its stream and partition stay known"
     LATER = "at any time"
+    AT_THE_END = "when its inputs have ended for good: never in a run whose input range is not final"
     NOTHING = "nothing: the walk from an input stops here"
 
 

@@ -188,6 +188,7 @@ class AggregateSpec(KeyedResultSpec):
     """A row for each key, emitted at end-of-stream: the key columns, then the aggregations in the order given."""
 
     op: ClassVar[str] = "aggregate"
+    emits = Emits.AT_THE_END
     engine = BATCHES
     shown = ("key", "aggregations", "assume_partitioned_by")
 

@@ -5,10 +5,7 @@ Source: message-chooser, "MessageChooser interface"; rules M1, M6, M7.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
-
-if TYPE_CHECKING:
-    pass
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 S = TypeVar("S")
 

@@ -29,7 +29,7 @@ from airflow_samza.cli.options import (
 )
 from airflow_samza.cli.plan_commands import explain, plan
 from airflow_samza.cli.reporting import ReportingGroup
-from airflow_samza.cli.runs_commands import cancel, end_run, logs, runs
+from airflow_samza.cli.runs_commands import cancel, end_run, logs, publish, runs
 from airflow_samza.cli.state_commands import state
 from airflow_samza.cli.tables import json_line
 from airflow_samza.cli.tables_commands import tables
@@ -139,6 +139,15 @@ def run(
             "be repeated.",
         ),
     ] = None,
+    input_version: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input-version",
+            metavar="STREAM=VERSION",
+            help="The snapshot (Iceberg) or version (Delta) up to which an input is read. Default: the current one. "
+            "Can be repeated.",
+        ),
+    ] = None,
     form: Format = "text",
     as_json: Json = False,
 ) -> None:
@@ -162,6 +171,7 @@ def run(
         state_from=state_from,
         sections=run_command.parse_sections(section or ()),
         tables=run_command.parse_tables(table or ()),
+        input_versions=run_command.parse_input_versions(input_version or ()),
         reuse=not fresh,
     )
     done, results = run_command.run_application(
@@ -332,6 +342,7 @@ _COMMANDS: tuple[tuple[str, dict[str, tuple[Callable[..., None], str]]], ...] = 
         {
             "status": (status, "page-views --watch 2"),
             "logs": (logs, "page-views -n 50"),
+            "publish": (publish, "page-views"),
             "stop": (stop, "page-views"),
             "drain": (drain, "page-views"),
             "cancel": (cancel, "page-views --stage by-country"),

@@ -9,16 +9,17 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.cli.environment import Environment
-from airflow_samza.errors import SamzaError
+from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.stages.stage_runners import is_worked_on
 from airflow_samza.runs.upkeep.kept_runs import load_plans
 from airflow_samza.runs.upkeep.run_fsck import fsck_run, published_by, written_by
 from airflow_samza.runs.upkeep.state_fsck import fsck_state, fsck_tables
-from airflow_samza.runs.upkeep.waiting_output import is_worked_on, waiting_output
+from airflow_samza.runs.upkeep.waiting_output import waiting_output
 from airflow_samza.systems.bindings import bind_log, log_under
-from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.filesystem import IDENTITY, Filesystem, root_identity
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.fsck import Finding, Published, is_sound, without_messages
 from airflow_samza.systems.log.system import LogSystem
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Look:
-    """Findings on one thing; ``kind`` is topic, run, state, table or output."""
+    """Findings on one thing; ``kind`` is root, topic, run, state, table or output."""
 
     kind: str
     name: str
@@ -48,6 +49,8 @@ def fsck(environment: Environment) -> Iterator[Look]:
     log = log_under(environment.root)
     runs = run_folders(files)
     publications = published(files, log, runs)
+    if files.exists(IDENTITY):
+        yield Look("root", IDENTITY, tuple(_identity_findings(files)))
     elsewhere = _Elsewhere(environment, files, runs)
     for name in log.topics():
         findings = elsewhere.findings(log, name)
@@ -151,6 +154,13 @@ def topic_findings(log: LogSystem, name: str, publications: Iterable[Published])
         return [Finding(str(error.facts["path"]), str(error.facts.get("what") or error.sentence), error.hint)]
 
 
+def _identity_findings(files: Filesystem) -> Iterator[Finding]:
+    try:
+        root_identity(files)
+    except TopicError as error:
+        yield Finding(str(error.facts.get("path", IDENTITY)), error.sentence.rstrip("."), error.hint)
+
+
 def run_folders(files: Filesystem) -> list[RunFolder]:
     """Return the folders of all runs under a root, also of those that have no plan."""
     return [
@@ -183,6 +193,9 @@ class _Producers:
     def __init__(self, files: Filesystem) -> None:
         self._files = files
         self._hashes = self._on_record()
+        self._root = ""
+        with suppress(SamzaError):  # which is said of the file itself
+            self._root = root_identity(files) if files.exists(IDENTITY) else ""
 
     def findings(self, output: Location) -> list[Finding]:
         """Return the findings on files of runs that are not on record."""
@@ -190,10 +203,10 @@ class _Producers:
         from airflow_samza.systems.files.published_files import published_at
 
         published = published_at(output)
-        findings = list(fsck_unrecorded(output, published, self._hashes))
+        findings = list(fsck_unrecorded(output, published, self._hashes, self._root))
         if findings:  # a run that has begun since the last look is on record before it publishes
             self._hashes = self._on_record()
-            findings = list(fsck_unrecorded(output, published, self._hashes))
+            findings = list(fsck_unrecorded(output, published, self._hashes, self._root))
         return findings
 
     def _on_record(self) -> frozenset[str]:

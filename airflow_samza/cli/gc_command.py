@@ -39,6 +39,10 @@ def swept_facts(swept: SweptRoot, *, dry: bool) -> dict[str, Any]:
             name: {"files": log.files, "bytes": log.bytes, "damaged": sorted(log.damaged), "later": log.later}
             for name, log in swept.logs.items()
         },
+        "tables": {
+            place: {"files": table.files, "bytes": table.bytes, "later": table.later}
+            for place, table in swept.tables.items()
+        },
     }
 
 
@@ -61,6 +65,11 @@ def swept_lines(swept: SweptRoot, *, dry: bool) -> Iterator[str]:
             yield f"Left for the next time: {sentence}"
         if log.files:
             yield f"{done} {log.files:,} files ({size(log.bytes)}) of topics of {name} that nobody names any more."
+    for place, table in swept.tables.items():
+        if table.later:
+            yield f"Left for the next time: {table.later}"
+        if table.files:
+            yield f"{done} {table.files:,} data files ({size(table.bytes)}) of {place} that no snapshot has."
     yield (
         f"{done} {len(swept.runs.runs):,} runs, {len(topics):,} topics and {len(swept.runs.leftovers):,} other folders."
     )

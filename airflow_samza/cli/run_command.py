@@ -105,6 +105,10 @@ def run_application(
         if failure is not None:
             _tell_what_stays(runtime, run, tell)
             tell(_way_on(f"airflow-samza run {reference} --run-id {name}", failure))
+    from airflow_samza.cli.status_command import lenders
+
+    for lender in lenders(files, run):
+        tell(f"Served by the warm runner {lender}.")
     runtime.upkeep.sweep_after(run.application, environment.keep, tell)
     return run, results
 
@@ -270,6 +274,19 @@ def parse_tables(options: Iterable[str]) -> dict[str, str]:
         "(airflow-samza tables versions)."
     )
     return _named("--table", options, "which version of which table is read", hint)
+
+
+def parse_input_versions(options: Iterable[str]) -> dict[str, str]:
+    """Return the snapshots or versions that ``--input-version stream=version`` names, by input.
+
+    >>> parse_input_versions(["views=8271638172635514"])
+    {'views': '8271638172635514'}
+    """
+    hint = (
+        "Write --input-version STREAM=VERSION, with an input that is a table of a lake, and the id of a snapshot "
+        "(Iceberg) or the number of a version (Delta)."
+    )
+    return _named("--input-version", options, "up to which version which input is read", hint)
 
 
 def _named(key: str, options: Iterable[str], what: str, hint: str) -> dict[str, str]:

@@ -17,15 +17,16 @@ from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.planner.titles import stage_named, stage_names
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.private_folder import user_name
+from airflow_samza.runs.branch_publication import DroppedBranch, PublishedBranch, drop_branches, publish_branches
 from airflow_samza.runs.progress.run_list import facts_of, list_runs, plan_of
 from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.run_ends import ask_to_drain, ask_to_stop
 from airflow_samza.runs.stages.runner_log import log_lines
-from airflow_samza.runs.stages.stage_runners import all_runners
+from airflow_samza.runs.stages.stage_runners import all_runners, reject_worked_on
 from airflow_samza.runs.stages.stage_state import StageHandle, ask_to_cancel, stage_status
-from airflow_samza.runs.upkeep.waiting_output import is_worked_on, publish_waiting
+from airflow_samza.runs.upkeep.waiting_output import publish_waiting
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 
@@ -73,18 +74,31 @@ def finish(place: Place, names: Names = None) -> None:
     environment = place.environment()
     files = open_filesystem(environment.root)
     run = plan_of(files, chosen_run(files, at_most_two(names, "runs finish")))
-    if is_worked_on(files, run):
-        raise ConfigError(
-            f"A stage runner of the run {run.run_id!r} of {run.application!r} lives, and publishes what is committed.",
-            hint=f"Wait for it (airflow-samza status), or end it: airflow-samza cancel {run.application} {run.run_id}.",
-            key="RUN",
-            value=run.run_id,
-        )
+    reject_worked_on(files, run, "publishes what is committed")
     published = publish_waiting(files, bind_systems(run_bindings(run.systems, environment.systems), files.root), run)
     for waiting in published:
         typer.echo(f"{waiting} waited, and are published.")
     if not published:
         typer.echo(f"Nothing of run {run.run_id} of {run.application} waits to be published.")
+
+
+@at_place(SYSTEMS)
+def publish(
+    place: Place,
+    names: Names = None,
+    drop: Annotated[bool, typer.Option("--drop", help="Drop the branches: the run is given up.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Publish what a run has committed to branches of tables (branch= of outputs), after it was audited."""
+    environment = place.environment()
+    files = open_filesystem(environment.root)
+    run = plan_of(files, chosen_run(files, at_most_two(names, "publish")))
+    systems = bind_systems(run_bindings(run.systems, environment.systems), files.root)
+    branches: Sequence[PublishedBranch | DroppedBranch] = (drop_branches if drop else publish_branches)(
+        files, systems, run
+    )
+    for branch in branches:
+        typer.echo(json_line(branch.facts) if as_json else str(branch))
 
 
 @at_place(ROOT)

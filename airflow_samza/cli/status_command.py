@@ -18,9 +18,9 @@ from airflow_samza.runs.progress.run_list import RUNNING, RunEntry, find_run, li
 from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.stages.stage_runners import all_runners
+from airflow_samza.runs.stages.stage_runners import all_runners, is_worked_on
 from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED
-from airflow_samza.runs.upkeep.waiting_output import WaitingOutput, is_worked_on, waiting_output
+from airflow_samza.runs.upkeep.waiting_output import WaitingOutput, waiting_output
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store.requests import described
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -53,10 +53,8 @@ class RunStatus:
         return run_requests(self._files, self.run)
 
     def lenders(self) -> list[str]:
-        """Return the warm runners that have lent a Java to the run, as its records name them."""
-        folder = RunFolder(self.run.application, self.run.run_id)
-        claims = [runner.who(self._files) or {} for runner in all_runners(self._files, folder)]
-        return [str(claim["warm"]) for claim in claims if claim.get("warm")]
+        """Return the warm runners that have lent a Java to the run."""
+        return lenders(self._files, self.run)
 
     def waiting(self) -> list[WaitingOutput]:
         """Return what is committed, and neither published nor worked on."""
@@ -79,6 +77,25 @@ def chosen_run(files: Filesystem, names: Sequence[str]) -> RunEntry:
     if words and list_runs(files, words[0]):
         return find_run(files, words[0])
     return find_run(files, None, words[0] if words else None)
+
+
+def lenders(files: Filesystem, run: RunPlan) -> list[str]:
+    """Return the warm runners that have lent a Java to a run: as its records name them, and what became of them."""
+    claims = [runner.who(files) or {} for runner in all_runners(files, RunFolder(run.application, run.run_id))]
+    served = [str(claim["warm"]) for claim in claims if claim.get("warm")]
+    if not served:
+        return []
+    from airflow_samza.launch.warm.places import last_end, warm_places
+
+    sentences = []
+    for lender in served:
+        name, _, number = lender.partition(", ")
+        came = "the run started it" if number.startswith("run 1,") else "it was there already"
+        _, _, why = last_end(name).partition(f"{name}: ")
+        is_there = any(place.name == name for place in warm_places())
+        went = ", and it is there for the next run" if is_there else f", and it has ended: {why}" if why else ""
+        sentences.append(f"{lender} ({came}{went})")
+    return sentences
 
 
 def status_lines(

@@ -31,7 +31,7 @@ from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.compacting import COMPACT_AFTER
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.rollback import PREVIOUS
-from airflow_samza.runs.tables.table_version import FULL, ROLLBACK, TableVersion, describe_version, now, rollback_text
+from airflow_samza.runs.tables.table_version import FULL, ROLLBACK, TableVersion, describe_push, now, rollback_text
 from airflow_samza.system_kinds import EMBEDDED
 from airflow_samza.systems.bindings import UNDER_ROOT, bind_system
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -101,7 +101,8 @@ def push(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="A path, or a source of SamzaTablePushOperator as JSON: '{\"query\": …}'.",
+            help="A path, or a source of SamzaTablePushOperator as JSON: '{\"query\": …}', or "
+            '\'{"iceberg": "web.members", "system": "lake"}\'.',
             show_default=False,
         ),
     ],
@@ -111,7 +112,12 @@ def push(
     deploy_mode: DeployMode = None,
     runner_python: RunnerPython = None,
     mode: Annotated[
-        str, typer.Option("--mode", help="full replaces all rows; incremental changes the rows of the keys that come.")
+        str,
+        typer.Option(
+            "--mode",
+            help="full replaces all rows; incremental changes the rows of the keys that come, or "
+            "of a lake's table those that have changed.",
+        ),
     ] = FULL,
     columns_: Annotated[
         str | None,
@@ -164,7 +170,7 @@ def push(
     ] = COMPACT_AFTER,
     as_json: Json = False,
 ) -> None:
-    """Push a table from anything that Spark reads, as a new version."""
+    """Push a table from anything that Spark reads, or from a table of a lake, as a new version."""
     from airflow_samza.cli.run_command import parse_interval, runtime_of
 
     look_from_here()
@@ -195,7 +201,9 @@ def push(
         runtime.cancel(handle)
         raise
     version = runtime.finish_push(handle)
-    typer.echo(json_line(plain(version)) if as_json else describe_version(version))
+    typer.echo(
+        json_line({**plain(version), "is_new": version.push_id == name}) if as_json else describe_push(version, name)
+    )
 
 
 @tables.command(epilog="Example: airflow-samza tables rollback members --to previous")

@@ -33,6 +33,9 @@ def list_runners(as_json: Json = False) -> None:
         return
     if not places:
         typer.echo("There are no warm runners of this user on this host.")
+    for line in _reasons():
+        typer.echo(line)
+    if not places:
         return
     heading = ("runner", "state", "runs", "age", "memory", "process", "master", "root", "tenant", "serves")
     typer.echo(columns(heading, [_row(place) for place in places]))
@@ -66,6 +69,16 @@ def end_runners(
         typer.echo(f"{name} ends." if ended else f"{name} stays: it serves a run, or does not answer (--now ends it).")
     if not places:
         typer.echo("There are no warm runners of this user on this host.")
+
+
+def _reasons() -> list[str]:
+    """Return why there may be fewer than one expects: the setting of this shell, and the last that has ended."""
+    from airflow_samza.launch.warm.places import last_end
+    from airflow_samza.launch.warm.settings import VARIABLE, configured_warm_runners
+
+    off = [] if configured_warm_runners() else [f"{VARIABLE} switches them off in this shell."]
+    end = last_end()
+    return [*off, *([f"The last that has ended, or was not started (UTC): {end}"] if end else [])]
 
 
 def _facts(place: WarmPlace) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.runs.records.folders import RunFolder, replace
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.spans import Stopwatch
+from airflow_samza.runs.stages.running_times import spans_before
 from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.stages.stage_state import (
     FINAL,
@@ -20,7 +21,6 @@ from airflow_samza.runs.stages.stage_state import (
     StageHandle,
     StageProgress,
     StatusRecord,
-    spans_before,
 )
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 

@@ -3,27 +3,29 @@
 A few further messages are taken into the next epoch as they are (they cost a task some milliseconds). Many of them, or
 another version of a pushed table, are first read into the hosts' folders of stores, by a small job beside the epochs;
 the epochs go on with what they have until that is done (rules S1, S7). A processor's messages come in pieces that take
-a bounded time, a piece in each epoch, and while the inputs are silent in epochs of their own. An epoch's intent names
-what its tables hold, so that every attempt at it sees the same.
+a bounded time, a piece in each epoch, and while the inputs are silent in epochs of their own. The tasks of the next
+epoch read another version of a table of a lake whole. An epoch's intent names what its tables hold, so that every
+attempt at it sees the same.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_engine import RunningStage
 from airflow_samza.prepare.side_inputs import planned_side_inputs
-from airflow_samza.prepare.task_side_inputs import TOPIC_IDENTITY, topic_identity
+from airflow_samza.prepare.task_side_inputs import TOPIC_IDENTITY, all_there_is, topic_identity
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent, Manifest
 from airflow_samza.runs.records.run_plan import CONTINUOUS
 from airflow_samza.runs.tables import versions as table_versions
 from airflow_samza.runs.tables.compactions import holds_all
 from airflow_samza.runs.tables.pins import CURRENT
-from airflow_samza.systems.capabilities import ReportsNews
+from airflow_samza.systems.capabilities import ReportsNews, TakesArrivals
 from airflow_samza.task.loop.side_tables import SIDE_INPUT_SECONDS
 
 log = logging.getLogger("airflow_samza.runner")
@@ -39,6 +41,10 @@ So much later is a message of an input.
 
 UNMEASURED_MESSAGES = 200
 """Of a processor's side input in an epoch, until it is known how long they take."""
+
+
+VERSION_SECONDS = 5.0
+"""Time between two looks at a table of a lake, where its system does not say how often."""
 
 
 class FollowedTables:
@@ -61,6 +67,7 @@ class FollowedTables:
         self._heads: dict[str, InputIntent] = {}
         """All that there was of a stream when it was last asked, however little of it the epochs have taken."""
         self._bound = {stream_id: run.side_input(stream_id) for stream_id in self._held}
+        self._looked: dict[str, float] = {}
         self._pinned = {table["stream_id"]: dict(table) for table in run.tables.values()}
         self._follows = [stream_id for stream_id in self._held if run.mode == CONTINUOUS and self._goes_on(stream_id)]
         self._processed = {stream_id for stream_id in self._follows if self._has_processor(stream_id)}
@@ -133,8 +140,10 @@ class FollowedTables:
             self._held.update({name: read for name, read in former.side_inputs.items() if name in self._held})
 
     def _goes_on(self, stream_id: str) -> bool:
+        if _is_whole(self._held[stream_id].slice):
+            return not self._setup.program.spec.side_inputs[stream_id].bounded
         pinned = self._pinned.get(stream_id)
-        return "offsets" in self._held[stream_id].slice and (pinned is None or pinned["asked"] == CURRENT)
+        return pinned is None or pinned["asked"] == CURRENT
 
     def _has_processor(self, stream_id: str) -> bool:
         tables = (self._setup.program.spec.table(table_id) for table_id in self._setup.program.stage.tables)
@@ -159,6 +168,8 @@ class FollowedTables:
                 return None
             slice_ = {**version.slice, "schema": version.schema, TOPIC_IDENTITY: topic_identity(system, bound)}
             return InputIntent(bound.spec.name, slice_)
+        if _is_whole(held.slice):
+            return self._version(stream_id, held)
         head = self._head(stream_id)
         if head is None or not _is_same_topic(held.slice, head.slice):
             return head
@@ -168,6 +179,20 @@ class FollowedTables:
         ]
         has_more = any(now[1] > int(was[1]) for was, now in zip(held.slice["offsets"], offsets, strict=True))
         return InputIntent(head.stream, {**held.slice, **head.slice, "offsets": offsets}) if has_more else None
+
+    def _version(self, stream_id: str, held: InputIntent) -> InputIntent | None:
+        """Return the version that a table of a lake has now, if it is another than the one that is held.
+
+        It is read whole, in place of the former one.
+        """
+        bound, now = self._bound[stream_id], time.monotonic()
+        system = self._context.systems[bound.system]
+        pause = system.look_seconds(bound.spec) if isinstance(system, TakesArrivals) else VERSION_SECONDS
+        if now - self._looked.get(stream_id, -pause) >= pause:
+            self._looked[stream_id] = now
+            self._heads[stream_id] = InputIntent(bound.spec.name, all_there_is(system, bound))
+        newest = self._heads.get(stream_id, held)
+        return newest if _version_in(newest.slice) != _version_in(held.slice) else None
 
     def _head(self, stream_id: str) -> InputIntent | None:
         """Return all that a side input has, asked again only when there is news; None: its topic is deleted."""
@@ -183,6 +208,8 @@ class FollowedTables:
         return self._heads[stream_id]
 
     def _are_few(self, stream_id: str, held: Mapping[str, Any], newer: Mapping[str, Any]) -> bool:
+        if _is_whole(newer):
+            return True
         if "sections" in newer or "sections" in held or not _is_same_topic(held, newer):
             return False
         most = self._limit(stream_id)
@@ -215,6 +242,16 @@ class FollowedTables:
 
 def _versions(side_inputs: Mapping[str, InputIntent]) -> dict[str, object]:
     return {stream_id: read.slice["sections"] for stream_id, read in side_inputs.items() if "sections" in read.slice}
+
+
+def _is_whole(slice_: Mapping[str, Any]) -> bool:
+    """Return whether a slice counts no offsets: it is read whole or not at all."""
+    return slice_.get("offsets") is None
+
+
+def _version_in(slice_: Mapping[str, Any]) -> tuple[object, object]:
+    """Return the snapshot or version of a table of a lake."""
+    return slice_.get("snapshot"), slice_.get("version")
 
 
 def _is_same_topic(held: Mapping[str, Any], newer: Mapping[str, Any]) -> bool:

@@ -6,16 +6,14 @@ An attempt that finds everything staged, or published, reads nothing (decision 4
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
 from typing import Any
 
 from airflow_samza.engine.push_task import empty_manifest
-from airflow_samza.engine.stage_context import Attempt, PushContext, reject_stopped
+from airflow_samza.engine.stage_context import Attempt, PushContext, origins_of, reject_stopped
 from airflow_samza.engine.stage_engine import StageEngine
 from airflow_samza.engine.table_compaction import compacting
-from airflow_samza.engine.worker_errors import shown_as_written
-from airflow_samza.errors import PushError, SamzaError
+from airflow_samza.errors import PushError
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import must_read, write_once
 from airflow_samza.runs.stages.stage_state import StageHandle, can_finish
@@ -24,7 +22,7 @@ from airflow_samza.runs.tables.push_checks import PushTotals
 from airflow_samza.runs.tables.push_finish import begin_staging, finish_push
 from airflow_samza.runs.tables.push_records import PushManifest
 from airflow_samza.runs.tables.push_request import PushRequest, request_path, standing_request
-from airflow_samza.runs.tables.table_version import DELETED, INCREMENTAL, describe_version
+from airflow_samza.runs.tables.table_version import DELETED, INCREMENTAL, describe_push
 from airflow_samza.runs.tables.version_errors import needs_base
 from airflow_samza.schema import Field, Schema, parse_type
 from airflow_samza.systems.bindings import bind_system
@@ -49,17 +47,15 @@ def run_push(
     """Run an attempt at a push to its version; every way to fail is a SamzaError."""
     request = standing_request(files, attempt.handle)
     system = bind_system(request.system, bindings[request.system], files.root)
-    origins = {files.location(path): origin for path, origin in settings.get("origins", {}).items()}
-    push = PushContext(files, bindings, system, request, attempt, origins)
+    push = PushContext(files, bindings, attempt, origins_of(files, settings), system, request)
     standing = versions.by_push_id(files, request.system, request.topic, request.push_id)
     if standing is None and not can_finish(files, attempt.handle.folder):
-        try:
+        with push.errors_as_written():
             _stage(engine, push)
-        except SamzaError as error:
-            raise SamzaError.from_dict(shown_as_written(error.to_dict(), origins)) from error
     reject_stopped(files, attempt)
+    attempt.watch.start()  # where everything was staged before
     version = finish_push(files, system, request, compacting(push, lambda work: engine.compact(push, work)))
-    log.info("%s", describe_version(version))
+    log.info("%s", describe_push(version, request.push_id))
 
 
 def _stage(engine: StageEngine, push: PushContext) -> None:
@@ -68,20 +64,18 @@ def _stage(engine: StageEngine, push: PushContext) -> None:
     if request.mode == INCREMENTAL and versions.newest(files, request.system, request.topic) is None:
         raise needs_base(request.table, request.push_id)
     with engine.open_source(push) as source:
-        started = time.monotonic()
         stream = push_stream(request, source.schema)
         make_topic(push.system, request, stream)
         epoch = begin_staging(files, request, source.schema)
+        attempt.watch.start()
         reach("push-after-staging-began")
         source.stage(stream, epoch)
     totals = PushTotals()
     for number in range(request.partitions):
         write_once(files, attempt.handle.folder.manifest(epoch, number), empty_manifest())
         totals.add(must_read(files, attempt.handle.folder.manifest(epoch, number), PushManifest))
-    seconds = time.monotonic() - started
-    log.info(
-        "%s: %s rows and %s deletes staged in %.1f s", attempt.group, f"{totals.rows:,}", f"{totals.deletes:,}", seconds
-    )
+    staged = f"{totals.rows:,} rows and {totals.deletes:,} deletes"
+    log.info("%s: %s staged in %.1f s", attempt.group, staged, attempt.watch.spans[-1].seconds)
 
 
 def push_stream(request: PushRequest, schema: Schema) -> StreamSpec:

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from airflow_samza.engine.task_section import read_over
 from airflow_samza.launch.bindings import bindings_from_json
 from airflow_samza.quoting import plainly, show_messages
 from airflow_samza.records import from_plain
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.records.folders import StageFolder, write_once
+from airflow_samza.runs.records.folders import StageFolder, must_read, read, write_once
 from airflow_samza.runs.tables.push_records import PushManifest
 from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.systems.bindings import bind_system
@@ -28,7 +29,8 @@ _EXAMPLES = 3
 class PushTask:
     """The work of a push's tasks.
 
-    ``required`` are columns that may not be null, ``folder`` the stage's, ``epoch`` the try.
+    ``required`` are columns that may not be null, ``folder`` the stage's, ``epoch`` the try. ``of_changes`` is the
+    table whose push takes changes, which the last column of the rows marks.
     """
 
     root: str
@@ -41,14 +43,27 @@ class PushTask:
     epoch: int
     push: str
     messages_shown: bool = True
+    of_changes: str | None = None
 
     def run(self, task: int, batches: Iterator[pa.RecordBatch]) -> PushManifest:
-        """Stage the rows of a partition, with equal keys beside each other; leave and return the manifest."""
+        """Stage the rows of a partition, with equal keys beside each other; return the manifest that stands.
+
+        It is that of a former try, where Spark runs the task again.
+        """
         show_messages(self.messages_shown)
         files = open_filesystem(self.root)
+        path = StageFolder(self.folder).manifest(self.epoch, task)
+        standing = read(files, path, PushManifest)
+        if standing is not None:
+            read_over(batches)
+            return standing
         system = bind_system(self.system, bindings_from_json(self.bindings)[self.system], self.root)
         producer = system.producer(from_plain(StreamSpec, self.stream), f"push-{self.epoch}-{task}-{uuid.uuid4().hex}")
         rows = _PushedRows(self.key, self.required)
+        if self.of_changes is not None:
+            from airflow_samza.task.tables.push_changes import changed_rows
+
+            batches = changed_rows(batches, self.key, self.of_changes)
         try:
             for batch in rows.kept(batches):
                 producer.write_keyed(batch, self.key)  # type: ignore[attr-defined]  # pushes go to the log
@@ -56,11 +71,13 @@ class PushTask:
         except BaseException:
             producer.abort()
             raise
-        manifest = rows.manifest(staged)
         reach("push-task-before-manifest")
-        write_once(files, StageFolder(self.folder).manifest(self.epoch, task), manifest)
+        manifest = rows.manifest(staged)
+        written = write_once(files, path, manifest)
         reach("push-task-after-manifest")
-        return manifest
+        if not written:
+            producer.abort()
+        return manifest if written else must_read(files, path, PushManifest)
 
 
 def empty_manifest() -> PushManifest:
@@ -85,7 +102,7 @@ class _PushedRows:
             self.deletes,
             self.null_keys,
             self.duplicates,
-            staged.get("bytes", 0),
+            staged["bytes"],
             staged,
             tuple(self.examples),
             self.nulls,

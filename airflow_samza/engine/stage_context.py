@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
-from airflow_samza.errors import StageCancelled
+from airflow_samza.engine.worker_errors import shown_as_written
+from airflow_samza.errors import SamzaError, StageCancelled
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.spans import Stopwatch
 from airflow_samza.runs.stages.stage_runners import StageRequest
@@ -35,16 +37,14 @@ class Attempt(Protocol):
 
 
 @dataclass(frozen=True)
-class StageContext:
-    """One attempt at a stage: the root's files, the run's systems (and how they are bound), the run's plan.
+class AttemptContext:
+    """One attempt at a stage, or at a push: the root's files, and how systems are bound.
 
     ``origins`` maps the paths of shipped code to where the user wrote it, for what errors show.
     """
 
     files: Filesystem
     bindings: Mapping[str, SystemBinding] = field(repr=False)  # they hold secrets
-    systems: Mapping[str, System]
-    run: RunPlan
     attempt: Attempt
     origins: Mapping[str, str]
 
@@ -52,6 +52,35 @@ class StageContext:
     def handle(self) -> StageHandle:
         """The generation of the stage that is run."""
         return self.attempt.handle
+
+    @contextmanager
+    def errors_as_written(self) -> Iterator[None]:
+        """Have errors name the code that the user wrote: the runner, too, imported what was shipped."""
+        try:
+            yield
+        except SamzaError as error:
+            raise SamzaError.from_dict(shown_as_written(error.to_dict(), self.origins)) from error
+
+
+@dataclass(frozen=True)
+class StageContext(AttemptContext):
+    """One attempt at a stage, with the run's systems and its plan."""
+
+    systems: Mapping[str, System]
+    run: RunPlan
+
+
+@dataclass(frozen=True)
+class PushContext(AttemptContext):
+    """One attempt at a push, with the table's system and the request."""
+
+    system: System
+    request: PushRequest
+
+
+def origins_of(files: Filesystem, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the paths of shipped code, with where the user wrote it, from the settings of a runner."""
+    return {files.location(path): origin for path, origin in settings.get("origins", {}).items()}
 
 
 def reject_stopped(files: Filesystem, attempt: Attempt) -> None:
@@ -67,21 +96,6 @@ def reject_stopped(files: Filesystem, attempt: Attempt) -> None:
             stage=handle.stage_id,
             run=handle.run_id,
         )
-
-
-@dataclass(frozen=True)
-class PushContext:
-    """One attempt at a push: the root's files, the systems' bindings, the table's system, and the request.
-
-    ``origins`` maps the paths of shipped code to where the user wrote it, for what errors show.
-    """
-
-    files: Filesystem
-    bindings: Mapping[str, SystemBinding] = field(repr=False)  # they hold secrets
-    system: System
-    request: PushRequest
-    attempt: Attempt
-    origins: Mapping[str, str]
 
 
 class PushSource(Protocol):

@@ -36,10 +36,14 @@ from airflow_samza.runs.records.stage_start import StageStart, TaskLeft
 from airflow_samza.runs.stages.pruning import prune_epochs, state_folders, sweep_state
 from airflow_samza.runs.stages.run_ends import is_ending
 from airflow_samza.runs.stages.stage_state import StageProgress, restored_bytes
+from airflow_samza.systems.capabilities import FixesOutputs
 from airflow_samza.systems.filesystems.pace import FREE, Looks, Pace
 
 DEFAULT_MAX_MESSAGES = 1_000_000
 """Of a task in an epoch, unless configured: some tenths of a second of work, so that consumers see it soon."""
+
+TABLE_SECONDS = 1.0
+"""Seconds between the beginnings of epochs that write a table of a lake, where each is a commit and files."""
 
 CLOCK_SECONDS = 1.0
 """Seconds between epochs without any message, for tasks that follow the clock."""
@@ -69,6 +73,8 @@ class StageLoop:
         self._state: list[set[str]] = [set()]
         """The state folders that the last epochs' manifests name, newest last."""
         self._ran_at = time.monotonic()
+        self._decided_at = self._ran_at
+        self._gathering_seconds = 0.0
         self._positions: dict[int, TaskPosition] = {}
         self._producers = Producers(self._files, self._systems, self._run, handle, self._open)
 
@@ -80,7 +86,9 @@ class StageLoop:
         inputs.update(self._producers.streams())
         with self._engine.start_stage(self._context, inputs) as stage:
             spec = stage.setup.program.spec
-            self._limit = Config(spec.config).epoch_max_messages or DEFAULT_MAX_MESSAGES
+            config = Config(spec.config)
+            self._limit = config.epoch_max_messages or DEFAULT_MAX_MESSAGES
+            self._gathering_seconds = self._seconds_between_epochs(config)
             available = AvailableInputs(
                 self._files, self._systems, self._run, spec, inputs, self._former, self._positions
             )
@@ -136,9 +144,12 @@ class StageLoop:
             active = self._open_tasks() if self._shuts_down else self._active(inputs)
             if not active and tables.is_behind:
                 active = self._open_tasks()  # they fill their tables
-            if active or tables.have_moved(side_inputs, self._former):
+            has_work = bool(active) or tables.have_moved(side_inputs, self._former)
+            if has_work and self._is_due(inputs):
                 break  # without a task the epoch only puts on record what the tables hold, for those who wait for it
             if waiting.is_long:
+                if has_work and not available.live and self._producers.have_finished():
+                    break
                 self._reject_stuck(inputs, available)
                 self._reject_stopped()
                 self._tell(inputs)
@@ -167,6 +178,25 @@ class StageLoop:
         reach("after-intent")
         return standing
 
+    def _seconds_between_epochs(self, config: Config) -> float:
+        if config.epoch_min_ms is not None:
+            return config.epoch_min_ms / 1000
+        systems = {self._run.stream(stream_id).system for stream_id in self._stage.outputs}
+        return TABLE_SECONDS if any(isinstance(self._systems[system], FixesOutputs) for system in systems) else 0.0
+
+    def _is_due(self, inputs: Mapping[str, InputIntent]) -> bool:
+        """Return whether messages have been gathered for long enough since the last epoch began.
+
+        A stage that ends, or has more to read than an epoch of one task takes, does not wait.
+        """
+        return (
+            self._commit is None
+            or time.monotonic() - self._decided_at >= self._gathering_seconds
+            or self._shuts_down
+            or all(read.end is not None for read in inputs.values())
+            or lag(self._positions.values(), inputs) >= self._limit
+        )
+
     def _active(self, inputs: Mapping[str, InputIntent]) -> list[int]:
         active = [task for task, position in self._positions.items() if position.has_work(inputs)]
         if not active and time.monotonic() - self._ran_at >= CLOCK_SECONDS:
@@ -182,7 +212,7 @@ class StageLoop:
         return any(manifest.shuts_down_all for manifest in self._manifests.values())
 
     def _run_tasks(self, stage: RunningStage, intent: Intent) -> None:
-        self._former = intent
+        self._former, self._decided_at = intent, time.monotonic()
         done = {name.removesuffix(".json") for name in self._files.list(self._folder.manifests(intent.epoch))}
         if not all(str(task) in done for task in intent.running):
             stage.run_epoch(intent)

@@ -13,11 +13,9 @@ from typing import Any
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.engine.producers import Producers
-from airflow_samza.engine.stage_context import Attempt, StageContext, reject_stopped
+from airflow_samza.engine.stage_context import Attempt, StageContext, origins_of, reject_stopped
 from airflow_samza.engine.stage_engine import StageEngine
 from airflow_samza.engine.stage_loop import StageLoop
-from airflow_samza.engine.worker_errors import shown_as_written
-from airflow_samza.errors import SamzaError
 from airflow_samza.planner.titles import stage_names
 from airflow_samza.prepare.bound_systems import bind_systems
 from airflow_samza.prepare.side_inputs import planned_side_inputs
@@ -51,21 +49,18 @@ def run_stage(
     run = dataclasses.replace(run, reference=attempt.request.reference or run.reference)
     reject_changed(run, load_application(run.reference).spec(run.config))
     systems = bind_systems(bindings, files.root)
-    origins = {files.location(path): origin for path, origin in settings.get("origins", {}).items()}
-    context = StageContext(files, bindings, systems, run, attempt, origins)
+    context = StageContext(files, bindings, attempt, origins_of(files, settings), systems, run)
     engine.connect(context)
     drop_staged_by_other_code(files, handle.folder, attempt.request.code)
     intent = None
     if not is_staged(files, handle.folder):
-        try:
+        with context.errors_as_written():
             _note_who_finishes(context)
             context = dataclasses.replace(context, run=engine.read_inputs(context))
             if run.runs_epochs(handle.stage_id):
                 StageLoop(engine, context).run()
             else:
                 intent = _run_epoch(engine, context)
-        except SamzaError as error:  # the runner, too, imported the application from what was shipped
-            raise SamzaError.from_dict(shown_as_written(error.to_dict(), origins)) from error
     reject_stopped(files, attempt)
     attempt.watch.start()  # where everything was staged before
     result = finish_stage(

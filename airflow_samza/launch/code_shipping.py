@@ -6,6 +6,7 @@ packed once, kept in the run's folder, and everything that runs the stage import
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import io
@@ -108,18 +109,22 @@ class ShippedCode:
     data: str
 
 
-def ship_code(files: Filesystem, run: RunFolder, module: ModuleType, py_modules: Sequence[str] = ()) -> ShippedCode:
-    """Pack an application's code into the run's folder.
+class UserCode(NamedTuple):
+    """The files of an application's code, as they were at a time (``at``, monotonic seconds)."""
 
-    ``py_modules`` are further modules, packages, zips or wheels, by path.
-    """
-    origin, entries = code_of(module)
-    entries += more_code(py_modules)
-    digest = _digest_of(_needed(module, origin, entries))
+    module: ModuleType
+    origin: Path
+    entries: Entries
+    at: float
+
+
+def ship_code(files: Filesystem, run: RunFolder, code: UserCode) -> ShippedCode:
+    """Pack an application's code into the run's folder."""
+    digest = _digest_of(_needed(code.module, code.origin, code.entries))
     path = f"{run.code}/{digest}.zip"
     if not files.exists(path):
-        files.put_if_absent(path, pack(entries))
-    return ShippedCode(path, digest, str(origin), data_digest(entries))
+        files.put_if_absent(path, pack(code.entries))
+    return ShippedCode(path, digest, str(code.origin), data_digest(code.entries))
 
 
 def data_digest(entries: Entries) -> str:
@@ -227,13 +232,14 @@ def archive_here(files: Filesystem, archive: str) -> str:
     return f"{local_copy(files, path)}#{alias}"
 
 
-def code_of(module: ModuleType) -> tuple[Path, list[Entry]]:
+def code_of(module: ModuleType, py_modules: Iterable[str] = ()) -> UserCode:
     """Return the folder of an application's module, and all files that it needs from there.
 
     That is the whole top-level package of the module, every module or package beside it that was imported with it, and
-    those that their functions import when they are called.
+    those that their functions import when they are called; and ``py_modules``: further modules, packages, zips or
+    wheels, by path.
     """
-    file = getattr(module, "__file__", None)
+    file, now = getattr(module, "__file__", None), time.monotonic()
     if module.__name__ == "__main__" or file is None:
         raise ConfigError(
             f"The application is in {module.__name__!r}, which no other process can import.",
@@ -244,8 +250,8 @@ def code_of(module: ModuleType) -> tuple[Path, list[Entry]]:
         )
     depth = module.__name__.count(".") + (1 if Path(file).name == "__init__.py" else 0)
     origin = Path(file).resolve().parents[depth]
-    tops = {module.__name__.partition(".")[0]}
-    if not is_library(origin):
+    tops, is_installed = {module.__name__.partition(".")[0]}, is_library(origin)
+    if not is_installed:
         tops |= {name for name in _imported_from(origin) if name.partition(".")[0] != "airflow_samza"}
     files: dict[str, list[Entry]] = {}
     waiting = sorted(tops, reverse=True)
@@ -254,9 +260,11 @@ def code_of(module: ModuleType) -> tuple[Path, list[Entry]]:
         if top in files:
             continue
         files[top] = _files_of(origin, top)
-        if not is_library(origin):
+        if not is_installed:
             waiting += sorted(_imported_later(files[top]).difference(files), reverse=True)
-    return origin, [entry for top in sorted(files) for entry in files[top]]
+    return UserCode(
+        module, origin, [*(entry for top in sorted(files) for entry in files[top]), *more_code(py_modules)], now
+    )
 
 
 def more_code(paths: Iterable[str]) -> list[Entry]:
@@ -311,13 +319,17 @@ def _files_of(origin: Path, top: str) -> list[Entry]:
     entries = _entries(f"{top}.py", str(origin / f"{top}.py"))
     if top in _LEFT_OUT:
         return entries
-    inside = len(_inside(origin))
-    for folder, folders, names in os.walk(origin / top):
-        folders[:] = [name for name in folders if name not in _LEFT_OUT]
-        for name in names:
-            if name not in _LEFT_OUT and not name.endswith((".pyc", ".pyo", ".so")):
-                path = os.path.join(folder, name)
-                entries += _entries(path[inside:].replace(os.sep, "/"), path)
+    waiting = [(top, str(origin / top))]
+    while waiting:
+        below, folder = waiting.pop()
+        with contextlib.suppress(OSError), os.scandir(folder) as listed:
+            for item in listed:
+                if item.name in _LEFT_OUT:
+                    continue
+                if item.is_dir(follow_symlinks=False):
+                    waiting.append((f"{below}/{item.name}", item.path))
+                elif not item.name.endswith((".pyc", ".pyo", ".so")):
+                    entries += _entries(f"{below}/{item.name}", item.path)
     return sorted(entries)
 
 
@@ -348,8 +360,10 @@ def _imported_from(origin: Path) -> set[str]:
     inside = _inside(origin)
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or not (real := _real_path(file)).startswith(inside):
+            continue
         place = f"{inside}{name.replace('.', os.sep)}"
-        if isinstance(file, str) and _real_path(file) in (f"{place}.py", f"{place}{os.sep}__init__.py"):
+        if real in (f"{place}.py", f"{place}{os.sep}__init__.py"):
             names.add(name.partition(".")[0])
     return names
 

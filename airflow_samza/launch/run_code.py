@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 from airflow_samza.application.loader import load_application
-from airflow_samza.launch.code_shipping import code_of, data_digest, more_code, ship_code
+from airflow_samza.launch.code_shipping import UserCode, code_of, ship_code
 from airflow_samza.planner.stage_code import stage_digests
 from airflow_samza.prepare.unchanged import reject_changed
 from airflow_samza.runs.records.folders import RunFolder
@@ -20,30 +21,38 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 log = logging.getLogger(__name__)
 
 
-def data_beside(reference: str, py_modules: Sequence[str] = ()) -> str:
-    """Return the digest of the files that travel with an application's code and are none."""
+def present_code(reference: str, py_modules: Sequence[str] = ()) -> UserCode:
+    """Return the files of an application's code, as they are now."""
     load_application(reference)
-    _, entries = code_of(sys.modules[reference.partition(":")[0]])
-    return data_digest([*entries, *more_code(py_modules)])
+    return code_of(sys.modules[reference.partition(":")[0]], py_modules)
 
 
-def ship(files: Filesystem, folder: RunFolder, reference: str, py_modules: Sequence[str] = ()) -> tuple[RunCode, str]:
+def ship(files: Filesystem, folder: RunFolder, reference: str, user_code: UserCode) -> tuple[RunCode, str]:
     """Pack the code of an application into a run's folder.
 
     Returns it without ``digests`` and ``plan``, and the digest of the files in it that are no code.
     """
-    load_application(reference)
-    shipped = ship_code(files, folder, sys.modules[reference.partition(":")[0]], py_modules)
+    shipped = ship_code(files, folder, user_code)
     return RunCode(0, shipped.path, shipped.origin, reference), shipped.data
 
 
-def bring_code(files: Filesystem, run: RunPlan, py_modules: Sequence[str] = ()) -> RunCode:
+def bring_code(
+    files: Filesystem, run: RunPlan, py_modules: Sequence[str] = (), user_code: UserCode | None = None
+) -> RunCode:
     """Ship the present code of a run's application, and have stages run it that are submitted from now on.
 
-    A warning names stages that have run other bodies of their callables.
+    A warning names stages that have run other bodies of their callables. ``user_code`` spares looking at its files once
+    more, where they were looked at just now.
     """
     folder = RunFolder(run.application, run.run_id)
-    code, data = ship(files, folder, run.reference, py_modules)
+    # A plan may wait for long before it ships the code.
+    if (
+        user_code is None
+        or user_code.module.__name__ != run.reference.partition(":")[0]
+        or time.monotonic() - user_code.at > 2.0
+    ):
+        user_code = present_code(run.reference, py_modules)
+    code, data = ship(files, folder, run.reference, user_code)
     spec = load_application(run.reference).spec(run.config)
     digests = stage_digests(spec, run.plan, data)
     code = replace(code, plan=run.generation, digests=digests)

@@ -8,12 +8,11 @@ from contextlib import suppress
 from typing import Protocol
 
 from airflow_samza.errors import SamzaError
+from airflow_samza.launch.runner_settings import POLL_SECONDS
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
 from airflow_samza.systems.filesystems.pace import Looks, Pace
-
-POLL_SECONDS = 0.05
 
 
 class Stages(Protocol):

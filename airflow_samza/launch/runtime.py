@@ -10,19 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from airflow_samza.application.loader import load_application
-from airflow_samza.errors import UnknownName
 from airflow_samza.launch.bindings import with_root_access
 from airflow_samza.launch.class_archive import configured
-from airflow_samza.launch.code_shipping import ship_archive, ship_package
+from airflow_samza.launch.code_shipping import data_digest, ship_archive, ship_package
 from airflow_samza.launch.masters import DEFAULT_MASTER, SubmitOptions, parse_master
+from airflow_samza.launch.recorded_runs import RecordedRuns
 from airflow_samza.launch.root_upkeep import RootUpkeep
-from airflow_samza.launch.run_code import bring_code, code_for, data_beside, ship
+from airflow_samza.launch.run_code import bring_code, code_for, present_code, ship
 from airflow_samza.launch.run_together import run_together
 from airflow_samza.launch.runner_python import checked_path
-from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, IDLE_OF_ONE_SECONDS, RunnerSettings
+from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, IDLE_OF_ONE_SECONDS, POLL_SECONDS, RunnerSettings
 from airflow_samza.launch.spark_settings import is_per_job, reject_static
 from airflow_samza.launch.spark_submit import cluster_conf
-from airflow_samza.launch.stage_wait import POLL_SECONDS, wait_for_stage
 from airflow_samza.launch.submission import Code, checked_conf, stage_error, submit
 from airflow_samza.launch.table_push import prepare_push, push_bindings, submit_push, table_place
 from airflow_samza.launch.warm.settings import WarmRunners, configured_warm_runners
@@ -31,6 +30,7 @@ from airflow_samza.prepare.kept_stages import keep_result
 from airflow_samza.prepare.plan_step import prepare_run, preview_run
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.prepare.unchanged import PLAN_ANEW
+from airflow_samza.runs.branch_publication import PublishedBranch, publish_branches
 from airflow_samza.runs.finish import finish_stage, stage_deliveries
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.progress.stage_progress import stage_progress
@@ -40,15 +40,12 @@ from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_code import RunCode
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
-from airflow_samza.runs.stages.run_ends import RunEnd, abort, ask_to_drain, ask_to_stop, set_deadline
-from airflow_samza.runs.stages.stage_runners import RunnerFolder, all_runners
+from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_state import (
     SUCCEEDED,
     UNFINISHED,
     StageHandle,
     StageStatus,
-    ask_to_cancel,
-    stage_status,
 )
 from airflow_samza.runs.state_history.state_at_end import leave_state, reject_fenced
 from airflow_samza.runs.tables.folder import TableFolder
@@ -63,12 +60,12 @@ from airflow_samza.runs.upkeep.topic_expiry import (
 )
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.filesystems.opening import open_filesystem
-from airflow_samza.systems.filesystems.pace import Looks, Pace
+from airflow_samza.systems.filesystems.pace import Looks
 from airflow_samza.systems.filesystems.root_access import RootAccess, access_within, give_access, opens_root
 from airflow_samza.systems.system import System, SystemBinding
 
 
-class SparkRuntime:
+class SparkRuntime(RecordedRuns):
     """Runs of stages on ``master`` (:mod:`airflow_samza.launch.masters`), with all topics and records under ``root``.
 
     ``submit`` are options of spark-submit, for the masters that it serves. ``systems`` binds the names that
@@ -105,11 +102,10 @@ class SparkRuntime:
         plan_anew: str = PLAN_ANEW,
     ) -> None:
         if access is None:
-            self._files = open_filesystem(root)
+            super().__init__(open_filesystem(root))
         else:
             with access_within(root, access):
-                self._files = open_filesystem(root)
-        self._root = self._files.root
+                super().__init__(open_filesystem(root))
         self._access = access
         for written in (root, self._root) if access else ():
             give_access(written, access or RootAccess())
@@ -129,19 +125,9 @@ class SparkRuntime:
         self._plan_anew = plan_anew
 
     @property
-    def root(self) -> str:
-        """The folder in which topics and records of runs lie."""
-        return self._root
-
-    @property
     def access(self) -> RootAccess | None:
         """The access to the root; None: as this process was given."""
         return self._access
-
-    @property
-    def pace(self) -> Pace:
-        """Pace at which looks at the records are fitting."""
-        return self._files.pace
 
     @opens_root
     def prepare(self, request: RunRequest, on_wait: Callable[[str], None] | None = None) -> RunPlan:
@@ -151,31 +137,24 @@ class SparkRuntime:
         run planned anew, ``request.plans_anew``). ``on_wait`` gets a sentence when the run has to wait for the
         run before it.
         """
-        data = data_beside(request.application, self._py_modules)
-        run = prepare_run(self._files, self._systems, self._default_system, request, on_wait, data, self._plan_anew)
-        bring_code(self._files, run, self._py_modules)
+        code = present_code(request.application, self._py_modules)
+        run = prepare_run(
+            self._files,
+            self._systems,
+            self._default_system,
+            request,
+            on_wait,
+            data_digest(code.entries),
+            self._plan_anew,
+        )
+        bring_code(self._files, run, self._py_modules, code)
         return run
 
     @opens_root
     def preview(self, request: RunRequest) -> RunPlan:
         """Return the plan that a run would get now; nothing is made or stored."""
-        data = data_beside(request.application, self._py_modules)
+        data = data_digest(present_code(request.application, self._py_modules).entries)
         return preview_run(self._files, self._systems, self._default_system, request, data)
-
-    def load_plan(self, application: str, run_id: str, generation: int | None = None) -> RunPlan:
-        """Return a stored plan of a run (``application`` is its name); without a generation the newest."""
-        folder = RunFolder(application, run_id)
-        if generation is None:
-            generation = next(reversed(folder.plan_generations(self._files)), None)
-        plan = None if generation is None else read_fixed(self._files, folder.plan(generation), RunPlan)
-        if plan is None:
-            raise UnknownName(
-                f"The run {run_id!r} of {application!r} has no "
-                f"plan{f' of generation {generation}' if generation else ''}.",
-                hint="Its plan task has not run: run it first, or clear it with its downstream tasks.",
-                name=run_id,
-            )
-        return plan
 
     @opens_root
     def submit(
@@ -228,8 +207,9 @@ class SparkRuntime:
         ``status``, ``wait`` and ``cancel`` serve it as a stage.
 
         ``source`` is a path, or a mapping with one of ``path`` (with ``format``, ``options``), ``table``, ``query``,
-        ``jdbc`` (options) or ``callable``; ``secrets`` are options of it that must lie in no file. ``options`` are
-        those of :class:`PushRequest`. A push that was made under this id is found again, one that died half-way goes
+        ``jdbc`` (options), ``callable``, ``iceberg`` (with ``system``, ``snapshot``) or ``delta`` (with ``system``,
+        ``version``); ``secrets`` are options of it that must lie in no file. ``options`` are those of
+        :class:`PushRequest`. A push that was made under this id is found again, one that died half-way goes
         on.
         """
         files = self._files
@@ -253,7 +233,12 @@ class SparkRuntime:
             system,
             request,
             lambda: self._settings(
-                ship(files, request.handle.run, request.reference, self._py_modules)[0],
+                ship(
+                    files,
+                    request.handle.run,
+                    request.reference,
+                    present_code(request.reference, self._py_modules),
+                )[0],
                 request.handle.run,
                 bindings,
                 conf,
@@ -279,59 +264,11 @@ class SparkRuntime:
         )
         return TableFolder(place.system, place.topic)
 
-    def status(self, handle: StageHandle) -> StageStatus:
-        """Return the status of the stage's newest attempt, from files only."""
-        return stage_status(self._files, handle)
-
     @opens_root
     def progress(self, handle: StageHandle, status: StageStatus | None = None) -> ProgressReport:
         """Return how far the stage has come, by partition; ``status`` spares asking again."""
         run, systems = self._planned(handle)
         return stage_progress(self._files, systems, run, handle.stage_id, handle.generation, status=status)
-
-    def cancel(self, handle: StageHandle) -> None:
-        """Ask the runner to kill this stage's Spark jobs, and no other's.
-
-        A stage that is committed already stays so.
-        """
-        ask_to_cancel(self._files, handle)
-
-    def abort(self, handle: StageHandle, why: str = "") -> None:
-        """Record that a stage failed for good in this generation, so that stages which read from it stop with an error.
-
-        For runs whose stages run at the same time; call it when retries are exhausted, or the stage was cancelled.
-        """
-        abort(self._files, handle.folder, why)
-
-    def drain(self, run: RunPlan, who: str = "") -> None:
-        """End a continuous or pipelined run for good.
-
-        What has arrived by now is processed, windows flush, stages end in order.
-
-        An input that is bounded ends where it has been read to. Returns at once; stages that are submitted later end
-        so, too. ``who`` is kept on record.
-        """
-        ask_to_drain(self._files, RunFolder(run.application, run.run_id), run.generation, who)
-
-    def stop(self, run: RunPlan, who: str = "", *, at: float | None = None) -> None:
-        """Stop a continuous or pipelined run where it is, now or ``at`` a time (seconds since 1970).
-
-        Nothing flushes, state stays (rule C9).
-        """
-        folder = RunFolder(run.application, run.run_id)
-        if at is None:
-            ask_to_stop(self._files, folder, run.generation, who)
-        else:
-            set_deadline(self._files, folder, run.generation, at, who)
-
-    def wait(
-        self,
-        handle: StageHandle,
-        timeout: float | None = None,
-        on_progress: Callable[[StageStatus], None] | None = None,
-    ) -> StageStatus:
-        """Return the final status of a stage; ``on_progress`` gets each status that differs from the one before."""
-        return wait_for_stage(self.status, handle, timeout, on_progress, self._files.pace)
 
     @opens_root
     def finish(self, handle: StageHandle) -> StageResult:
@@ -404,18 +341,16 @@ class SparkRuntime:
             time.sleep(looks.pause(POLL_SECONDS))
         return marked
 
+    @opens_root
+    def publish(self, run: RunPlan) -> list[PublishedBranch]:
+        """Publish what a run has committed to branches of tables, table by table; again, it changes nothing more."""
+        systems = bind_systems(run_bindings(run.systems, self._systems), self._root)
+        return publish_branches(self._files, systems, run)
+
     @property
     def upkeep(self) -> RootUpkeep:
         """Delete what has expired under the root."""
         return RootUpkeep(self._files, self._systems, self._access)
-
-    def live_runners(self, run: RunPlan) -> list[RunnerFolder]:
-        """Return the run's runners whose process lives."""
-        return [
-            runner
-            for runner in all_runners(self._files, RunFolder(run.application, run.run_id))
-            if runner.is_alive(self._files)
-        ]
 
     def _planned(self, handle: StageHandle) -> tuple[RunPlan, dict[str, System]]:
         """Return the plan of a stage's run, and its systems."""

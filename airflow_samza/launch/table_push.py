@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
@@ -12,22 +12,27 @@ from airflow_samza.application.descriptors import StreamDescriptor, TableKind, p
 from airflow_samza.application.loader import load_application
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.config import Config
-from airflow_samza.errors import PushError, UnknownName
+from airflow_samza.errors import ConfigError, PushError, SamzaError, UnknownName
 from airflow_samza.launch.runner_settings import RunnerSettings
 from airflow_samza.launch.submission import Code, submit
-from airflow_samza.prepare.bound_systems import bind_systems, declared_systems, run_bindings, system_name
+from airflow_samza.prepare.bound_systems import bind_systems, declared_systems, kind_of, run_bindings, system_name
 from airflow_samza.prepare.side_inputs import keeps_no_versions
 from airflow_samza.runs.records import folders
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.stages.stage_state import QUEUED, RUNNING, StageHandle, stage_status
 from airflow_samza.runs.tables import versions
+from airflow_samza.runs.tables.lake_changes import PUSH_ALL, changed_since
+from airflow_samza.runs.tables.lake_source import LakeSource
 from airflow_samza.runs.tables.pins import KEY_STAYS
-from airflow_samza.runs.tables.push_finish import discard, newest_staging
+from airflow_samza.runs.tables.push_checks import check_columns, column_expressions
+from airflow_samza.runs.tables.push_finish import discard, newest_staging, same_rows
 from airflow_samza.runs.tables.push_records import PushResult
 from airflow_samza.runs.tables.push_request import SOURCE, PushRequest, request_path
-from airflow_samza.runs.tables.table_version import ROLLBACK
+from airflow_samza.runs.tables.table_version import FULL, ROLLBACK
 from airflow_samza.runs.tables.version_errors import taken
+from airflow_samza.schema import Schema
 from airflow_samza.system_kinds import traits_of
+from airflow_samza.systems.capabilities import TellsChanges
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamSpec, System, SystemBinding
 
@@ -56,6 +61,15 @@ def table_place(
             hint=f"{did_you_mean(table, sorted(spec.tables))}Its tables are "
             f"{', '.join(sorted(spec.tables)) or 'none'}.",
             name=table,
+        )
+    if descriptor.from_table is not None:
+        raise PushError(
+            f"The table {table!r} of {spec.name!r} is the table {descriptor.from_table} of the system "
+            f"{spec.side_inputs[descriptor.side_inputs[0]].system!r}: it has no pushes, and each of that table's "
+            "snapshots is a version.",
+            hint="Write to that table, or roll it back there; a run reads another snapshot by input_versions "
+            f"(--input-version {table}=…). To push, leave from_table= out.",
+            table=table,
         )
     if descriptor.kind is not TableKind.PUSHED or stream is None:
         raise PushError(
@@ -118,7 +132,7 @@ def prepare_push(
             )
         partitions = metadata.partitions
     schema = place.stream.schema
-    return PushRequest(
+    request = PushRequest(
         application=spec.name,
         reference=reference,
         table=table,
@@ -135,6 +149,102 @@ def prepare_push(
         messages_shown=Config(spec.config).messages_shown,
         **{name: value for name, value in options.items() if value is not None},
     )
+    return request if request.lake is None else _with_version(files, bindings, spec, request, request.lake)
+
+
+def _with_version(
+    files: Filesystem,
+    bindings: Mapping[str, SystemBinding],
+    spec: ApplicationSpec,
+    request: PushRequest,
+    lake: LakeSource,
+) -> PushRequest:
+    """Return a request for a table of a lake that names the snapshot or version which every attempt reads.
+
+    It is the one of a former attempt, unless that was rejected, or it is gone. A table that does not fit is rejected
+    here, without Spark. Changes are those since the snapshot of the version that is current now.
+    """
+    binding = _binding_of(spec, bindings, request.table, lake)
+    system = bind_systems({lake.system: binding}, files.root)[lake.system]
+    stands = versions.by_push_id(files, request.system, request.topic, request.push_id) is not None
+    stands = stands or files.exists(request.handle.folder.result)  # by the version of another push
+    former = _former(files, request, lake)
+    former_lake = None if former is None else former.lake
+    if former is not None and former_lake is not None and (stands or _is_there(system, former, former_lake)):
+        request = replace(request, source=replace(former_lake, since=None).plain(), table_id=former.table_id)
+    else:
+        fixed, there = _look(system, lake, request.table)
+        request = replace(request, source=fixed.plain(), table_id=there["table_id"])
+        columns = Schema.of(there["schema"])
+        chosen = column_expressions(request, columns.names)
+        if not isinstance(request.columns, Mapping):  # the types of expressions are known to Spark only
+            source = Schema(tuple(field for field in columns.fields if field.name in chosen))
+            check_columns(request, source, Schema.of(request.schema) if request.schema else source, loose=False)
+    return request if request.mode == FULL or stands else _of_changes(files, system, request)
+
+
+def _former(files: Filesystem, request: PushRequest, lake: LakeSource) -> PushRequest | None:
+    """Return the request of a former attempt at reading the table, which was not rejected; None: there is none."""
+    former = folders.read(files, request_path(request.handle), PushRequest)
+    if former is None or former.lake is None or lake.version is not None or _was_rejected(files, request.handle):
+        return None
+    return former if replace(former.lake, version=None, since=None) == lake else None
+
+
+def _is_there(system: System, former: PushRequest, lake: LakeSource) -> bool:
+    """Return whether the snapshot or version that a former attempt has fixed can be read, of the same table."""
+    try:
+        fixed, there = _look(system, lake, former.table)
+    except SamzaError as error:
+        if error.retryable:
+            raise
+        return False
+    return former.table_id in (None, there["table_id"]) and fixed.version == lake.version
+
+
+def _look(system: System, lake: LakeSource, table: str) -> tuple[LakeSource, Mapping[str, Any]]:
+    """Return a source with the snapshot or version that it means now, and the input range of that."""
+    with lake.failures(table):
+        there = system.slice(lake.stream(1))
+    version = there[lake.word]
+    return replace(lake, version=None if version is None else str(version)), there
+
+
+def _of_changes(files: Filesystem, system: System, request: PushRequest) -> PushRequest:
+    """Return a request for what has changed in a table of a lake since the snapshot of the current version."""
+    request = replace(request, since=changed_since(files, request))
+    lake = request.lake
+    assert lake is not None
+    assert isinstance(system, TellsChanges)
+    if lake.version != lake.since:
+        with lake.failures(request.table):
+            system.changes(lake.stream(1), str(lake.since), PUSH_ALL)
+    return request
+
+
+def _binding_of(
+    spec: ApplicationSpec, bindings: Mapping[str, SystemBinding], table: str, lake: LakeSource
+) -> SystemBinding:
+    """Return the binding of a source's system; one of another kind, and one that is not bound, are rejected."""
+    kind = kind_of(spec, lake.system, bindings)
+    if kind == lake.kind:
+        return run_bindings(declared_systems(spec, [lake.system], bindings), bindings)[lake.system]
+    names = sorted({*bindings, *spec.systems})
+    bound = f"is of kind {kind}" if kind is not None else "is not bound to anything"
+    raise UnknownName(
+        f"The source of the push of table {table!r} is the {lake.kind} table {lake.table} of the system "
+        f"{lake.system!r}, which {bound}.",
+        hint=f"{did_you_mean(lake.system, [name for name in names if name != lake.system])}Bind it: "
+        f'systems={{"{lake.system}": "<connection id>"}} of the operator, or --system {lake.system}={lake.kind}:/path '
+        "on the command line.",
+        name=lake.system,
+    )
+
+
+def _was_rejected(files: Filesystem, handle: StageHandle) -> bool:
+    """Return whether the last attempt at a push has failed for good: the next one may find another table."""
+    error = stage_status(files, handle).error
+    return error is not None and not error.get("retryable")
 
 
 def source_of(table: str, source: object) -> dict[str, Any]:
@@ -152,8 +262,8 @@ def source_of(table: str, source: object) -> dict[str, Any]:
         return described
     raise PushError(
         f"The source of the push of table {table!r} is {source!r}.",
-        hint='Give a path, {"table": …}, {"query": …}, {"jdbc": {…}}, {"path": …, "format": …}, or a function of a '
-        "Spark session.",
+        hint='Give a path, {"table": …}, {"query": …}, {"jdbc": {…}}, {"path": …, "format": …}, '
+        '{"iceberg": …, "system": …}, {"delta": …, "system": …}, or a function of a Spark session.',
         table=table,
     )
 
@@ -191,9 +301,17 @@ def not_importable(table: str, reference: str, error: Exception) -> PushError:
 def push_bindings(
     bindings: Mapping[str, SystemBinding], request: PushRequest, secrets: Mapping[str, str]
 ) -> dict[str, SystemBinding]:
-    """Return the bindings for the runner of a push: the table's system, and the source's options that are secret."""
-    spec = load_application(request.reference).spec(request.config)
+    """Return the bindings for the runner of a push: the table's system, and the source's with its secrets."""
+    spec, lake = load_application(request.reference).spec(request.config), request.lake
     run = run_bindings(declared_systems(spec, [request.system], bindings), bindings)
+    if lake is not None:
+        run[lake.system] = _binding_of(spec, bindings, request.table, lake)
+    if secrets and lake is not None:
+        raise ConfigError(
+            f"The source of the push of table {request.table!r} is the {lake}, and has a connection beside it.",
+            hint="Leave source_conn_id= out; the connection of the system opens the table: systems=.",
+            key="source_conn_id",
+        )
     if secrets:
         run[SOURCE] = SystemBinding("spark", dict(secrets), frozenset(secrets))
     return run
@@ -213,11 +331,11 @@ def submit_push(
     handle = request.handle
     if stage_status(files, handle).state not in (QUEUED, RUNNING) or not files.exists(request_path(handle)):
         version = versions.by_push_id(files, request.system, request.topic, request.push_id)
+        if version is None:
+            version, staged = same_rows(files, request), newest_staging(files, handle.folder)[1]
+            if staged is not None and (version is not None or staged.digest != request.digest):
+                discard(files, system, request)
         if version is not None:
             folders.write_once(files, handle.folder.result, PushResult(version.number, version.push_id))
-        else:
-            staged = newest_staging(files, handle.folder)[1]
-            if staged is not None and staged.digest != request.digest:
-                discard(files, system, request)
         folders.replace(files, request_path(handle), request)
     return submit(files, handle, lambda _: (settings(), Code()), conf)

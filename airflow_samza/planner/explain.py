@@ -90,7 +90,8 @@ def _note(text: str | None) -> str:
     if text is None:
         return ""
     margin = " " * (len("   side input") + 4)
-    return "\n" + textwrap.fill(text, 140, initial_indent=margin, subsequent_indent=margin)
+    # A name with hyphens stays whole, to be copied.
+    return "\n" + textwrap.fill(text, 140, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False)
 
 
 def _stream_cells(word: str, stream: PlannedStream, shape_only: bool) -> list[str]:

@@ -115,9 +115,11 @@ class _Check:
             self._side(
                 op,
                 key or self.states[op.op_id].partitioning.key,
-                _assumed(join.assume_partitioned_by, key, join.left_key),
+                _assumed(join.assume_partitioned_by, key, other),
             )
-            for op, key in zip(join.inputs, (join.left_key, join.right_key), strict=True)
+            for op, key, other in zip(
+                join.inputs, (join.left_key, join.right_key), (join.right_key, join.left_key), strict=True
+            )
         )
         if not self._types_agree(join, left, right) or _in_one_partition(left, right):
             return
@@ -126,7 +128,7 @@ class _Check:
             self._lie_together(join, left, right)
 
     def table_join(self, join: TableJoinSpec) -> None:
-        stream = self._side(join.inputs[0], join.key, join.assume_partitioned_by)
+        stream = self._side(join.inputs[0], join.key, _assumed(join.assume_partitioned_by, join.key, join.table.key))
         table = _Side(UNKNOWN, join.table.key, join.table.schema, "", 0, table=join.table.table_id)
         sources = self._sources_of(join)
         if not self._types_agree(join, stream, table):
@@ -213,6 +215,8 @@ class _Check:
         for stream_id in table.side_inputs:
             if stream_id in self.edges:
                 partitioning = self.streams[stream_id]
+                if partitioning.unchecked:  # no operator checks the rows that fill a table
+                    partitioning = Partitioning("unkeyed", unchecked=partitioning.unchecked)
                 count = self.counts[stream_id].count if stream_id in self.counts else 0
                 sides.append(
                     _Side(
@@ -250,18 +254,19 @@ class _Check:
     ) -> bool:
         """Return whether the rows of one join key lie in one partition.
 
-        An unknown partitioning warns and is not looked at further. ``checking`` is the operator that gets the rows as
-        its input ``number``, and checks them where that is not certain.
+        An unknown partitioning is not looked at further; it warns, unless the join assumes one. ``checking`` is the
+        operator that gets the rows as its input ``number``, and checks them where that is not certain.
         """
         partitioning = side.partitioning
         if partitioning.kind == "broadcast":
             return False  # one partition that all tasks read: the counts alone decide (rule P4)
         if partitioning.kind == "unknown":
-            self.findings.warnings.append(
-                f"{operator_label(join)}: {self._how_side_lies(side)}; rows of one key that lie apart "
-                f"would not meet. Re-partition it by {columns_text(side.key)}, or set "
-                f"assume_partitioned_by={columns_text(side.key)}."
-            )
+            if not join.assume_partitioned_by:
+                self.findings.warnings.append(
+                    f"{operator_label(join)}: {self._how_side_lies(side)}; rows of one key that lie apart "
+                    f"would not meet. Re-partition it by {columns_text(side.key)}, or set "
+                    f"assume_partitioned_by={columns_text(side.key)}."
+                )
             return False
         if partitioning.kind == "keyed" and side.positions is not None:
             if checking is not None:
@@ -337,19 +342,20 @@ def _in_one_partition(*sides: _Side) -> bool:
     return all(side.partitions == 1 for side in sides)
 
 
-def _assumed(assumed: tuple[str, ...], own: Sequence[str], left: Sequence[str]) -> tuple[str, ...]:
-    """The assumed columns under this side's names; they may be given by the left side's."""
+def _assumed(assumed: tuple[str, ...], own: Sequence[str], other: Sequence[str]) -> tuple[str, ...]:
+    """Return the assumed columns under this side's names; they may be those of the join's other side."""
     if not assumed or all(column in own for column in assumed):
         return assumed
-    names = dict(zip(left, own, strict=False))
+    names = dict(zip(other, own, strict=False))
     return tuple(names.get(column, column) for column in assumed)
 
 
 def _way_out(side: _Side) -> str:
     if side.op is None:
         return (
-            f"Key the topic by {columns_text(side.key)} (key= of the stream), or push the table with a "
-            "SamzaTablePushOperator, which does."
+            f"Key the topic by {columns_text(side.key)} (key= of the stream; of files it is no proof), have every task "
+            "read all of it (broadcast=True in place of key= and partitions=), or push the table with a "
+            "SamzaTablePushOperator, which keys it."
         )
     into = "sending it to the table" if side.table else "the join"
     more = (
@@ -367,7 +373,8 @@ def _how_it_lies(
     if partitioning.kind == "keyed":
         return f"{name} {verb} partitioned by {_described(partitioning)}"
     if partitioning.kind == "unkeyed":
-        return f"{name} {verb} not keyed ({whose} rows come from files, or from streams with other keys)"
+        why = partitioning.unchecked or f"{whose} rows come from files, or from streams with other keys"
+        return f"{name} {verb} not keyed ({why})"
     where = "" if not lost or lost in edges else f" ({whose} key was lost at {lost!r})"
     return f"how {name} {verb} partitioned is not declared{where}"
 

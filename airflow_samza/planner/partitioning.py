@@ -177,7 +177,7 @@ def _of_stream(spec: ApplicationSpec, edge: StreamEdge, states: Mapping[str, Edg
             return keyed(writer.key, schema, stream.partitioner or PARTITIONER)
     if stream.key:
         by_key = keyed(stream.key, stream.schema, stream.partitioner or traits_of(edge.kind).partitioner)
-        if edge.role is StreamRole.INPUT and (_has_splits(spec, edge) or traits_of(edge.kind).unkeyed_splits):
+        if edge.role in (StreamRole.INPUT, StreamRole.SIDE_INPUT) and _has_splits(spec, edge):
             return replace(by_key, unchecked=f"{stream.stream_id!r} declares it by key=, and files lie as they came")
         return by_key
     return UNKEYED if _comes_as_it_is(spec, edge) else UNKNOWN
@@ -194,8 +194,8 @@ def _comes_as_it_is(spec: ApplicationSpec, edge: StreamEdge) -> bool:
 def _has_splits(spec: ApplicationSpec, edge: StreamEdge) -> bool:
     """Return whether a stream is known to be cut into partitions by files, or by ranges of another kind."""
     stream = edge.descriptor
-    kind = declared_kind(spec, stream)
-    return bool(stream.path or stream.format or stream.reader is not None or (kind and traits_of(kind).unkeyed_splits))
+    is_split = any(traits_of(kind).unkeyed_splits for kind in (declared_kind(spec, stream), edge.kind))
+    return bool(stream.path or stream.format or stream.reader is not None or is_split)
 
 
 def _after(op: OperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:

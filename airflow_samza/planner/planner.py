@@ -41,7 +41,12 @@ from airflow_samza.planner.plan import ExecutionPlan, JoinGroup, Stage
 from airflow_samza.planner.replication import Replication, find_replication
 from airflow_samza.planner.stages import cut_stages, with_task_counts
 from airflow_samza.planner.stream_edges import StreamEdge, build_stream_edges, check_streams
-from airflow_samza.planner.watermark_warnings import silent_inputs, unchecked_times, waits_for_silent_inputs
+from airflow_samza.planner.watermark_warnings import (
+    silent_inputs,
+    unchecked_times,
+    waits_for_silent_inputs,
+    waits_for_the_end,
+)
 from airflow_samza.planner.wording import count_text
 
 if TYPE_CHECKING:
@@ -129,6 +134,7 @@ class ExecutionPlanner:
                 *findings.warnings,
                 *_idle_streams(edges, graph),
                 *_unread_partitions(stages, counts, edges),
+                *waits_for_the_end(graph, edges, stages),
                 *silent_inputs(graph, edges),
                 *unchecked_times(graph, edges),
                 *(waits_for_silent_inputs(graph, edges) if Config(config).watermark_idle_timeout_ms is None else ()),

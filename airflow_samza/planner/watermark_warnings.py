@@ -1,15 +1,15 @@
-"""Warnings for operators of event time whose unbounded inputs make no watermarks, or wrong ones, or none for long.
+"""Warnings for operators that wait for the end of unbounded inputs, or for watermarks that these do not make, or late.
 
-Without watermarks windows hold all until the input ends, and behind a merge or a join until no input is silent; with
-those of other times their messages are late.
+Without watermarks windows and joins hold all until the input ends, and behind a merge or a join until no input is
+silent; with those of other times their messages are late.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from airflow_samza.application.descriptors import StreamRole
-from airflow_samza.application.operator_spec import OperatorSpec
+from airflow_samza.application.operator_spec import Emits, OperatorSpec
 from airflow_samza.application.operator_specs import (
     InputOperatorSpec,
     MergeSpec,
@@ -22,22 +22,55 @@ from airflow_samza.application.operator_specs import (
 from airflow_samza.config import WATERMARK_IDLE_TIMEOUT
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.paths import operator_label
+from airflow_samza.planner.plan import Stage
 from airflow_samza.planner.stream_edges import StreamEdge
 
 
+def waits_for_the_end(graph: JobGraph, edges: Mapping[str, StreamEdge], stages: Sequence[Stage]) -> Iterator[str]:
+    """Return a warning for each operator that emits at the end of its inputs only, behind one without an end (rule C9).
+
+    It is no error: a drain is an end.
+    """
+    behind: dict[str, str] = {}
+    for stream_id, edge in edges.items():
+        if edge.role is StreamRole.INPUT and not edge.descriptor.bounded:
+            _follow_from(edge.readers, stream_id, graph, edges, behind, past_clocks=True)
+    places = {op_id: stage.stage_id for stage in stages for op_id in stage.operators}
+    for op in graph.operators:
+        if op.emits is Emits.AT_THE_END and op.op_id in behind:
+            yield (
+                f"{operator_label(op)} of the stage {places[op.op_id]!r} emits its rows at the end of its input, and "
+                f"the input {behind[op.op_id]!r} has no end: no run writes a row of it unless it is drained. "
+                'Use a window (.window(…)), or read the whole input in every run (bounded=True, no slice="checkpoint").'
+            )
+
+
 def silent_inputs(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[str]:
-    """A warning for each window of event time behind an input without an end that makes no watermarks."""
+    """Return a warning for each window and join of event time behind an input without end that makes no watermarks."""
     behind: dict[str, str] = {}
     for stream_id, edge in edges.items():
         if _is_silent(edge):
             _follow(stream_id, graph, edges, behind)
     for op in graph.operators:
-        if isinstance(op, WindowOperatorSpec) and op.time_column is not None and op.op_id in behind:
+        if op.op_id in behind and _goes_by_event_time(op):
             yield (
                 f"{operator_label(op)} goes by event time, and the input {behind[op.op_id]!r}, which has no end, "
-                "makes no watermarks: its windows close only when the application is drained. "
+                f"makes no watermarks: {_held_back(op)} only when the application is drained. "
                 "Declare how late messages may come (max_delay= or watermarks=)."
             )
+
+
+def _goes_by_event_time(op: OperatorSpec) -> bool:
+    if isinstance(op, StreamJoinSpec):
+        return op.left_time is not None
+    return isinstance(op, WindowOperatorSpec) and op.time_column is not None
+
+
+def _held_back(op: OperatorSpec) -> str:
+    """Return in words that which waits for watermarks."""
+    if not isinstance(op, StreamJoinSpec):
+        return "its windows close"
+    return "it lets go of messages" if op.how == "inner" else "messages without a partner leave it"
 
 
 def unchecked_times(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[str]:
@@ -46,7 +79,7 @@ def unchecked_times(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterato
     for stream_id, edge in edges.items():
         if edge.role is StreamRole.INPUT and not edge.descriptor.bounded:
             _follow(stream_id, graph, edges, behind)
-    timed = {op.op_id for op in graph.operators if isinstance(op, WindowOperatorSpec) and op.time_column is not None}
+    timed = {op.op_id for op in graph.operators if isinstance(op, WindowOperatorSpec) and _goes_by_event_time(op)}
     for op in graph.operators:
         if isinstance(op, TransformSpec) and op.event_time is None and op.op_id in behind:
             reached: dict[str, str] = {}
@@ -111,10 +144,7 @@ def _before_event_time(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> set[
             writers.setdefault(written, []).append(op)
     op_ids: set[str] = set()
     waiting: list[OperatorSpec] = [
-        op
-        for op in graph.operators
-        if isinstance(op, StreamJoinSpec | TaskSpec)
-        or (isinstance(op, WindowOperatorSpec) and op.time_column is not None)
+        op for op in graph.operators if isinstance(op, StreamJoinSpec | TaskSpec) or _goes_by_event_time(op)
     ]
     while waiting:
         op = waiting.pop()
@@ -150,11 +180,14 @@ def _follow_from(
     graph: JobGraph,
     edges: Mapping[str, StreamEdge],
     behind: dict[str, str],
+    *,
+    past_clocks: bool = False,
 ) -> None:
+    """Note the stream at every operator that it reaches; a clock on its way, which makes watermarks, ends this."""
     waiting: list[OperatorSpec] = list(operators)
     while waiting:
         op = waiting.pop()
-        if op.op_id in behind or isinstance(op, ReadTimeSpec):  # whose clock makes watermarks
+        if op.op_id in behind or (isinstance(op, ReadTimeSpec) and not past_clocks):
             continue
         behind[op.op_id] = stream_id
         waiting.extend(_behind(op, graph, edges))

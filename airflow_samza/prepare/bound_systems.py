@@ -35,11 +35,11 @@ def system_name(
     if stream.system is not None:
         return stream.system
     name = spec.default_system or default_system or EMBEDDED
-    traits = traits_of(_kind(spec, name, bindings))
+    traits = traits_of(kind_of(spec, name, bindings))
     if stream.role is StreamRole.INTERMEDIATE and not (traits.carries_control or traits.own_topics):
         return EMBEDDED
     pushed = any(push_stream(table) == stream.stream_id for table in spec.tables.values())
-    if pushed and not traits_of(_kind(spec, name, bindings)).keeps_versions:
+    if pushed and not traits_of(kind_of(spec, name, bindings)).keeps_versions:
         return EMBEDDED
     return name
 
@@ -68,7 +68,7 @@ def declared_systems(
     """
     kept: dict[str, dict[str, Any]] = {}
     for name in sorted(set(names)):
-        kind = _kind(spec, name, bindings)
+        kind = kind_of(spec, name, bindings)
         if kind is None:
             systems = sorted({*bindings, *(n for n, s in spec.systems.items() if s.kind), EMBEDDED})
             raise UnknownName(
@@ -124,7 +124,8 @@ def _whose(spec: ApplicationSpec, system: str) -> str:
     return f"The application {spec.name!r}"
 
 
-def _kind(spec: ApplicationSpec, name: str, bindings: Mapping[str, SystemBinding]) -> str | None:
+def kind_of(spec: ApplicationSpec, name: str, bindings: Mapping[str, SystemBinding]) -> str | None:
+    """Return the kind of a system: as it is bound, or as the application declares it; None: neither."""
     if name in bindings:
         return bindings[name].kind
     declared = spec.systems.get(name)

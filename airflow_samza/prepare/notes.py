@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.figures import size
 from airflow_samza.prepare.carried_state import carries_state
+from airflow_samza.prepare.input_versions import version_note
 from airflow_samza.prepare.lasting_outputs import lasting_notes
 from airflow_samza.prepare.output_slots import slot_notes
 from airflow_samza.prepare.side_inputs import side_input_notes
@@ -85,6 +85,9 @@ def _table_note(target: Mapping[str, Any], options: Mapping[str, str]) -> str:
     ]
     if fields:
         text += f", partitioned by {', '.join(fields)}"
+    grown = [f"{target[what]:,} {what}" for what in ("snapshots", "manifests") if what in target]
+    if grown:
+        text += f", which has {' and '.join(grown)}: each makes every commit slower, expire and merge them"
     mode = options.get("mode", "")
     return f"{text}; mode={mode!r}: {_MODES[mode]}" if mode in _MODES else text
 
@@ -117,7 +120,7 @@ def _range_text(slice_: Mapping[str, Any], version: Version | None) -> str | Non
         more = f" and {len(runs) - _SHOWN} more" if len(runs) > _SHOWN else ""
         return f"reads the {'section' if len(runs) == 1 else 'sections'} of {', '.join(runs[:_SHOWN])}{more}"
     if ("snapshot" in slice_ or "version" in slice_) and "chunks" not in slice_:
-        return _version_note(slice_)
+        return version_note(slice_)
     if slice_.get("final") is not False:
         return None
     offsets = slice_.get("offsets")
@@ -127,30 +130,21 @@ def _range_text(slice_: Mapping[str, Any], version: Version | None) -> str | Non
     if version is not None:
         since = f"since {'the reset' if is_reset(version) else f'the run {version.run}'} (version {version.number})"
     if "chunks" in slice_:
-        upto = f", up to the snapshot {slice_['snapshot']} of {slice_['table']}" if slice_.get("snapshot") else ""
+        what = "version" if "version" in slice_ else "snapshot"
+        upto = f", up to the {what} {slice_[what]} of {slice_['table']}" if slice_.get(what) is not None else ""
         return f"{_files_note(slice_, since)}{upto}"
     count = sum(end - start for start, end in offsets)
     return f"reads {count:,} {'offset' if count == 1 else 'offsets'} {since}"
 
 
-def _version_note(slice_: Mapping[str, Any]) -> str:
-    """Return a note on the snapshot or version of a table: the files that are read of it, and how much that is."""
-    what = "snapshot" if "snapshot" in slice_ else "version"
-    if slice_[what] is None:
-        return f"reads the table {slice_['table']}, to which nothing was ever committed"
-    files, rows, deletes = len(slice_["files"]), slice_["rows"], len(slice_["deletes"])
-    amount = f"{files:,} {'file' if files == 1 else 'files'}"
-    if rows is not None:
-        amount += f", {rows:,} {'row' if rows == 1 else 'rows'}"
-    text = f"reads the {what} {slice_[what]} of {slice_['table']}: {amount}, {size(slice_['bytes'])}"
-    if not deletes:
-        return text
-    return f"{text}, less the rows that {deletes:,} {'delete removes' if deletes == 1 else 'deletes remove'}"
-
-
 def _files_note(slice_: Mapping[str, Any], since: str) -> str:
-    count, noted = len(slice_["files"]), slice_["noted"]
-    text = f"reads {count:,} {'file' if count == 1 else 'files'} ({slice_['bytes']:,} bytes) {since}"
+    files, noted = slice_["files"], slice_["noted"]
+    count = len({part["path"] for file in files for part in file.get("parts", (file,))})
+    text = f"{count:,} {'file' if count == 1 else 'files'} ({slice_['bytes']:,} bytes)"
+    if "commits" in slice_:
+        commits = len(slice_["commits"])
+        text = f"the changes of {commits:,} {'commit' if commits == 1 else 'commits'}, {text}"
+    text = f"reads {text} {since}"
     words = {
         "waiting": "left to a later run",
         "late": "too late, and unread",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 
@@ -12,8 +13,14 @@ from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import RunFolder, read_report
 from airflow_samza.runs.records.names import producer_id, safe
 from airflow_samza.runs.records.run_plan import Note, RunPlan
-from airflow_samza.systems.capabilities import FixesOutputs, PublishesForGood, ReplacesSlots
-from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.capabilities import (
+    FixesOutputs,
+    PublishesBranches,
+    PublishesForGood,
+    RemembersRoots,
+    ReplacesSlots,
+)
+from airflow_samza.systems.filesystems.filesystem import Filesystem, root_identity
 from airflow_samza.systems.output_slots import (
     APPEND,
     OutputSlot,
@@ -64,9 +71,32 @@ def slot_notes(run: RunPlan, systems: Mapping[str, System], files: Filesystem) -
                     yield stage.stage_id, stream_id, text
 
 
+def with_root(files: Filesystem, run: RunPlan, systems: Mapping[str, System]) -> RunPlan:
+    """Return the plan with the identity of its root, if outputs keep it; reject a run with a namesake at one.
+
+    That is a run of the same name under another root: what it has published would be taken for what this one does.
+    """
+    written = [(stage, run.stream(stream_id)) for stage in run.plan.stages for stream_id in stage.outputs]
+    kept = [
+        (system, bound.spec, run.producer(stage.stage_id))
+        for stage, bound in written
+        if not run.is_own(bound.stream_id) and isinstance(system := systems[bound.system], RemembersRoots)
+    ]
+    if not kept:
+        return run
+    identity = root_identity(files)
+    for system, stream, producer in kept:
+        system.reject_namesake(stream, producer, identity)
+    return dataclasses.replace(run, root=identity)
+
+
 def _texts(run: RunPlan, stream_id: str, systems: Mapping[str, System], files: Filesystem) -> Iterator[str]:
     bound = run.stream(stream_id)
     system = systems[bound.system]
+    branch = system.branch(bound.spec) if isinstance(system, PublishesBranches) else None
+    if branch is not None and isinstance(system, PublishesBranches):
+        system.check_branch(bound.spec, run_of(producer_id(run.application, run.run_id, stream_id)))
+        yield f"commits to the branch {branch!r}, which nobody sees until it is published"
     if not isinstance(system, ReplacesSlots):
         if run.slot is not None:
             yield from _not_replaced(bound.spec, system)

@@ -34,6 +34,7 @@ from airflow_samza.prepare.bound_systems import (
 )
 from airflow_samza.prepare.carried_state import arrived_slice, carried_slice, carries_state, is_carried_on, patience_of
 from airflow_samza.prepare.input_positions import input_meanings, meanings_by_key, renamed_inputs, with_present_inputs
+from airflow_samza.prepare.input_versions import check_input_versions, reject_changes
 from airflow_samza.prepare.namesakes import with_writer_of_state
 from airflow_samza.prepare.notes import notes_of
 from airflow_samza.prepare.output_slots import run_slot
@@ -110,8 +111,8 @@ def plan_run(
     spec: ApplicationSpec,
     request: RunRequest,
     version: Version | None,
-) -> RunPlan:
-    """Return the plan of a run that continues from a version of the state, if it has one."""
+) -> tuple[RunPlan, Mapping[str, System]]:
+    """Return the plan of a run that continues from a version of the state, if it has one, and its systems."""
     run = RunPlan(
         application=spec.name,
         app_id=spec.app_id,
@@ -129,7 +130,7 @@ def plan_run(
     draft = Draft(files, bindings, default_system, spec, request, version, run)
     for apply in PASSES:
         draft = apply(draft)
-    return draft.run
+    return draft.run, draft.systems
 
 
 def bind_streams(draft: Draft) -> Draft:
@@ -149,7 +150,9 @@ def bind_streams(draft: Draft) -> Draft:
 def reject_misplaced(draft: Draft) -> Draft:
     """Reject streams that their systems cannot serve."""
     spec, streams, declared = draft.spec, draft.run.streams, draft.run.systems
+    reject_changes(spec, streams, draft.systems)
     reject_unreadable(spec, streams, declared)
+    check_input_versions(spec, draft.request, draft.kinds)
     raise_all([*check_pushes(spec, streams, declared), *check_serdes(spec, streams, declared, draft.systems)])
     return draft
 

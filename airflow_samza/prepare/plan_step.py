@@ -15,7 +15,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
@@ -24,9 +23,7 @@ from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.planner.declaration import first_of
 from airflow_samza.planner.stage_code import stage_digests
 from airflow_samza.prepare.bound_systems import (
-    bind_systems,
     check_root,
-    run_bindings,
 )
 from airflow_samza.prepare.carried_state import (
     carries_state,
@@ -35,6 +32,7 @@ from airflow_samza.prepare.carried_state import (
 )
 from airflow_samza.prepare.kept_stages import fingerprints, reuse
 from airflow_samza.prepare.namesakes import continued_by, reject_namesake, reject_other_copy
+from airflow_samza.prepare.output_slots import with_root
 from airflow_samza.prepare.passes import plan_run
 from airflow_samza.prepare.run_request import FRESH, PREVIOUS, RunRequest
 from airflow_samza.prepare.run_streams import fixed_outputs
@@ -50,8 +48,9 @@ from airflow_samza.runs.records.forgotten_runs import reject_forgotten
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, SIDE_INPUT, STAGED, RunPlan
 from airflow_samza.runs.stages.stage_state import code_run
+from airflow_samza.runs.state_history.held_versions import hold_read
 from airflow_samza.runs.upkeep.topic_expiry import open_again
-from airflow_samza.systems.filesystems.filesystem import Filesystem, root_identity
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.system import StreamSpec, System, SystemBinding
 
@@ -103,20 +102,21 @@ def prepare_run(
     taken = take_state(files, spec, request, on_wait) if carries_state(spec) else None
     try:
         version = taken.version if taken is not None else None
-        run = plan_run(files, bindings, default_system, spec, request, version)
+        run, systems = plan_run(files, bindings, default_system, spec, request, version)
         run = dataclasses.replace(run, options=_options_read(run, request))
         if taken is not None:
             slices = {stream_id: stream.slice for stream_id, stream in run.streams.items() if stream.role != SIDE_INPUT}
             starts = write_starts(files, folder, run.generation, spec, run.plan, slices, version)
             run = dataclasses.replace(run, state=dataclasses.replace(taken.state, starts=starts))
-        systems = bind_systems(run_bindings(run.systems, bindings), files.root)
         run = _with_reuse(files, systems, spec, run, request, data)
         reject_unbounded(run, systems)
+        run = with_root(files, run, systems)
         reject_forgotten(files, run, systems)
         _create_topics(run, systems)
         # Once more: with the tables that were made just now, and for this root.
-        run = dataclasses.replace(run, streams=fixed_outputs(run, systems, root=partial(root_identity, files)))
+        run = dataclasses.replace(run, streams=fixed_outputs(run, systems, root=run.root))
         _check_outputs(run, systems)
+        run = _with_held_versions(files, systems, run)
         open_again(files, folder)
         pin_versions(files, run)
     except SamzaError as error:
@@ -125,6 +125,20 @@ def prepare_run(
         raise
     stored_run = adopt(files, folder.plan(run.generation), dataclasses.replace(run, requests=requests.take()))
     return continued_by(stored_run, spec, request.application)
+
+
+def _with_held_versions(files: Filesystem, systems: Mapping[str, System], run: RunPlan) -> RunPlan:
+    """Hold the versions of tables up to which the run reads; return the plan with notes on those that cannot be."""
+    slices = {stream_id: bound.slice for stream_id, bound in run.streams.items() if bound.role != SIDE_INPUT}
+    reasons = hold_read(files, systems, run, slices)
+    notes = {
+        stage: {
+            name: f"{text}; its snapshot is not kept from expiry: {reasons[name]}" if name in reasons else text
+            for name, text in texts.items()
+        }
+        for stage, texts in run.notes.items()
+    }
+    return dataclasses.replace(run, notes=notes) if reasons else run
 
 
 def _check_mode(spec: ApplicationSpec, mode: str) -> None:
@@ -188,10 +202,9 @@ def preview_run(
     planned = RunFolder(spec.name, request.run_id).plan_generations(files)
     generation = planned[-1] + 1 if planned else request.generation
     request = dataclasses.replace(request, wait_seconds=0.0, generation=generation)
-    run = plan_run(files, bindings, default_system, spec, request, version)
+    run, systems = plan_run(files, bindings, default_system, spec, request, version)
     if not planned:
         return run
-    systems = bind_systems(run_bindings(run.systems, bindings), files.root)
     return _with_reuse(files, systems, spec, run, request, data)
 
 
@@ -229,7 +242,8 @@ def _create_topics(run: RunPlan, systems: Mapping[str, System]) -> None:
         for stream_id in stage.outputs:
             own = run.is_own(stream_id)
             stream = run.intermediate(stream_id, Generation(run.generation, 1)) if own else run.stream(stream_id)
-            if not own or stream.spec.schema is not None:  # Catalyst knows the columns: the stage creates it
+            is_table = stream.slice is not None and "made" not in stream.slice  # one that is there
+            if not is_table and (not own or stream.spec.schema is not None):  # None: the stage creates it
                 topics.setdefault(stream.system, []).append(stream.spec)
     for name, specs in topics.items():
         systems[name].admin.create(specs)
@@ -239,4 +253,4 @@ def _check_outputs(run: RunPlan, systems: Mapping[str, System]) -> None:
     for stream_id in sorted({stream_id for stage in run.plan.stages for stream_id in stage.outputs}):
         if not run.is_own(stream_id):
             stream = run.stream(stream_id)
-            systems[stream.system].check_writable(stream.spec)
+            systems[stream.system].check_writable(stream.spec, *([] if stream.slice is None else [stream.slice]))

@@ -48,7 +48,9 @@ class RunRequest:
 
     ``sections`` names, by shared stream, the run of the other application whose section is read; of any other shared
     stream all new sections are. ``tables`` names, by pushed table, the version to read: ``current`` (the default),
-    ``as_of_interval`` (the one that was current when the data interval began), or the id of a push.
+    ``as_of_interval`` (the one that was current when the data interval began), or the id of a push. ``input_versions``
+    names, by input that is a table of a lake, the snapshot or version up to which it is read: ``current`` (the
+    default), an id, or several with commas between them, of which the newest counts.
 
     ``partition_key`` is that of a partitioned Dag run: with the interval it says of which data the run's outputs are
     (rule O1).
@@ -67,6 +69,7 @@ class RunRequest:
     state_from: str = field(default=PREVIOUS, metadata=_option("--state-from"))
     sections: Mapping[str, str] = field(default_factory=dict, metadata=_option("--section"))
     tables: Mapping[str, str] = field(default_factory=dict, metadata=_option("--table"))
+    input_versions: Mapping[str, str] = field(default_factory=dict, metadata=_option("--input-version"))
 
     def __post_init__(self) -> None:
         """Replace the alias of a choice of state by its name."""

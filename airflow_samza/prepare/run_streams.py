@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
 from airflow_samza.application.operator_specs import SendToSpec
 from airflow_samza.errors import ConfigError, SectionOpen, TopicError
 from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.prepare.input_versions import up_to
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.prepare.serdes import serde_of
 from airflow_samza.prepare.side_inputs import CREATE_STREAM, reported_columns, side_input_missing
@@ -19,6 +20,9 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.capabilities import FixesOutputs
 from airflow_samza.systems.system import StreamMetadata, StreamSpec, System
 from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
+
+_TEMPLATES = ("as_of", "branch")
+"""Options of tables that may name the run and its interval."""
 
 
 def described(stream: StreamDescriptor, spec: ApplicationSpec, request: RunRequest) -> StreamSpec:
@@ -38,13 +42,12 @@ def described(stream: StreamDescriptor, spec: ApplicationSpec, request: RunReque
             )
         bounds = needed_interval(request.interval, stream=stream.stream_id, what="slice by timestamp").micros()
     options = tuple(
-        (option, _rendered(value, stream, spec, request) if option == "as_of" else value)
+        (option, _rendered(value, stream, spec, request) if option in _TEMPLATES else value)
         for option, value in stream.options
     )
     feeds = stream.role is StreamRole.SIDE_INPUT
-    name = stream.topic or stream.stream_id
     return StreamSpec(
-        name=spec.config.get(f"streams.{stream.stream_id}.samza.physical.name", name),
+        name=physical_name(stream, spec),
         partitions=stream.partitions,
         schema=stream.schema.ddl() if stream.schema is not None else None,
         key=_table_key(stream, spec) if feeds and not stream.key else stream.key,
@@ -59,7 +62,15 @@ def described(stream: StreamDescriptor, spec: ApplicationSpec, request: RunReque
         below=below,
         serde=serde_of(stream),
         deletes=feeds,
+        up_to=up_to(request, stream.stream_id),
+        changes=stream.changes,
     )
+
+
+def physical_name(stream: StreamDescriptor, spec: ApplicationSpec) -> str:
+    """Return the name of a stream in its system."""
+    name = stream.topic or stream.stream_id
+    return spec.config.get(f"streams.{stream.stream_id}.samza.physical.name", name)
 
 
 def _rendered(template: str, stream: StreamDescriptor, spec: ApplicationSpec, request: RunRequest) -> str:
@@ -163,11 +174,11 @@ def fixed_outputs(
     run: RunPlan,
     systems: Mapping[str, System],
     columns: Mapping[str, Schema] | None = None,
-    root: Callable[[], str] = str,
+    root: str = "",
 ) -> dict[str, BoundStream]:
-    """Return the streams; outputs to tables with what tasks need to write them.
+    """Return the streams; outputs to tables with what tasks need to write them, asked for unless it is known.
 
-    ``columns`` are those of the outputs' messages; None: the streams know them by now. ``root`` returns the
+    ``columns`` are those of the outputs' messages; None: the streams know them by now. ``root`` is the
     identity of the run's root: runs of other roots may have the same names, and write the same tables.
     """
     streams = dict(run.streams)
@@ -177,6 +188,8 @@ def fixed_outputs(
             ddl = bound.spec.schema
             schema = columns.get(stream_id) if columns is not None else Schema.of(ddl) if ddl is not None else None
             spec = bound.spec if schema is None else dataclasses.replace(bound.spec, schema=schema.ddl())
-            name = f"{root()}/{run.application}/{run.run_id}/{run.generation}"
-            streams[stream_id] = dataclasses.replace(bound, spec=spec, slice=system.fix_output(spec, schema, name))
+            name = f"{root}/{run.application}/{run.run_id}/{run.generation}"
+            is_there = bound.slice is not None and "made" not in bound.slice
+            fixed = {**(bound.slice or {}), "run": name} if is_there else system.fix_output(spec, schema, name)
+            streams[stream_id] = dataclasses.replace(bound, spec=spec, slice=fixed)
     return streams

@@ -15,6 +15,7 @@ from airflow_samza.application.times import duration_text
 from airflow_samza.errors import NoSuchVersion, PushError, SamzaError, TopicError
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.wording import count_text
+from airflow_samza.prepare.input_versions import version_note
 from airflow_samza.prepare.task_side_inputs import COMPACTION, TOPIC_IDENTITY, all_there_is, topic_identity
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.epoch_records import InputIntent
@@ -31,7 +32,7 @@ from airflow_samza.runs.tables.pins import (
 from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import Schema
 from airflow_samza.system_kinds import traits_of
-from airflow_samza.systems.capabilities import HasSections
+from airflow_samza.systems.capabilities import DatesCommits, HasSections
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 
@@ -128,9 +129,13 @@ class SideInputSlices:
 
 
 def _all_there_is(spec: ApplicationSpec, system: System, stream: BoundStream) -> Mapping[str, Any]:
-    """Return all that a side input holds now. An unbounded stream needs a latest offset (rule S5)."""
+    """Return all that a side input holds now.
+
+    An unbounded stream needs a latest offset (rule S5); a table has versions in its place.
+    """
     slice_ = all_there_is(system, stream)
-    if slice_.get("offsets") is None and not spec.side_inputs[stream.stream_id].bounded:
+    bounded = spec.side_inputs[stream.stream_id].bounded or isinstance(system, DatesCommits)
+    if slice_.get("offsets") is None and not bounded:
         raise TopicError(
             f"The system {stream.system!r} does not report the latest offset of the side input "
             f"{stream.stream_id!r}, so it is not known when its tables are complete.",
@@ -192,6 +197,8 @@ def side_input_notes(run: RunPlan) -> Iterator[Note]:
 def _reading(run: RunPlan, stream_id: str) -> str:
     slice_ = run.side_input(stream_id).slice or {}
     offsets = slice_.get("offsets")
+    if offsets is None and ("snapshot" in slice_ or "version" in slice_):
+        return f"{version_note(slice_)}; all of it into the table"
     if offsets is None:
         return "reads all of it into the table"
     pinned = next((PinnedTable(**text) for text in run.tables.values() if text["stream_id"] == stream_id), None)

@@ -69,6 +69,7 @@ def version_facts(version: TableVersion) -> dict[str, Any]:
         "interval": list(version.interval) if version.interval is not None else None,
         "current_from": version.current_from,
         "is_current": not version.is_late,
+        "source": dict(version.source) if version.source is not None else None,
     }
 
 

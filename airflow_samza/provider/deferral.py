@@ -12,8 +12,9 @@ from typing import Any
 
 from airflow_samza.errors import ConfigError, RuntimeMissing
 from airflow_samza.provider.airflow_versions import AirflowTaskTimeout, conf
+from airflow_samza.provider.configured_numbers import check_number, configured_number
 from airflow_samza.provider.containers import OUTLIVES, why_it_ends
-from airflow_samza.provider.get_provider_info import CONFIG_SECTION
+from airflow_samza.provider.progress_log import DEFAULT_INTERVAL
 
 TIMED_OUT = "timed_out"
 NOT_SEEN = "not_seen"
@@ -22,6 +23,9 @@ UNKNOWN = "unknown"
 """Keys of a trigger's event: the deadline has passed; the reason why this triggerer cannot read the root; the producers
 that failed for good; the reason why nobody will ever write the stream that is waited for."""
 
+
+_INTERVALS = {"poll_interval": 1.0, "progress_interval": DEFAULT_INTERVAL}
+"""Seconds between two questions for a state, and between two reports, where nobody has configured them."""
 
 _TRIGGER_GRACE_SECONDS = 120.0
 """Seconds after the deadline until Airflow itself ends a trigger."""
@@ -77,18 +81,15 @@ def is_deferrable(deferrable: bool | None) -> bool:
 def check_intervals(operator: Any, **intervals: float | None) -> None:
     """Reject intervals of an operator, in seconds, that are 0 or less; None is Airflow's configuration."""
     for name, seconds in intervals.items():
-        if seconds is not None and seconds <= 0:
-            raise ConfigError(
-                f"{name}={seconds} of the task {operator.task_id!r} is not above 0.",
-                hint="Give a number of seconds above 0.",
-                key=name,
-                value=seconds,
-            )
+        if seconds is None:
+            interval_seconds(name, None)
+        else:
+            check_number(f"{name}={seconds} of the task {operator.task_id!r}", name, seconds, "seconds")
 
 
-def poll_seconds(seconds: float | None) -> float:
-    """Return the seconds between two questions: an operator's ``poll_interval``, else that of the configuration."""
-    return seconds or conf.getfloat(CONFIG_SECTION, "poll_interval", fallback=1.0)
+def interval_seconds(name: str, seconds: float | None) -> float:
+    """Return an interval in seconds: an operator's, else that of Airflow's configuration, which has to be above 0."""
+    return configured_number(name, _INTERVALS[name], "seconds") if seconds is None else seconds
 
 
 def raise_what_the_trigger_met(event: Mapping[str, Any] | None, task_id: str) -> None:

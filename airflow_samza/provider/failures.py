@@ -15,7 +15,7 @@ from airflow_samza.provider.disclosure import text_of
 from airflow_samza.secrecy import without_passwords
 
 AT_A_ROOT = (
-    ("plan", "explain", "run", "status", "logs", "stop", "drain", "cancel", "fsck", "gc"),
+    ("plan", "explain", "run", "status", "logs", "stop", "drain", "cancel", "publish", "fsck", "gc"),
     ("runs", "state", "tables", "topics"),
 )
 """The commands of the command line that take ``--root``: single ones, and groups."""

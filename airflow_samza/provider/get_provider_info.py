@@ -150,12 +150,13 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "warm_runners": {
                         "description": "Number of local Sparks that stay on a worker's host for the next run of the "
-                        "same connection, root and environment. Bounds may follow: idle (seconds without a run), "
-                        "runs, age (seconds since the start), memory (MiB). 0 or empty: none.",
+                        "same connection, root and environment, as far as memory allows. Bounds may follow: idle "
+                        "(seconds without a run), runs, age (seconds since the start), memory (MiB). "
+                        "off, 0 or empty: none.",
                         "version_added": "0.1.0",
                         "type": "string",
                         "example": "2,idle=600,runs=50,age=21600,memory=4096",
-                        "default": "",
+                        "default": "2",
                     },
                 },
             }

@@ -44,7 +44,7 @@ def summary(run: RunPlan, results: Iterable[StageResult]) -> dict[str, Any]:
     }
 
 
-_OF_RANGES = ("table", "snapshot", "version", "files", "rows", "bytes", "offsets")
+_OF_RANGES = ("table", "snapshot", "version", "files", "commits", "rows", "bytes", "offsets")
 """Facts of an input range that are shown."""
 
 
@@ -52,7 +52,7 @@ def _slice_of(run: RunPlan, stream_id: str) -> dict[str, Any]:
     """Return the fixed range of an external input: counts and offsets, the version of a table, no lists."""
     input_slice = run.stream(stream_id).slice or {}
     return {
-        name: len(value) if name == "files" else value
+        name: len(value) if name in ("files", "commits") else value
         for name, value in input_slice.items()
         if name in _OF_RANGES and (value or name == "version") and not (name == "offsets" and "chunks" in input_slice)
     }

@@ -1,4 +1,4 @@
-"""Drives stages to their end from one Airflow task.
+"""Drives stages, or a push, to their end from one Airflow task.
 
 Submit in order, ask for the state, finish, cancel when the task is killed.
 
@@ -10,15 +10,13 @@ that it is back.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from airflow_samza.errors import SamzaError, StageCancelled
 from airflow_samza.provider.progress_log import ProgressLog
 from airflow_samza.provider.runner_lines import KeepsLogs, TaskLog, runner_logged
-from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_state import QUEUED, StageHandle, StageStatus
 from airflow_samza.systems.filesystems.pace import FREE, Looks, Pace
 
@@ -41,12 +39,12 @@ PATIENCE_SECONDS = 60.0
 """Seconds for which a root whose storage does not answer is read again."""
 
 
-class StageService(KeepsLogs, Protocol):
-    """The part of the hook that stages need."""
+Result = TypeVar("Result")
+"""The result of a stage, or the version of a push."""
 
-    def submit(self, run: RunPlan, stage_id: str, generation: int) -> StageHandle:
-        """Submit a stage, or re-attach to it."""
-        ...
+
+class StageService(KeepsLogs, Protocol):
+    """The part of the hook that looks after what was submitted."""
 
     def status(self, handle: StageHandle) -> StageStatus:
         """Return the status of a stage."""
@@ -56,16 +54,15 @@ class StageService(KeepsLogs, Protocol):
         """Request the end of a stage's Spark work."""
         ...
 
-    def finish(self, handle: StageHandle) -> StageResult:
-        """Return the result of a stage that has ended; raise its error."""
-        ...
 
-
-class StageWatch:
-    """One try of an Airflow task at one or several stages of a run.
+class StageWatch(Generic[Result]):
+    """One try of an Airflow task at one or several stages of a run, or at a push, which is a stage by itself.
 
     Whatever fails cancels what is still on, and is raised.
 
+    :param run_id: The run, or the push, as errors name it.
+    :param submit: Submits a stage by its id, or re-attaches to it.
+    :param finish: Returns the result of a stage that has ended, or raises its error.
     :param poll_interval: Seconds between two questions for the state of a stage that has run for a while.
     :param on_result: Told each result as soon as it is there.
     :param progress: Told of each look at a stage.
@@ -78,8 +75,11 @@ class StageWatch:
         self,
         service: StageService,
         log: TaskLog,
+        run_id: str,
+        submit: Callable[[str], StageHandle],
+        finish: Callable[[StageHandle], Result],
         poll_interval: float,
-        on_result: Callable[[StageResult], None] = lambda result: None,
+        on_result: Callable[[Result], None] = lambda result: None,
         progress: ProgressLog | None = None,
         guard: Callable[[], None] | None = None,
         on_look: Callable[[StageHandle, StageStatus], None] = lambda handle, status: None,
@@ -87,49 +87,47 @@ class StageWatch:
     ) -> None:
         self.service = service
         self.log = log
+        self._run_id = run_id
+        self._submit = submit
+        self._finish = finish
         self.poll_interval = poll_interval
         self.on_result = on_result
         self.progress = progress or ProgressLog(lambda line: log.info("%s", line))
         self.guard = guard
         self.on_look = on_look
-        self.results: dict[str, StageResult] = {}
+        self.results: dict[str, Result] = {}
         self.active: dict[str, StageHandle] = {}
         self.ended: dict[str, StageHandle] = {}
         self._waiting: dict[str, set[str]] = {}
         self._killed = False
         self._seen: dict[str, StageStatus] = {}
         self._blind_since: float | None = None
-        self._submitted = self._guarded = time.monotonic()
+        self._submitted_at = self._guarded = time.monotonic()
         self._looks = Looks(pace)
 
     def take_up(
         self,
-        run: RunPlan,
-        stage_ids: Sequence[str],
-        generation: int,
+        upstream: Mapping[str, Collection[str]],
         submitted: Mapping[str, StageHandle] | None = None,
         reported: Collection[str] = (),
     ) -> None:
-        """The ids of the stages to run.
+        """Take up stages by their ids, each with those that it waits for.
 
         ``submitted`` are those that an earlier part of this try has submitted, ``reported`` saw to their end.
-
-        A stage starts when its upstream stages among them have ended; where stages run at the same time, at once.
         """
-        self.run_plan, self.generation = run, generation
         handles = dict(submitted or {})
         self.ended = {stage_id: handles.pop(stage_id) for stage_id in reported}
-        self.results = {stage_id: self.service.finish(handle) for stage_id, handle in self.ended.items()}
+        self.results = {stage_id: self._finish(handle) for stage_id, handle in self.ended.items()}
         self.active = handles
         self._waiting = {
-            stage.stage_id: set() if run.stages_run_concurrently else set(stage.upstream) & set(stage_ids)
-            for stage in run.plan.stages
-            if stage.stage_id in stage_ids and stage.stage_id not in {**self.ended, **self.active}
+            stage_id: set(others)
+            for stage_id, others in upstream.items()
+            if stage_id not in {**self.ended, **self.active}
         }
 
-    def run(self, run: RunPlan, stage_ids: Sequence[str], generation: int) -> dict[str, StageResult]:
+    def run(self, upstream: Mapping[str, Collection[str]]) -> dict[str, Result]:
         """Run stages to their end; return their results by stage id."""
-        self.take_up(run, stage_ids, generation)
+        self.take_up(upstream)
         with self._cancelling():
             while self._advance():
                 self._nap()
@@ -171,8 +169,8 @@ class StageWatch:
             for stage_id in [name for name, upstream in self._waiting.items() if upstream <= self.results.keys()]:
                 del self._waiting[stage_id]
                 with runner_logged(self.service, self.log):  # one that does not start, for instance
-                    self.active[stage_id] = self.service.submit(self.run_plan, stage_id, self.generation)
-                self._submitted = time.monotonic()
+                    self.active[stage_id] = self._submit(stage_id)
+                self._submitted_at = time.monotonic()
                 self._looks.news()
             final = {
                 stage_id: status for stage_id, handle in self.active.items() if (status := self._look(handle)).is_final
@@ -208,10 +206,10 @@ class StageWatch:
             raise error
         return self._seen.get(handle.stage_id) or StageStatus(QUEUED, handle.attempt)
 
-    def _ended(self, stage_id: str, status: StageStatus) -> StageResult:
+    def _ended(self, stage_id: str, status: StageStatus) -> Result:
         handle = self.ended[stage_id] = self.active.pop(stage_id)
         with runner_logged(self.service, self.log):
-            result = self.service.finish(handle)
+            result = self._finish(handle)
         self.progress.report(handle, status, quietly=True)
         self.on_result(result)
         return result
@@ -220,15 +218,15 @@ class StageWatch:
         if self._killed:
             stages = ", ".join(self.active) or "nothing"
             raise StageCancelled(
-                f"The task was killed; {stages} of run {self.run_plan.run_id!r} was cancelled.",
+                f"The task was killed; {stages} of run {self._run_id!r} was cancelled.",
                 hint="Clear the task to run it again.",
                 stage=stages,
-                run=self.run_plan.run_id,
+                run=self._run_id,
             )
 
     def _nap(self) -> None:
         now = time.monotonic()
-        until = now + self._looks.pause(min(self.poll_interval, max(SHORTEST_NAP, (now - self._submitted) / 5)))
+        until = now + self._looks.pause(min(self.poll_interval, max(SHORTEST_NAP, (now - self._submitted_at) / 5)))
         while (left := until - time.monotonic()) > 0:
             self._stop_if_killed()
             time.sleep(min(left, LONGEST_NAP))

@@ -82,6 +82,8 @@ class SamzaTaskGroup(TaskGroup):
         ``previous``.
     :param table_versions: The versions of pushed tables to read, by table: ``current``, ``as_of_interval`` (the version
         that was current when the data interval began), or the id of a push (templated). Default: ``current``.
+    :param input_versions: The snapshots (Iceberg) or versions (Delta) up to which inputs that are tables are read, by
+        input, or ``current`` (templated). Default: those that the Dag run's asset events name, otherwise ``current``.
     :param wait_for_state: If true, ``plan`` waits, deferred, while another run holds the state; if false, it fails and
         can be retried.
     :param reuse: If true, a run that is planned anew keeps the results of stages that have not changed; if false, all
@@ -115,6 +117,7 @@ class SamzaTaskGroup(TaskGroup):
         data_interval: Any = None,
         state_from: str | None = None,
         table_versions: Mapping[str, str] | None = None,
+        input_versions: Mapping[str, str] | None = None,
         wait_for_state: bool = True,
         reuse: bool = True,
         partition_key: str | None = None,
@@ -152,6 +155,7 @@ class SamzaTaskGroup(TaskGroup):
                 data_interval=data_interval,
                 state_from=state_from,
                 table_versions=dict(table_versions or {}),
+                input_versions=dict(input_versions or {}),
                 wait_for_state=wait_for_state,
                 reuse=reuse,
                 spark_conf=dict(spark_conf or {}),

@@ -29,7 +29,9 @@ from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.spans import Span, Stopwatch, seconds_of
 from airflow_samza.runs.records.stage_result import CODE, InputResult, OutputResult, StageResult
-from airflow_samza.runs.stages.stage_state import StageHandle, newest_attempt, newest_request, spans_before
+from airflow_samza.runs.stages.running_times import spans_before
+from airflow_samza.runs.stages.stage_state import StageHandle, newest_attempt, newest_request
+from airflow_samza.runs.state_history.held_versions import hold_read
 from airflow_samza.runs.state_history.state_at_end import before_commit
 from airflow_samza.systems.capabilities import ReplacesSlots, TellsWhatIsRead
 from airflow_samza.systems.delivery import Delivery, after_a_retry, delivery_of
@@ -151,12 +153,15 @@ def finish_epoch(
             control=control,
             final=committed.is_last,
             slot=run_plan.slot_of(stream_id),
+            root=run_plan.root_of(stream_id),
         )
         facts[stream_id] = systems[bound.system].publish(bound.spec, publication)
         reach("after-first-publish")
         if committed.is_last or intent.epoch == 0:
             _retire_former_writers(files, systems[bound.system], run_plan, stream_id, generation)
     _tell_read(systems, run_plan, intent, manifests)
+    if committed.is_last:
+        hold_read(files, systems, run_plan, {name: read.slice for name, read in intent.inputs.items()})
     return committed, facts
 
 
@@ -184,6 +189,7 @@ def _retire_former_writers(
                 epoch=0,
                 staged={},
                 slot=run_plan.slot_of(stream_id),
+                root=run_plan.root_of(stream_id),
             )
             system.publish(former.stream(written).spec, nothing)
 

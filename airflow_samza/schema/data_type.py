@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -125,6 +126,7 @@ def quoted(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_]\w*", name) else "`" + name.replace("`", "``") + "`"
 
 
+@functools.lru_cache(maxsize=1024)
 def type_from_arrow(kind: pyarrow.DataType) -> DataType:
     """Return the column type of an Arrow type.
 

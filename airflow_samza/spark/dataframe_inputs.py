@@ -40,6 +40,7 @@ from airflow_samza.spark.hidden_options import is_remote, read_hidden, reject_se
 from airflow_samza.spark.lacking_jars import find_lacking
 from airflow_samza.spark.sessions.driver_session import DriverSession, is_gone
 from airflow_samza.spark.shuffles import shuffles
+from airflow_samza.spark.stage_job import most_specific_line
 from airflow_samza.spark.staging_tasks import PLACE_COLUMN, READ_RESULT, VALUE_COLUMN, ReadTask
 from airflow_samza.systems.spark.system import CarriedByDriver
 from airflow_samza.systems.spark.tables import SparkTable
@@ -155,8 +156,8 @@ class _Reading:
     def _frame(self, spark: SparkSession) -> DataFrame:
         if self._stream.reader is not None:
             result = self._stream.reader(spark)
-            if not hasattr(result, "mapInArrow") or getattr(result, "isStreaming", False):
-                kind = "a streaming DataFrame" if hasattr(result, "mapInArrow") else type(result).__name__
+            kind = unreadable_kind(result)
+            if kind:
                 raise SchemaError(
                     f"{self._named(None)}, returned {kind}, and must return a DataFrame that is read once.",
                     hint="Return spark.read… or spark.table(…); for what goes on, use an input stream.",
@@ -312,12 +313,18 @@ def reject_hidden(spark: SparkSession, table: SparkTable) -> None:
         )
 
 
+def unreadable_kind(result: Any) -> str:
+    """Return in words what a user's function has returned; nothing for a DataFrame that can be read once."""
+    if not hasattr(result, "mapInArrow"):
+        return type(result).__name__
+    return "a streaming DataFrame" if getattr(result, "isStreaming", False) else ""
+
+
 def first_line(error: BaseException, table: SparkTable | None) -> str:
-    """Return the first line of an exception of Spark, without secrets."""
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    text = text if table is None else table.without_secrets(text)
+    """Return the kind of an exception of Spark, and the line of it that tells most, without secrets."""
+    text = str(error) if table is None else table.without_secrets(str(error))
     kind = type(error).__name__
-    return f"{kind}: {text[:300]}" if text else kind
+    return f"{kind}: {most_specific_line(text)}" if text.strip() else kind
 
 
 def _place(frame: DataFrame, partitions: int) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from airflow_samza.engine.task_section import TaskSection
 from airflow_samza.engine.worker_errors import from_worker
 from airflow_samza.private_folder import scratch_folder
 from airflow_samza.spark.sealed_bindings import unsealed
-from airflow_samza.spark.worker_rows import one_row
+from airflow_samza.spark.worker_rows import one_row, task_context
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,11 +34,7 @@ class EpochTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the section for the task that this Spark partition is."""
-        from pyspark import TaskContext
-
-        _one_thread()
-        context = TaskContext.get()
-        assert context is not None, "this runs in a Python worker of Spark"
+        context = task_context()
         epoch = self.epoch if self.epoch is not None else int(str(context.getLocalProperty(EPOCH_PROPERTY)))
         place, attempt = context.partitionId(), str(context.taskAttemptId())
         try:
@@ -50,11 +45,3 @@ class EpochTask:
                 yield one_row(RESULT_SCHEMA, section.task, adopted)
         except Exception as error:
             raise from_worker(error, self.stage.stage, place) from error
-
-
-@functools.lru_cache(maxsize=1)
-def _one_thread() -> None:
-    """Keep Arrow's own threads from competing with Spark's: a task runs on one core."""
-    import pyarrow as pa
-
-    pa.set_cpu_count(1)

@@ -15,6 +15,7 @@ from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.secrecy import without
 from airflow_samza.spark.lacking_jars import find_lacking
 from airflow_samza.spark.sessions.driver_session import is_gone
+from airflow_samza.spark.stage_job import most_specific_line
 
 _NAMED = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]")
 """Spark's names of a failure, by class and subclass."""
@@ -52,7 +53,7 @@ def function_failed(request: PushRequest, error: BaseException) -> StageFailed:
     at = SourceLocation.of_traceback(error.__traceback__)
     return StageFailed(
         f"The function {request.source['callable']!r} that makes the rows of table {request.table!r} failed: "
-        f"{type(error).__name__}: {first_words(str(error))}{f' ({at})' if at is not None else ''}",
+        f"{type(error).__name__}: {most_specific_line(str(error))}{f' ({at})' if at is not None else ''}",
         hint=WHOLE_TRACEBACK,
         stage=request.handle.stage_id,
         run=request.handle.run_id,
@@ -70,7 +71,7 @@ def job_failed(request: PushRequest, text: str) -> SamzaError:
             stage=request.handle.stage_id,
             run=request.handle.run_id,
         )
-    said = raised or first_words(text)
+    said = raised or most_specific_line(text)
     if _is_named(text, _OF_VALUES):
         return PushError(
             f"The source of the push of table {request.table!r} ({request.source_text}) has values that are not the "
@@ -86,20 +87,9 @@ def job_failed(request: PushRequest, text: str) -> SamzaError:
     )
 
 
-def first_words(text: str) -> str:
-    """Return the line of a Spark error that names its class in brackets, or else its first line."""
-    named = re.search(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+", text)
-    lines = [
-        line.strip().removeprefix(": ")
-        for line in text.splitlines()
-        if line.strip() and not line.startswith("An error occurred while")
-    ]
-    return (named[0] if named is not None else lines[0] if lines else "no reason given")[:400]
-
-
 def _source_failure(request: PushRequest, error: Exception, secrets: Mapping[str, Any]) -> SamzaError:
     text = str(error)
-    said = without(first_words(text), secrets.values())
+    said = most_specific_line(without(text, secrets.values()))
     lacking = find_lacking(text)
     if lacking is not None:
         return lacking.error(f"the source of the push of table {request.table!r} ({request.source_text})")

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 from airflow_samza.application.rejections import USER_ERRORS, let_interrupts_through
 from airflow_samza.engine.push_task import PushTask
 from airflow_samza.engine.stage_context import PushContext
-from airflow_samza.engine.worker_errors import from_worker
 from airflow_samza.errors import SamzaError
 from airflow_samza.launch.bindings import with_root_access
 from airflow_samza.runs.tables.push_request import SOURCE
 from airflow_samza.schema import Schema
+from airflow_samza.spark.lake_source import read_lake
 from airflow_samza.spark.push_failures import function_failed, job_failed
 from airflow_samza.spark.push_source import partitioned, read_source, table_columns
 from airflow_samza.spark.sealed_bindings import unsealed
 from airflow_samza.spark.sessions.driver_session import DriverSession, is_gone
 from airflow_samza.spark.stage_job import collect, losses
-from airflow_samza.spark.worker_rows import one_row
+from airflow_samza.spark.worker_rows import DONE, on_partition
 from airflow_samza.systems.system import StreamSpec
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger("airflow_samza.runner")
-
-_RESULT = "task int"
 
 
 @contextmanager
@@ -70,15 +68,16 @@ class SparkSource:
             epoch=epoch,
             push=request.push_id,
             messages_shown=request.messages_shown,
+            of_changes=None if request.since is None else request.table,
         )
-        frame = partitioned(request, self._rows, self.schema).mapInArrow(PushJob(task), _RESULT)
+        frame = partitioned(request, self._rows, self.schema).mapInArrow(PushJob(task), DONE)
         # One try only: another one may read other rows of the source, and is an epoch of its own.
         collect(
             driver,
             self._push,
             self._spark,
             lambda: frame,
-            lambda text, died: job_failed(request, text),
+            lambda text: job_failed(request, text),
             description=f"push {request.push_id} of table {request.table}",
             pool=request.table,
         )
@@ -90,6 +89,8 @@ def _read(driver: DriverSession, spark: SparkSession, push: PushContext) -> Data
     secrets = push.bindings[SOURCE].options if SOURCE in push.bindings else {}
     with driver.tagged(spark, group, f"source of table {request.table}"):
         try:
+            if request.lake is not None:
+                return read_lake(driver, spark, push, request.lake)
             return read_source(spark, request, secrets)
         except SamzaError:
             raise
@@ -108,12 +109,4 @@ class PushJob:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield one row."""
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        task = context.partitionId() if context is not None else 0
-        try:
-            unsealed(self.work).run(task, batches)
-        except Exception as error:
-            raise from_worker(error, f"push of {self.work.push}", task) from error
-        yield one_row(_RESULT, task)
+        return on_partition(f"push of {self.work.push}", lambda task: unsealed(self.work).run(task, batches))

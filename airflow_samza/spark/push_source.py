@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.errors import PushError, SchemaError
 from airflow_samza.launch.table_push import not_importable
 from airflow_samza.partitioner import key_type
-from airflow_samza.runs.tables.push_checks import check_columns
+from airflow_samza.runs.tables.push_checks import check_columns, column_expressions, quoted
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import DataType, Field, Schema, parse_type
 from airflow_samza.secrecy import secret_names
+from airflow_samza.spark.dataframe_inputs import unreadable_kind
 from airflow_samza.spark.hidden_options import is_remote, read_hidden, reject_secrets
 from airflow_samza.spark.push_failures import failures_of_source
+from airflow_samza.systems.tables.changes import ADDED, CHANGE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,7 +32,7 @@ _OF_FORMAT: Mapping[str, Mapping[str, str]] = {
 }
 """Defaults of the options: a header, and no bad line that is left out in silence."""
 
-_LATEST = "__latest_by"
+_LATEST, _CHANGE = "__latest_by", "__change"
 
 
 def format_of(source: Mapping[str, Any]) -> str:
@@ -57,11 +59,11 @@ def read_source(spark: SparkSession, request: PushRequest, secrets: Mapping[str,
         if kind == "jdbc":
             return read_hidden(spark, "jdbc", {**source["jdbc"], **secrets}, secrets)
         result = load_callable(request, str(source["callable"]))(spark)
-        if not hasattr(result, "mapInArrow") or getattr(result, "isStreaming", False):
-            kind = "a streaming DataFrame" if hasattr(result, "mapInArrow") else type(result).__name__
+        returned = unreadable_kind(result)
+        if returned:
             raise PushError(
-                f"The function {source['callable']!r} that makes the rows of table {request.table!r} returned {kind}, "
-                "and must return a DataFrame of Spark that is read once.",
+                f"The function {source['callable']!r} that makes the rows of table {request.table!r} returned "
+                f"{returned}, and must return a DataFrame of Spark that is read once.",
                 hint="Return spark.table(…), spark.read… or spark.createDataFrame(…).",
                 table=request.table,
             )
@@ -102,24 +104,22 @@ def load_callable(request: PushRequest, reference: str) -> Any:
 
 
 def table_columns(request: PushRequest, source: DataFrame) -> tuple[DataFrame, Schema]:
-    """Return the rows as the push stream has them, perhaps with a last column to order by, and the table's columns."""
+    """Return the rows as the push stream has them, perhaps with columns to order by, and the table's columns."""
     loose = request.kind_of_source == "path" and format_of(request.source) in ("csv", "json")
     with failures_of_source(request):  # Spark Connect looks at the source only now
-        columns = _expressions(request, source)
-    if DELETED in columns:
-        raise PushError(
-            f"The push of table {request.table!r} from {request.source_text} has a column {DELETED!r}, which says "
-            "what is deleted.",
-            hint=f'Say so, with mode="incremental" and deletes="{DELETED}", or leave it out: columns=[…].',
-            table=request.table,
-        )
+        named = [name for name in source.columns if request.since is None or name != CHANGE]
+        columns = column_expressions(request, named)
     deletes = f"coalesce({request.deletes}, false)" if request.deletes is not None else "false"
-    latest = [f"{_quoted(request.latest_by)} AS {_LATEST}"] if request.latest_by is not None else []
+    latest = [f"{quoted(request.latest_by)} AS {_LATEST}"] if request.latest_by is not None else []
+    # What is no change is known by all its values, and rows that are gone keep theirs until that is known.
+    cleared = DELETED if request.since is None else f"{DELETED} AND {_CHANGE} = '{ADDED}'"
+    marks = [] if request.since is None else [f"{CHANGE} AS {_CHANGE}"]
     with failures_of_source(request):
         taken = source.selectExpr(
-            *(f"{expression} AS {_quoted(name)}" for name, expression in columns.items()),
+            *(f"{expression} AS {quoted(name)}" for name, expression in columns.items()),
             f"{deletes} AS {DELETED}",
             *latest,
+            *marks,
         )
         source_schema = Schema(
             tuple(
@@ -130,12 +130,13 @@ def table_columns(request: PushRequest, source: DataFrame) -> tuple[DataFrame, S
     table_schema = Schema.of(request.schema) if request.schema is not None else source_schema
     check_columns(request, source_schema, table_schema, loose=loose)
     kept = [
-        f"CAST({_quoted(field.name) if field.name in request.key else f'IF({DELETED}, NULL, {_quoted(field.name)})'} "
-        f"AS {field.type.ddl()}) AS {_quoted(field.name)}"
+        f"CAST({quoted(field.name) if field.name in request.key else f'IF({cleared}, NULL, {quoted(field.name)})'} "
+        f"AS {field.type.ddl()}) AS {quoted(field.name)}"
         for field in table_schema.fields
     ]
+    order = [*([_LATEST] if latest else []), *([_CHANGE] if marks else [])]
     with failures_of_source(request):
-        return taken.selectExpr(*kept, DELETED, *([_LATEST] if latest else [])), table_schema
+        return taken.selectExpr(*kept, DELETED, *order), table_schema
 
 
 def _type(request: PushRequest, column: str, text: str) -> DataType:
@@ -151,42 +152,16 @@ def _type(request: PushRequest, column: str, text: str) -> DataType:
         ) from None
 
 
-def _expressions(request: PushRequest, source: DataFrame) -> dict[str, str]:
-    """Return SQL by the name of the table's column."""
-    own = {name: _quoted(name) for name in source.columns}
-    control = {request.deletes, (request.deletes or "").strip("`"), request.latest_by} - {None}
-    if isinstance(request.columns, Mapping):
-        names = Schema.of(request.schema).names if request.schema is not None else ()
-        return {**{name: own[name] for name in names if name in own}, **request.columns}
-    if request.columns is not None:
-        missing = [name for name in request.columns if name not in own]
-        if missing:
-            raise PushError(
-                f"The push of table {request.table!r} takes the column {missing[0]!r}, and {request.source_text} has "
-                "none of that name.",
-                hint=f"Its columns are {', '.join(source.columns)}.",
-                table=request.table,
-            )
-        return {name: own[name] for name in request.columns}
-    declared = Schema.of(request.schema).names if request.schema is not None else ()
-    return {name: text for name, text in own.items() if name in declared or name not in control}
-
-
 def partitioned(request: PushRequest, rows: DataFrame, schema: Schema) -> DataFrame:
     """Return the rows in the partitions of the topic, those of one key beside each other, the latest last."""
     casts = {"bigint": "BIGINT", "double": "DOUBLE"}
     names = {name: key_type(schema[name].type) for name in request.key}
     # The hash of Spark's own repartitioning is the partitioner's: task k gets what belongs to partition k.
-    keys = [
-        f"CAST({_quoted(name)} AS {casts[kind]})" if kind in casts else _quoted(name) for name, kind in names.items()
-    ]
+    keys = [f"CAST({quoted(name)} AS {casts[kind]})" if kind in casts else quoted(name) for name, kind in names.items()]
     from pyspark.sql.functions import expr
 
     spread = rows.repartition(request.partitions, *(expr(key) for key in keys))
-    order = [*(_quoted(name) for name in request.key), *([_LATEST] if request.latest_by is not None else [])]
+    marks = [_CHANGE] if request.since is not None else []
+    order = [*(quoted(name) for name in request.key), *marks, *([_LATEST] if request.latest_by is not None else [])]
     ordered = spread.sortWithinPartitions(*(expr(name) for name in order))
     return ordered.drop(_LATEST) if request.latest_by is not None else ordered
-
-
-def _quoted(name: str | None) -> str:
-    return "`" + str(name).replace("`", "``") + "`"

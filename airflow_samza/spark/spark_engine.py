@@ -14,7 +14,7 @@ from airflow_samza.engine.stage_context import PushContext, StageContext, reject
 from airflow_samza.engine.stage_setup import StageSetup, bindings_of_tasks, program_source, set_up_stage
 from airflow_samza.engine.stage_task import StageTask
 from airflow_samza.engine.table_compaction import CompactionTask
-from airflow_samza.engine.worker_errors import from_worker
+from airflow_samza.engine.task_section import read_over
 from airflow_samza.launch.bindings import bindings_from_json
 from airflow_samza.launch.class_archive import make_in_background, session_archive
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
@@ -28,7 +28,7 @@ from airflow_samza.spark.sessions.driver_session import DriverSession
 from airflow_samza.spark.stage_job import losses, run_job
 from airflow_samza.spark.standbys import Standbys, placement_of
 from airflow_samza.spark.table_writer import connect_tables
-from airflow_samza.spark.worker_rows import one_row, own_partition
+from airflow_samza.spark.worker_rows import DONE, on_partition, one_row, own_partition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("airflow_samza.runner")
 
 _FILL_RESULT = "task bigint"
-_COMPACTION_RESULT = "task int"
 
 
 class SparkEngine:
@@ -104,7 +103,7 @@ class SparkEngine:
             reject_stopped(push.files, attempt)
             description = f"compaction of table {request.table} after push {request.push_id}"
             with self.driver.tagged(spark, attempt.group, description, pool=request.table):
-                spark.range(0, tasks, 1, tasks).mapInArrow(job, _COMPACTION_RESULT).collect()
+                spark.range(0, tasks, 1, tasks).mapInArrow(job, DONE).collect()
 
     def stop(self, *, in_a_hurry: bool = False) -> None:
         """Stop Spark; then have the archive of classes made with which the next one starts sooner."""
@@ -184,9 +183,6 @@ class CompactionJob:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield one row."""
-        task = self.work.tasks[own_partition(batches)]
-        try:
-            unsealed(self.work).run(task)
-        except Exception as error:
-            raise from_worker(error, f"compaction of {self.work.stream['name']}", task) from error
-        yield one_row(_COMPACTION_RESULT, task)
+        read_over(batches)
+        what = f"compaction of {self.work.stream['name']}"
+        return on_partition(what, lambda place: unsealed(self.work).run(self.work.tasks[place]))

@@ -28,6 +28,15 @@ JOB_TRIES = 2
 _CALLING = re.compile(r"An error occurred while calling \S+\.?$")
 """The first line of an error of Java's: which of its objects was called, of which nobody knows more than a number."""
 
+_NAMED = re.compile(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+")
+"""The words of a failure behind its class, by Spark's name for it."""
+
+_LONGEST_LINE = 400
+
+_OF_MEMORY = (
+    "A Python worker that dies without a word was killed or ran out of memory; give it more, or read less per task."
+)
+
 _WORKER_DIED = (
     "Python worker exited unexpectedly",
     "Python worker process",
@@ -52,7 +61,7 @@ def run_job(
         context,
         spark,
         frame,
-        lambda text, died: _lacking(text, driver) or _failed(text, died, handle, program),
+        lambda text: _failed(text, handle, program),
         description=f"stage {handle.stage_id} of {handle.application}, run {handle.run_id}",
         pool=handle.stage_id,
         properties=properties,
@@ -66,7 +75,7 @@ def collect(
     context: StageContext | PushContext,
     spark: SparkSession,
     frame: Callable[[], DataFrame],
-    failed: Callable[[str, bool], SamzaError],
+    failed: Callable[[str], SamzaError],
     *,
     description: str,
     pool: str,
@@ -76,8 +85,8 @@ def collect(
 ) -> None:
     """Collect a frame; raise a SamzaError, or an error by which Spark itself is gone.
 
-    ``failed`` makes the error of a job that has failed without one of ours, from its text and whether a worker died
-    silently, after which the job may be tried again.
+    ``failed`` makes the error of a job that has failed without one of ours, from its text. After the silent death of a
+    worker the job may be tried again.
     """
     attempt = context.attempt
     for tries in range(1, most_tries + 1):
@@ -99,7 +108,7 @@ def collect(
             log.exception("%s: the Spark job failed without an error of ours", attempt.group)
             died = any(words in str(error) for words in _WORKER_DIED)
             if tries == most_tries or not died:
-                raise failed(str(error), died) from error
+                raise _lacking(str(error), driver) or _explained(failed(str(error)), died=died) from error
 
 
 @contextmanager
@@ -126,15 +135,16 @@ def lost(driver: DriverSession, handle: StageHandle) -> StageLost:
     )
 
 
-def _failed(text: str, died: bool, handle: StageHandle, program: StageProgram) -> StageFailed:
+def _explained(error: SamzaError, *, died: bool) -> SamzaError:
+    """Return the error with the remedy for a worker that has died silently, where one has."""
+    error.hint = _OF_MEMORY if died else error.hint
+    return error
+
+
+def _failed(text: str, handle: StageHandle, program: StageProgram) -> StageFailed:
     return StageFailed(
-        f"The Spark job of the stage {handle.stage_id!r} failed{_suspects(program)}: {_first_line(text)}",
-        hint=(
-            "A Python worker that dies without a word was killed or ran out of memory; give it "
-            "more, or read less per task."
-            if died
-            else f"{WHOLE_ERROR} When it is a value: leave such rows out before, or use try_cast and its like."
-        ),
+        f"The Spark job of the stage {handle.stage_id!r} failed{_suspects(program)}: {most_specific_line(text)}",
+        hint=f"{WHOLE_ERROR} When it is a value: leave such rows out before, or use try_cast and its like.",
         stage=handle.stage_id,
         run=handle.run_id,
     )
@@ -178,15 +188,20 @@ def _suspects(program: StageProgram) -> str:
     return f" in {' or '.join(named)}" if named else ""
 
 
-def _first_line(text: str) -> str:
-    """Return the most informative line of a failed job: the one in which a Python traceback ends, else the first."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+def most_specific_line(text: str) -> str:
+    """Return the line of a failure of Spark's that tells most.
+
+    The one in which a Python traceback ends, else the one that names the failure's class in brackets, else the first.
+    """
+    lines = [line.strip().removeprefix(": ") for line in text.splitlines() if line.strip()]
     if len(lines) > 1 and _CALLING.match(lines[0]):
-        lines = [lines[1].removeprefix(": "), *lines[2:]]
+        del lines[0]
     traced = next(
         (number for number, line in enumerate(lines) if line.endswith("Traceback (most recent call last):")), None
     )
     if traced is not None:
         ends = [line for line in lines[traced + 1 :] if re.match(r"[\w.]+(?:Error|Exception|Exit|Interrupt)\b", line)]
         lines = ends or lines
-    return lines[0][:300] if lines else "no reason given"
+    elif (named := _NAMED.search(text)) is not None:
+        lines = [named[0]]
+    return lines[0][:_LONGEST_LINE] if lines else "no reason given"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.engine.worker_errors import from_worker
 from airflow_samza.spark.sealed_bindings import unsealed
-from airflow_samza.spark.worker_rows import one_row, own_partition
+from airflow_samza.spark.worker_rows import one_row, own_partition, task_context
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,10 +47,7 @@ class ReadTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield one row: the number of the Spark partition, and what was staged."""
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None, "this runs in a Python worker of Spark"
+        context = task_context()
         task = context.partitionId()
         try:
             staged = self._stage(batches, f"read-{task}-{context.taskAttemptId()}-{uuid.uuid4().hex}")

@@ -22,7 +22,7 @@ from airflow_samza.spark.sessions.driver_session import DriverSession, is_gone
 from airflow_samza.spark.stage_job import losses, lost
 from airflow_samza.spark.staging_tasks import VALUE_COLUMN, WriteTask
 from airflow_samza.systems.spark.system import CarriedByDriver, Staged
-from airflow_samza.systems.spark.tables import APPEND, OVERWRITE, OVERWRITE_PARTITIONS, SparkTable, is_delta
+from airflow_samza.systems.spark.tables import APPEND, OVERWRITE, OVERWRITE_PARTITIONS, SparkTable, is_delta, is_iceberg
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
@@ -166,21 +166,43 @@ def _to_hidden_table(frame: DataFrame, table: SparkTable, mode: str) -> None:
 def _to_catalog(frame: DataFrame, table: SparkTable, staged: Staged) -> None:
     """Write to a table, which keeps its format and columns unless all of it is replaced; make one that is missing.
 
-    Delta's tables are given the transaction, by which they know a repeat: the one way to append that passes it on is
-    ``writeTo``, as ``insertInto`` drops all options.
+    Delta's tables are given the transaction, by which they know a repeat, and snapshots of Iceberg's tables the same as
+    properties, which are looked up before. The one way to append that passes them on is ``writeTo``, as ``insertInto``
+    drops all options.
     """
     name, spark, mode = table.table or table.stream, frame.sparkSession, _spark_mode(table)
-    knows_repeats = table.mode == APPEND and is_delta(_provider(spark, table))
-    options = {**table.options, **(_transaction(staged) if knows_repeats else {})}
-    if not spark.catalog.tableExists(name) or table.mode == OVERWRITE:
+    exists = spark.catalog.tableExists(name)
+    provider = _provider(spark, table) if table.mode == APPEND else None
+    marks: dict[str, str] = {}
+    if is_delta(provider):
+        marks = _transaction(staged)
+    elif is_iceberg(provider):
+        if exists and _is_in_snapshots(spark, name, staged):
+            log.info("%s has a snapshot of this epoch already: nothing is written again", table.place)
+            return
+        marks = {f"snapshot-property.{key}": value for key, value in _snapshot_properties(staged).items()}
+    options = {**table.options, **marks}
+    if not exists or table.mode == OVERWRITE:
         writer = frame.write.options(**options)
         _partitioned(writer.format(table.format) if table.format else writer, table).mode(mode).saveAsTable(name)
         return
     rows = frame.select(*(f"`{column}`" for column in spark.table(name).columns))
-    if knows_repeats:
+    if marks:
         rows.writeTo(name).options(**options).append()
     else:
         rows.write.options(**options).insertInto(name, overwrite=mode == "overwrite")
+
+
+def _is_in_snapshots(spark: SparkSession, name: str, staged: Staged) -> bool:
+    """Return whether a snapshot of an Iceberg table is of this epoch of the writer, or of a later one."""
+    from pyspark.sql import functions as f
+
+    spark.catalog.refreshTable(name)
+    whole = name if "." in name else f"{spark.catalog.currentDatabase()}.{name}"
+    writer, version = _snapshot_properties(staged).items()
+    summary = spark.read.format("iceberg").load(f"{whole}.snapshots").select("summary")
+    of_writer = summary.where(f.col("summary")[writer[0]] == writer[1])
+    return not of_writer.where(f.col("summary")[version[0]].cast("bigint") >= int(version[1])).isEmpty()
 
 
 def _provider(spark: SparkSession, table: SparkTable) -> str:
@@ -207,6 +229,10 @@ def _provider(spark: SparkSession, table: SparkTable) -> str:
 
 def _transaction(staged: Staged) -> dict[str, str]:
     return {"txnAppId": staged.transaction[0], "txnVersion": str(staged.transaction[1])}
+
+
+def _snapshot_properties(staged: Staged) -> dict[str, str]:
+    return {"samza.writer": staged.transaction[0], "samza.version": str(staged.transaction[1])}
 
 
 def _spark_mode(table: SparkTable) -> str:

@@ -32,26 +32,39 @@ PRELOADED = (
     "sqlglot.dialects.spark",
     "pyspark.worker",
     "airflow_samza.spark.epoch_task",
+    "airflow_samza.systems.files.formats.json_lines",
     "airflow_samza.systems.files.formats.parquet",
+    "airflow_samza.systems.files.system",
     "airflow_samza.systems.log.system",
 )
 
 
-def without_zip(path: Sequence[str]) -> list[str]:
-    """Return the module path without Spark's zip of pyspark, where that zip belongs to an installed pyspark.
+def without_zips(path: Sequence[str]) -> list[str]:
+    """Return the module path without Spark's zip of pyspark and its jars, where they belong to an installed pyspark.
 
-    Both hold the same files; of a zip each process compiles what it imports, of a folder it reads what was compiled.
+    The zip holds the files of the folder; of a zip each process compiles what it imports, of a folder it reads what was
+    compiled. A jar holds no Python, and its thousands of entries are read anew by each worker (:func:`forget_zips`).
     """
     installed = {
         os.path.realpath(folder) for folder in path if os.path.isfile(os.path.join(folder, "pyspark/daemon.py"))
     }
 
     def is_spare(entry: str) -> bool:
-        zip_path = os.path.realpath(entry)
-        home = os.path.dirname(os.path.dirname(os.path.dirname(zip_path)))  # pyspark/python/lib/pyspark.zip
-        return os.path.basename(zip_path) == "pyspark.zip" and os.path.dirname(home) in installed
+        folder, name = os.path.split(os.path.realpath(entry))
+        spark = os.path.dirname(os.path.dirname(folder) if name == "pyspark.zip" else folder)  # python/lib/, or jars/
+        return (name == "pyspark.zip" or name.endswith(".jar")) and os.path.dirname(spark) in installed
 
     return [entry for entry in path if not is_spare(entry)]
+
+
+def forget_zips(path: Sequence[str]) -> None:
+    """Forget the content of zips that are on the module path no longer.
+
+    A worker that gets further code has Python read again every zip that it knows.
+    """
+    zips = tuple(f"{entry}/" for entry in path if os.path.isfile(entry))
+    for spare in [at for at in sys.path_importer_cache if not os.path.isdir(at) and not f"{at}/".startswith(zips)]:
+        del sys.path_importer_cache[spare]
 
 
 def preload() -> None:
@@ -116,8 +129,9 @@ def listen_alone(daemon: ModuleType) -> None:
 if __name__ == "__main__":
     # Arrow's own threads would compete with Spark's: a task runs on one core. Read before pyarrow makes its pool.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    sys.path[:] = without_zip(sys.path)
+    sys.path[:] = without_zips(sys.path)
     preload()
+    forget_zips(sys.path)
     quiet_collector()
     are_closed = close_sockets()
     from pyspark import daemon

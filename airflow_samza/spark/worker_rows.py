@@ -2,24 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from airflow_samza.engine.task_section import read_over
+from airflow_samza.engine.worker_errors import from_worker
 from airflow_samza.schema import Schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark import TaskContext
+
+DONE = "task int"
+"""The columns of the row of a task that leaves all else under the root."""
+
+
+def task_context() -> TaskContext:
+    """Return Spark's context of the task that runs here, on one core."""
+    from pyspark import TaskContext
+
+    _one_thread()
+    context = TaskContext.get()
+    assert context is not None, "this runs in a Python worker of Spark"
+    return context
+
+
+@functools.lru_cache(maxsize=1)
+def _one_thread() -> None:
+    """Keep Arrow's own threads from competing with Spark's: a task runs on one core."""
+    import pyarrow as pa
+
+    pa.set_cpu_count(1)
 
 
 def own_partition(batches: Iterator[pa.RecordBatch]) -> int:
     """Return the number of the Spark partition of a task that has its input elsewhere."""
-    from pyspark import TaskContext
-
     read_over(batches)
-    context = TaskContext.get()
-    assert context is not None
-    return int(context.partitionId())
+    return int(task_context().partitionId())
+
+
+def on_partition(what: str, work: Callable[[int], object]) -> Iterator[pa.RecordBatch]:
+    """Do the work of the Spark partition that runs here, of which an error names ``what`` it is; yield one row."""
+    task = int(task_context().partitionId())
+    try:
+        work(task)
+    except Exception as error:
+        raise from_worker(error, what, task) from error
+    yield one_row(DONE, task)
 
 
 def one_row(schema: str, *values: object) -> pa.RecordBatch:

@@ -217,9 +217,8 @@ class RocksStore:
     def close(self) -> None:
         """Give back what it holds: the attempt's clone is removed."""
         if self._db is not None:
-            self._db.close()
-            self._db = None
             self._forget()
+            self._db = None
         self._tables, self._changed, self._bytes = {}, {}, 0
 
     def _keep_version(self, db: Any, version: str) -> None:
@@ -313,13 +312,16 @@ class RocksStore:
     def _take(self, work: str) -> None:
         self._db = open_database(work, self.layout.name)
         self._work = work
-        self._forget = weakref.finalize(self, _removed, work, os.getpid())
+        self._forget = weakref.finalize(self, _removed, self._db, work, os.getpid())
 
 
-def _removed(work: str, owner: int) -> None:
+def _removed(db: Any, work: str, owner: int) -> None:
     if os.getpid() != owner:  # a fork ends
         return
-    shutil.rmtree(work, ignore_errors=True)
+    try:
+        db.close()  # first: RocksDB waits a second for a folder that is gone
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
     with contextlib.suppress(OSError):  # versions of the store are there
         os.rmdir(os.path.dirname(work))
 

@@ -1,1 +1,1 @@
-"""Systems, in which streams live: the protocols, and the systems log, memory, files and spark."""
+"""Systems, in which streams live: the protocols, and a folder for each kind of system."""

@@ -6,14 +6,15 @@ the system lacks it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from airflow_samza.schema import Schema
 from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
 from airflow_samza.systems.sections import Section
-from airflow_samza.systems.system import ColumnBound, StreamSpec, System, SystemConsumer, SystemProducer
+from airflow_samza.systems.system import ColumnBound, StreamSpec, SystemProducer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,6 +78,27 @@ class SlicesWithin(Protocol):
 
 
 @runtime_checkable
+class DatesCommits(Protocol):
+    """System of tables whose commits have times."""
+
+    def first_commit(self, stream: StreamSpec, at: datetime) -> tuple[str, datetime] | None:
+        """Return version and time of a table's first commit at or after a time; None: there is none, or no table."""
+
+
+@runtime_checkable
+class TellsChanges(Protocol):
+    """System of tables of which two versions can be compared."""
+
+    def changes(self, stream: StreamSpec, since: str, remedy: str, *, carried: bool = False) -> dict[str, Any]:
+        """Return the range of the rows that are in one only of two versions of a table: ``since``, and the stream's.
+
+        "": all rows are new. With ``carried``, those that are in both. ``remedy`` says what to do about a version, or
+        files of it, that are not there any more.
+        """
+        ...
+
+
+@runtime_checkable
 class FixesOutputs(Protocol):
     """A system of tables that it has to ask for: what tasks need of the table of an output is part of the plan."""
 
@@ -89,6 +111,72 @@ class FixesOutputs(Protocol):
 
     def producer(self, stream: StreamSpec, writer: str, fixed: Mapping[str, Any] | None = None) -> SystemProducer:
         """Return a producer that goes by what the plan has fixed."""
+        ...
+
+
+@runtime_checkable
+class HoldsVersions(Protocol):
+    """A system of tables that can keep the version from expiry up to which somebody has read."""
+
+    def hold(self, stream: StreamSpec, reader: str, version: str) -> str | None:
+        """Keep a version, beside the two before it of this reader; return why it cannot be kept, None: it is.
+
+        Reading needs no right to write, so a tag that may not be written is no error.
+        """
+        ...
+
+
+class OutputCommit(NamedTuple):
+    """Commits of a stage to an output, by the name of its producer, of the stream, and the generation."""
+
+    producer: str
+    stream: str
+    generation: str
+
+
+@runtime_checkable
+class PublishesBranches(Protocol):
+    """A system of tables with branches, to which runs commit until somebody publishes them."""
+
+    def branch(self, stream: StreamSpec) -> str | None:
+        """Return the branch to which an output commits; None: readers see at once what it commits."""
+        ...
+
+    def check_branch(self, stream: StreamSpec, run: str) -> None:
+        """Reject a branch that exists, and is not of the run ``<application>/<run>``."""
+        ...
+
+    def publish_branch(self, stream: StreamSpec, run: str, committed: Collection[OutputCommit]) -> str | None:
+        """Publish the branch of a run; return the version that readers see now, None: there is nothing to publish.
+
+        A branch that lacks something of what the run has ``committed`` to it is rejected.
+        """
+        ...
+
+    def published_version(self, stream: StreamSpec, committed: Collection[OutputCommit]) -> str | None:
+        """Return the version by which readers see what was ``committed`` to a branch; None: they do not."""
+        ...
+
+    def drop_branch(self, stream: StreamSpec, run: str) -> bool:
+        """Drop the branch of a run; return False where there is none."""
+        ...
+
+
+@runtime_checkable
+class SweepsOutputs(Protocol):
+    """A system of tables in whose folders tasks write data files before these are committed, or given up."""
+
+    def location(self, stream: StreamSpec) -> str:
+        """Return the place of a table: the same text for all names under which its system is bound."""
+        ...
+
+    def sweep_output(
+        self, stream: StreamSpec, is_held: Callable[[str], bool], now: float, *, dry: bool = False
+    ) -> tuple[int, int]:
+        """Delete data files that outputs here have written, and that no version of the table has: files and bytes.
+
+        Those of which ``is_held`` says so by their name stay, and young ones. ``dry`` only counts.
+        """
         ...
 
 
@@ -216,6 +304,15 @@ class RemembersWriters(Protocol):
 
     def standing(self, stream: StreamSpec, producer: str) -> str | None:
         """Return the newest generation of a producer that has published to a stream; None when it never has."""
+        ...
+
+
+@runtime_checkable
+class RemembersRoots(Protocol):
+    """A system whose outputs runs of several roots may write: what is published names the identity of its root."""
+
+    def reject_namesake(self, stream: StreamSpec, producer: str, root: str) -> None:
+        """Reject a producer if one of its name, under another root than that of this identity, has published."""
         ...
 
 
@@ -368,38 +465,4 @@ class TakesDictionaries(Protocol):
     @property
     def takes_dictionaries(self) -> bool:
         """True where it takes them."""
-        ...
-
-
-class TopicConsumer(SystemConsumer, Protocol):
-    """A consumer that knows the columns of its topic before it reads."""
-
-    @property
-    def schema(self) -> pa.Schema | None:
-        """The columns of the topic, also of an empty one; None when nobody has declared or written any."""
-        ...
-
-
-@runtime_checkable
-class TopicSystem(System, HasSections, Protocol):
-    """A system of topics that are made, listed and appended to by hand, as notebooks and the command line do."""
-
-    def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> TopicConsumer:
-        """Return a consumer that reads the topic as of the slice, or as it is now."""
-        ...
-
-    def topics(self) -> list[str]:
-        """Return the names of all topics."""
-        ...
-
-    def append(
-        self,
-        name: str,
-        rows: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch],
-        *,
-        key: Sequence[str] = (),
-        partitions: int | None = None,
-        schema: str | None = None,
-    ) -> dict[str, Any]:
-        """Append rows to a topic, all or nothing; make it when it is missing and ``partitions`` says how many."""
         ...

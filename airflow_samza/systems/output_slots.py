@@ -104,11 +104,15 @@ class OutputSlot:
 
 @dataclass(frozen=True)
 class SlotWriter:
-    """Writer of a slot that stands: a run's stage, as ``<application>/<run>/<stage>``, in a generation."""
+    """Writer of a slot that stands: a run's stage, as ``<application>/<run>/<stage>``, in a generation.
+
+    ``root`` is the identity of the run's root ("": of a former version, which did not note it).
+    """
 
     slot: OutputSlot
     producer: str
     generation: str
+    root: str = ""
 
     @property
     def run_id(self) -> str:
@@ -211,6 +215,33 @@ def outdated(*, output: str, stream: str, producer: str, generation: str, newest
         stream=stream,
         generation=generation,
         newest=newest,
+        **facts,
+    )
+
+
+def is_of_other_root(mine: str, theirs: str) -> bool:
+    """Return whether roots differ, by their identities; "" is that of a former version, which counts as any."""
+    return bool(mine and theirs) and mine != theirs
+
+
+def namesake(
+    *, output: str, stream: str, producer: str, generation: str | None, root: str = "", **facts: object
+) -> TopicError:
+    """Return the error of a run beside whose output there is that of another one of its name, under another root.
+
+    ``root`` is the identity of that one, where it is known, ``generation`` what the other run has committed; None: it
+    is about to commit.
+    """
+    work = f"{producer} is committing" if generation is None else f"generation {generation} of {producer} has committed"
+    return TopicError(
+        f"The output {stream!r} may not be published to {output}: that has what {work}, and that is another run of "
+        f"this name, under another root{f', whose identity is {root!r}' if root else ''}.",
+        hint="Give the run another run_id, or each environment an output of its own. If this root stands for the other "
+        "one, copy the file identity.json of that root to this one before runs are planned.",
+        stream=stream,
+        producer=producer,
+        generation=generation,
+        root=root,
         **facts,
     )
 

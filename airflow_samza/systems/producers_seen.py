@@ -18,7 +18,9 @@ from airflow_samza.systems.output_slots import (
     OutputSlot,
     SlotWriter,
     Turn,
+    is_of_other_root,
     is_replaced,
+    namesake,
     next_turn,
     reject_meeting,
     replaced,
@@ -81,10 +83,14 @@ class ProducersSeen:
     """The standing of every producer of a topic, and the turns at its slots, brought up to date commit by commit."""
 
     def __init__(
-        self, standings: Mapping[str, Standing] | None = None, slots: Mapping[OutputSlot, SlotTurns] | None = None
+        self,
+        standings: Mapping[str, Standing] | None = None,
+        slots: Mapping[OutputSlot, SlotTurns] | None = None,
+        roots: Mapping[str, str] | None = None,
     ) -> None:
         self._standings: dict[str, Standing] = dict(standings or {})
         self._slots: dict[OutputSlot, SlotTurns] = dict(slots or {})
+        self._roots: dict[str, str] = dict(roots or {})
 
     def copy(self) -> ProducersSeen:
         """Return a copy that can be moved on by itself."""
@@ -94,11 +100,14 @@ class ProducersSeen:
                 for name, standing in self._standings.items()
             },
             {slot: SlotTurns(standing.holder, dict(standing.turns)) for slot, standing in self._slots.items()},
+            self._roots,
         )
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any], slots: Iterable[Any] = ()) -> ProducersSeen:
-        """Return it from what :meth:`to_json` and :meth:`slots_to_json` wrote."""
+    def from_json(
+        cls, data: Mapping[str, Any], slots: Iterable[Any] = (), roots: Mapping[str, Any] | None = None
+    ) -> ProducersSeen:
+        """Return it from what :meth:`to_json`, :meth:`slots_to_json` and :meth:`roots` wrote."""
         standings = {
             producer: Standing(generation, [list(span) for span in epochs])
             for producer, (generation, epochs) in data.items()
@@ -114,11 +123,27 @@ class ProducersSeen:
                     standings[producer].slot = slot
             if all(turn.order != at.holder for turn in at.turns.values()):
                 raise ValueError(f"the turn {at.holder} of a slot is of nobody")
-        return cls(standings, slots_held)
+        return cls(standings, slots_held, {producer: str(root) for producer, root in (roots or {}).items()})
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form of the standings without their slots, kept in snapshots."""
         return {producer: [standing.generation, standing.epochs] for producer, standing in self._standings.items()}
+
+    def roots(self) -> dict[str, str]:
+        """Return the identities of the roots of producers, as far as commits have them."""
+        return dict(self._roots)
+
+    def reject_namesake(self, stream: str, producer: str, root: str) -> None:
+        """Reject a producer if one of its name, under another root than that of this identity, has published."""
+        theirs = self._roots.get(producer, "")
+        if is_of_other_root(root, theirs):
+            raise namesake(
+                output=f"the topic {stream}",
+                stream=stream,
+                producer=producer,
+                generation=self._standings[producer].generation,
+                root=theirs,
+            )
 
     def slots_to_json(self) -> list[Any]:
         """Return the JSON form of the slots: each with its newest turn, and those of producers at it."""
@@ -174,8 +199,10 @@ class ProducersSeen:
                 winner=_of_holder(at).producer,
             )
 
-    def add(self, producer: str, generation: str, epoch: int, slot: OutputSlot | None = None) -> None:
+    def add(self, producer: str, generation: str, epoch: int, slot: OutputSlot | None = None, root: str = "") -> None:
         """Note a commit."""
+        if root:
+            self._roots[producer] = root
         standing = self._standings.get(producer)
         if standing is None or parse_generation(generation) > parse_generation(standing.generation):
             standing = self._begin(producer, generation, slot)

@@ -204,7 +204,9 @@ class StreamSpec:
     write. ``below``: the folder that the path's template names before values that came with the run; these may not lead
     out of it, nor out of the system's root. None: the path holds no such values. ``serde``: how its messages are bytes,
     as :func:`~airflow_samza.systems.serdes.binding.bind_serde` takes it. ``deletes``: messages that delete their key,
-    where the system has such, come with their key columns and a column ``_deleted`` that is true.
+    where the system has such, come with their key columns and a column ``_deleted`` that is true. ``up_to``: snapshots
+    or versions of a table, of which the newest is the latest that is read; (): what is there now. ``changes``: what is
+    read are the changes of a table since it was read last, with columns that say so.
     """
 
     name: str
@@ -224,6 +226,8 @@ class StreamSpec:
     owner: tuple[str, ...] = ()
     below: str | None = None
     deletes: bool = False
+    up_to: tuple[str, ...] = ()
+    changes: bool = False
 
 
 @dataclass(frozen=True)
@@ -300,7 +304,8 @@ class Publication(NamedTuple):
     changes nothing, and a generation lower than one that the stream has seen from this producer is rejected. ``staged``
     are the producers' descriptions by task, ``control`` the commit-level control entries, which every partition shows
     after its user messages (rule C2). With a ``slot`` it replaces what another run of the application has written of
-    that (rule O1); without one it adds to what is there.
+    that (rule O1); without one it adds to what is there. ``root`` is the identity of the run's root ("": not
+    known): runs under other roots may have the same name.
     """
 
     producer: str
@@ -310,6 +315,7 @@ class Publication(NamedTuple):
     control: tuple[ControlMessage, ...] = ()
     final: bool = True
     slot: OutputSlot | None = None
+    root: str = ""
 
 
 @runtime_checkable

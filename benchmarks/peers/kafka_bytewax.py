@@ -16,7 +16,8 @@ from bytewax._bytewax import cluster_main
 from bytewax.connectors.kafka import KafkaSource
 from bytewax.dataflow import Dataflow
 from bytewax.testing import TestingSink
-from kafka_work import CLIENT, SLOW_MS, Pages, parser_of, serve
+from kafka_work import CLIENT, SLOW_MS, parser_of
+from serving import Pages, serve
 
 Counted = tuple[int, int]
 

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from kafka_work import SLOW_MS, Pages, serve
+from kafka_work import SLOW_MS
 from pyflink.common import Configuration
 from pyflink.table import EnvironmentSettings, TableEnvironment
+from serving import Pages, serve
 
 
 def main(address: str, cores: str, out: str, *jars: str) -> None:

@@ -12,10 +12,11 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from kafka_work import AVRO, CLIENT, SLOW_MS, Pages, serve
+from kafka_work import AVRO, CLIENT, SLOW_MS
 from quixstreams import Application, State
 from quixstreams.models import IntegerDeserializer
 from quixstreams.models.serializers.avro import AvroDeserializer
+from serving import Pages, serve
 
 
 def main(address: str, folder: str) -> None:

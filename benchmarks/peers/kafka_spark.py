@@ -10,9 +10,10 @@ import shutil
 import sys
 from collections.abc import Callable
 
-from kafka_work import AVRO_FILE, SLOW_MS, Pages, serve
+from kafka_work import AVRO_FILE, SLOW_MS
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.avro.functions import from_avro
+from serving import Pages, serve
 
 VIEWS = "member_id bigint, page_id int, ts bigint, country string, dwell_ms int"
 

@@ -75,6 +75,7 @@ def airflow_of_tests(place: Path, folders: dict[str, Path], lineage: Path) -> It
                 "flights_data": json.dumps({"conn_type": "fs", "extra": {"path": str(folders["data"])}}),
                 "flights_warehouse": json.dumps({"conn_type": "fs", "extra": {"path": str(folders["warehouse"])}}),
                 "flights_lake": json.dumps({"conn_type": "iceberg", "extra": {"root": str(place / "tables")}}),
+                "flights_mart": json.dumps({"conn_type": "delta", "extra": {"root": str(place / "mart")}}),
             },
         ) as airflow,
     ):

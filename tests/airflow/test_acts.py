@@ -1,6 +1,6 @@
 """Edits of an application, and what comes next, in a real Airflow on Spark: a dozen cells of the matrix of acts.
 
-``tests/property/test_acts.py`` has the whole matrix, without both. Half of the dozen is nightly.
+``tests/property/test_acts.py`` has the whole matrix, without both. Two thirds of the dozen are nightly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.support.budgets import nightly_but
 
 pytestmark = [pytest.mark.extended, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(3600)]
 
-OFTEN = ("operator_stage", "hand_operator", "task_retry", "fused_output", "pipelined_callable", "command")
+OFTEN = ("operator_stage", "hand_operator", "task_retry", "command")
 
 TRIPS = [(("NL", "SE", "IT")[number % 3], number % 7 + 1) for number in range(40)]
 

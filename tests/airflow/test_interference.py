@@ -123,6 +123,7 @@ def test_a_deferred_task_survives_its_runner_and_when_it_is_marked_failed_cancel
     assert rows_of(Path(done["outputs"]["out"]["path"])) == PLANES
 
 
+@pytest.mark.extended
 def test_a_producer_that_fails_for_good_stops_its_consumers_with_a_clear_error(flights: Any) -> None:
     run_id = flights.airflow.trigger("broken_chain")
     assert flights.airflow.wait_for_run("broken_chain", run_id)["state"] == "failed"
@@ -179,6 +180,7 @@ def test_marking_a_running_task_failed_cancels_its_spark_work_and_no_other_and_t
     assert rows_of(Path(done["outputs"]["left-out"]["path"])) == PLANES
 
 
+@pytest.mark.extended
 def test_a_failing_callable_is_named_with_message_operator_file_and_line(flights: Any) -> None:
     run_id = flights.airflow.trigger("faulty")
     assert flights.airflow.wait_for_run("faulty", run_id)["state"] == "failed"

@@ -100,6 +100,7 @@ def output_of(flights: Any, dag_id: str, run_id: str, task_id: str, stream_id: s
 # -- pipelined ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_a_pipelined_run_gives_what_duckdb_gives(flights: Any, pipelined: str) -> None:
     assert flights.airflow.wait_for_run("flights_pipelined", pipelined, timeout=1200)["state"] == "success"
     found = written(output_of(flights, "flights_pipelined", pipelined, "delays.by-maker-and-hour", "delays"))
@@ -127,6 +128,7 @@ def test_a_consumer_waits_without_a_worker_until_its_producers_have_started(flig
 # -- continuous --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_a_continuous_run_that_is_drained_has_given_every_window(flights: Any, departures: Departures) -> None:
     output = output_of(flights, "departures_live", departures.live, "hours.by-carrier", "hours")
     assert hours_written(output) == hours_of_duckdb(flights.data)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from airflow_samza.runs.records import liveness
 from airflow_samza.runs.stages import heartbeats
 from tests.support import runner_without_spark
 from tests.support.looping import APPLICATION
+from tests.support.small_disks import small_disk
 
 
 @pytest.fixture
@@ -26,11 +26,8 @@ def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv(runner_without_spark.PULSE_SECONDS, "5")
     disk = tmp_path / "disk"
     disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(disk)]
-    mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
-    what = "a tmpfs of 64 MiB" if mounted else "no real one: mounting is not allowed here, and only runners notice"
-    print(f"The disk that fills up is {what}.")
-    yield disk
-    if mounted:
-        subprocess.run(["umount", "-l", str(disk)], check=True)
+    with small_disk(disk, 64) as mounted:
+        what = "a tmpfs of 64 MiB" if mounted else "no real one: mounting is not allowed here, and only runners notice"
+        print(f"The disk that fills up is {what}.")
+        yield disk
     sys.modules.pop("looping_app", None)

@@ -81,6 +81,7 @@ def test_a_create_that_lost_its_answer_after_another_had_won_does_not_take_the_o
     assert not files.put_if_absent("a", b"the same bytes")
 
 
+@pytest.mark.extended
 def test_of_fifty_writers_of_one_key_one_wins_and_each_knows_though_every_third_answer_is_lost(
     faulty: FaultyStore, files: ObjectStoreFilesystem
 ) -> None:
@@ -95,6 +96,7 @@ def test_every_create_carries_its_condition(faulty: FaultyStore, files: ObjectSt
     assert [asked.conditional for asked in faulty.asked] == [True, False]
 
 
+@pytest.mark.extended
 def test_a_large_file_appears_whole_and_once_whatever_answers_are_lost(
     faulty: FaultyStore, files: ObjectStoreFilesystem
 ) -> None:
@@ -117,7 +119,7 @@ def test_a_large_file_appears_whole_and_once_whatever_answers_are_lost(
     assert len(files.client.below(files.key("."))) == 1
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_a_large_file_that_another_has_written_meanwhile_is_left_alone(files: ObjectStoreFilesystem) -> None:
     first, second = files.open_output("large"), files.open_output("large")
     for number, file in enumerate((first, second)):

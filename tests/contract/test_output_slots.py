@@ -2,40 +2,77 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from airflow_samza.errors import TopicError
 from airflow_samza.system_kinds import find_kind, kinds
-from airflow_samza.systems.capabilities import RemembersWriters, ReplacesSlots
-from tests.support.slotted import Slotted, day
+from airflow_samza.systems.capabilities import RemembersRoots, RemembersWriters, ReplacesSlots
+from airflow_samza.systems.output_slots import OutputSlot
+from tests.support.budgets import nightly_but
+from tests.support.iceberg_catalogs import CATALOGS, binding_of
+from tests.support.slotted import WHOLE, Slotted, day
 
 PLACES = [
     "memory",
     "log",
-    "log on s3",
+    pytest.param("log on s3", marks=pytest.mark.extended),
     "files",
     "iceberg",
+    pytest.param("iceberg on rest", marks=pytest.mark.extended),
+    *nightly_but((), [f"iceberg on {kind}" for kind in CATALOGS[2:]]),
+    "delta",
+    pytest.param("delta on s3", marks=pytest.mark.extended),
     pytest.param("files on s3", marks=pytest.mark.extended),
-    pytest.param("files on hdfs", marks=pytest.mark.hdfs),
-    pytest.param("log on hdfs", marks=[pytest.mark.hdfs, pytest.mark.extended]),
+    pytest.param("files on hdfs", marks=[pytest.mark.hdfs, pytest.mark.extended]),
+    pytest.param("log on hdfs", marks=[pytest.mark.hdfs, pytest.mark.nightly]),
 ]
 
 
 @pytest.fixture(params=PLACES)
-def output(request: pytest.FixtureRequest, tmp_path: Path) -> Slotted:
+def output(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Slotted]:
     kind, _, place = str(request.param).partition(" on ")
-    if place == "s3":
-        return Slotted(kind, request.getfixturevalue("s3").url(f"slots/{tmp_path.parent.name}/{tmp_path.name}"))
-    if place == "hdfs":
-        return Slotted(kind, f"{request.getfixturevalue('hdfs').webhdfs}{tmp_path}")
-    return Slotted(kind, str(tmp_path))
+    if kind == "iceberg" and place:
+        with binding_of(place, tmp_path, request) as options:
+            yield Slotted(kind, "", options)
+    elif place == "s3":
+        yield Slotted(kind, request.getfixturevalue("s3").url(f"slots/{tmp_path.parent.name}/{tmp_path.name}"))
+    elif place == "hdfs":
+        yield Slotted(kind, f"{request.getfixturevalue('hdfs').webhdfs}{tmp_path}")
+    else:
+        yield Slotted(kind, str(tmp_path))
 
 
 def test_these_kinds_replace_slots() -> None:
     found = [kind for kind in kinds() if (known := find_kind(kind)) and issubclass(known.load(), ReplacesSlots)]
-    assert found == ["memory", "log", "files", "iceberg"]
+    assert found == ["memory", "log", "files", "iceberg", "delta"]
+
+
+def test_these_kinds_remember_roots() -> None:
+    found = [kind for kind in kinds() if (known := find_kind(kind)) and issubclass(known.load(), RemembersRoots)]
+    assert found == ["memory", "log", *WHOLE]
+
+
+@pytest.mark.parametrize("slot", [None, day(1)], ids=["of no slot", "of a day"])
+def test_a_run_of_the_same_name_under_another_root_is_rejected(output: Slotted, slot: OutputSlot | None) -> None:
+    assert isinstance(output.system, RemembersRoots)
+    output.publish("monday", [1], slot, root="here")
+    said = "generation .* of app/monday/stage has committed, .* under another root, whose identity is 'here'"
+    for generation, ids in itertools.product(("1.1", "1.2", "2.1"), ([2], [])):
+        with pytest.raises(TopicError, match=said):
+            output.publish("monday", ids, slot, generation, root="there")
+    with pytest.raises(TopicError, match=said):
+        output.publish("monday", [2], slot, epoch=1, root="there")
+    with pytest.raises(TopicError, match=said):
+        output.system.reject_namesake(output.stream, "app/monday/stage", "there")
+    output.system.reject_namesake(output.stream, "app/monday/stage", "here")
+    assert output.rows() == [1]
+    output.publish("monday", [3], slot, "1.2", root="here")
+    output.publish("tuesday", [4], day(2), root="there")
+    assert output.rows() == [3, 4]
 
 
 def test_another_run_replaces_its_slot_and_nothing_else(output: Slotted) -> None:

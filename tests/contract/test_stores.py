@@ -69,6 +69,7 @@ def test_it_reads_what_it_wrote(make: MakeStore) -> None:
     assert (store.get("a"), store.get("b"), store.get_all(["a", "b", "c"])) == ((3,), None, {"a": (3,)})
 
 
+@pytest.mark.few(1)
 def test_entries_come_in_key_order_from_first_up_to_and_without_last(make: MakeStore) -> None:
     store = again(make, filled(make, d=4, a=1))
     store.put_all([("c", (3,)), ("b", (2,))])
@@ -87,6 +88,7 @@ def test_keys_of_several_columns_are_sorted_by_one_after_the_other(make: MakeSto
     assert [key for key, _ in again(make, store, BY_DAY).range((9, second))] == [(9, second), (10, first)]
 
 
+@pytest.mark.few(1)
 def test_writing_while_it_is_iterated_changes_nothing_of_what_comes(make: MakeStore) -> None:
     store = again(make, filled(make, a=1, b=2, c=3))
     seen = []
@@ -119,6 +121,7 @@ def test_the_next_epoch_goes_on_from_the_snapshot_and_from_nothing_else(make: Ma
     assert dict(following.range()) == {"a": (1,), "b": (2,)}
 
 
+@pytest.mark.few(1)
 def test_equal_entries_make_equal_snapshots_whatever_the_way_to_them(make: MakeStore) -> None:
     one = again(make, filled(make, c=3, a=0, x=7))
     one.put_all([("b", (2,)), ("a", (1,))])
@@ -145,6 +148,7 @@ def test_equal_entries_make_equal_snapshots_whatever_the_way_to_them(make: MakeS
         ("decimal(10,2)", [decimal.Decimal("-1.50"), decimal.Decimal("2.00"), decimal.Decimal("10.00")]),
     ],
 )
+@pytest.mark.few(4)
 def test_keys_of_every_type_keep_their_order(make: MakeStore, kind: str, keys: list[Any]) -> None:
     layout = StoreLayout("keys", Schema.of(f"key {kind}"), Schema.of("value int"))
     store = make(layout)
@@ -167,6 +171,7 @@ def test_keys_of_every_type_keep_their_order(make: MakeStore, kind: str, keys: l
         ("binary", b"\x00"),
     ],
 )
+@pytest.mark.few(4)
 def test_values_of_every_type_come_back(make: MakeStore, kind: str, value: Any) -> None:
     layout = StoreLayout("values", Schema.of("key int"), Schema.of(f"value {kind}, other int"))
     store = make(layout)
@@ -207,6 +212,7 @@ def written(table: pa.Table) -> pa.Buffer:
 
 
 @pytest.mark.parametrize("layout", [COUNTS, BY_DAY], ids=lambda layout: layout.name)
+@pytest.mark.few(2)
 def test_a_columnar_table_of_what_is_kept_finds_what_the_store_does(make: MakeStore, layout: StoreLayout) -> None:
     store = make(layout)
     day = datetime.date(2026, 1, 1)

@@ -23,7 +23,6 @@ from airflow_samza.systems.capabilities import (
     ReportsNews,
     Superseded,
     SupersedesOutput,
-    TopicSystem,
 )
 from airflow_samza.systems.files.location import open_location
 from airflow_samza.systems.spark.system import CarriedByDriver
@@ -31,7 +30,7 @@ from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, Sy
 from tests.support import delta_lake
 from tests.support.iceberg_lake import catalog_at, table_of
 from tests.support.kafka_topics import Sent, Topics
-from tests.support.topic_contract import STREAM, batch, bound_topics, publish, ssp, systems_with
+from tests.support.topic_contract import STREAM, TopicSystem, batch, bound_topics, publish, ssp, systems_with
 
 if TYPE_CHECKING:
     from demo.kafka import Kafka
@@ -138,12 +137,8 @@ def test_a_folder_without_a_log_of_delta_is_an_error_of_ours_and_no_metadata(roo
     assert_knows_nothing(bound("delta", root))
 
 
-def test_a_table_of_delta_is_no_output(tmp_path: Path) -> None:
-    system, out = bound("delta", tmp_path), StreamSpec("web.out", schema="id bigint", written=True)
-    with pytest.raises(SamzaError, match="of kind delta, which reads tables and does not write them"):
-        system.admin.create([out])
-    with pytest.raises(SamzaError, match="of kind delta, which reads tables and does not write them"):
-        system.check_writable(out)
+def test_what_is_published_to_a_table_of_delta_is_what_a_slice_holds_and_is_read_back(root: str) -> None:
+    assert_publishes_three("delta", bound("delta", root), "web.out", create="true")
 
 
 def test_what_is_published_to_a_table_is_what_a_slice_holds_and_is_read_back(tmp_path: Path) -> None:

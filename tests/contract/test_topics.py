@@ -14,7 +14,6 @@ from airflow_samza.errors import ConfigError, SchemaError, TopicError
 from airflow_samza.partitioner import partition_of
 from airflow_samza.system_kinds import kinds
 from airflow_samza.systems.bindings import bind_system
-from airflow_samza.systems.capabilities import TopicSystem
 from airflow_samza.systems.sections import described
 from airflow_samza.systems.system import (
     ControlEnvelope,
@@ -25,7 +24,17 @@ from airflow_samza.systems.system import (
     SystemBinding,
     SystemStreamPartition,
 )
-from tests.support.topic_contract import STREAM, batch, bound_topics, name_of, publish, ssp, systems_with, write_keyed
+from tests.support.topic_contract import (
+    STREAM,
+    TopicSystem,
+    batch,
+    bound_topics,
+    name_of,
+    publish,
+    ssp,
+    systems_with,
+    write_keyed,
+)
 
 
 @pytest.fixture(params=systems_with())

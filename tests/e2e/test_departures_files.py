@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 import threading
 from collections import Counter
 from datetime import datetime, timedelta, timezone
@@ -27,7 +26,6 @@ APPLICATION = "pipelines.departures:files"
 @pytest.mark.timeout(120)
 def test_windows_over_the_days_files_are_those_of_all_flights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(DAGS))
-    monkeypatch.delitem(sys.modules, "pipelines", raising=False)
     bindings = {
         "data": SystemBinding("files", {"root": str(tmp_path / "data")}),
         "warehouse": SystemBinding("files", {"root": str(tmp_path / "warehouse")}),

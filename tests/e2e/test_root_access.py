@@ -128,7 +128,7 @@ def test_a_run_opens_its_root_with_the_key_that_it_was_handed_and_leaves_it_nowh
             assert hush.encode() not in content.read()
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_a_retry_after_a_key_was_changed_gets_the_key_of_today(guarded: Guarded, lake: SystemBinding) -> None:
     runtime = runtime_of(guarded, lake)
     run = runtime.prepare(RunRequest(TWO_STAGES, "run 1"))

@@ -133,6 +133,7 @@ def _unexpected(error: BaseException) -> str | None:
 
 
 @pytest.mark.random
+@pytest.mark.extended
 def test_no_damaged_file_raises_anything_but_a_sentence(model: Path, tmp_path: Path) -> None:
     failures = []
     number = 0

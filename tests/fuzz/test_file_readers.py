@@ -26,6 +26,7 @@ FORMATS = ("csv", "json", "parquet", "orc", "avro")
 @pytest.mark.random
 @pytest.mark.timeout(SECONDS + 300)
 @pytest.mark.parametrize("format_name", FORMATS)
+@pytest.mark.few(2)
 def test_a_damaged_file_is_read_or_rejected_by_a_sentence(tmp_path: Path, format_name: str) -> None:
     share = SECONDS / len(FORMATS)
     program = str(Path(__file__).parents[1] / "support/hostile_reader.py")

@@ -103,6 +103,7 @@ READERS = [ddl, environment, length, message, plan]
 
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.__name__)
+@pytest.mark.few(1)
 def test_any_text_is_understood_or_answered_with_a_sentence(
     reader: Callable[[random.Random, Path], object], tmp_path: Path
 ) -> None:

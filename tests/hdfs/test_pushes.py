@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_samza.errors import ConcurrentPush
-from airflow_samza.launch.code_shipping import ship_code
+from airflow_samza.launch.code_shipping import code_of, ship_code
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.records.folders import RunFolder
@@ -50,7 +50,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DriverSession]
         end_java()
         opened = ClassicSession("pushes", "local[2]", {**source_conf(), **hive_conf(folder)})
         files = open_filesystem(str(folder))
-        code = ship_code(files, RunFolder("shared", "code"), sys.modules[samza_spark_apps.pushed.__name__], ())
+        code = ship_code(files, RunFolder("shared", "code"), code_of(sys.modules[samza_spark_apps.pushed.__name__]))
         opened.ship([local_copy(files, code.path)], ())
         yield opened
         opened.stop()
@@ -91,6 +91,7 @@ def test_rows_come_from_a_hive_table_whose_files_are_on_hdfs(pusher: Pusher, clu
     run_sql(pusher, "DROP DATABASE crm CASCADE")
 
 
+@pytest.mark.nightly
 def test_rows_come_from_a_database_and_its_password_lies_in_no_file(pusher: Pusher, tmp_path: Path) -> None:
     database = Database(tmp_path)
     try:

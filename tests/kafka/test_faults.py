@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from demo.kafka import Kafka
+from tests.support.budgets import nightly_but
 from tests.support.kafka_proxy import CLOSE_AFTER, CLOSE_BEFORE, DROP_ANSWER, END_TXN, PRODUCE, KafkaProxy, first
 
 pytestmark = [pytest.mark.extended, pytest.mark.kafka]
@@ -35,7 +36,7 @@ def stored(broker: Kafka, topic: str) -> list[bytes | None]:
         consumer.close()
 
 
-@pytest.mark.parametrize("fault", [CLOSE_AFTER, CLOSE_BEFORE, DROP_ANSWER])
+@pytest.mark.parametrize("fault", nightly_but([CLOSE_AFTER, DROP_ANSWER], [CLOSE_AFTER, CLOSE_BEFORE, DROP_ANSWER]))
 def test_a_message_comes_once_when_the_answer_to_it_is_lost(
     broker: Kafka, proxy: KafkaProxy, topic: str, fault: str
 ) -> None:

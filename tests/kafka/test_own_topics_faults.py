@@ -16,6 +16,7 @@ from airflow_samza.systems.kafka.own_topics.writing import Sender
 from airflow_samza.systems.system import MessageRun, Publication, SystemBinding
 from demo.kafka import Kafka
 from tests.kafka.test_own_topics import noise
+from tests.support.budgets import nightly_but
 from tests.support.kafka_outputs import read_all
 from tests.support.kafka_proxy import DROP_ANSWER, PASS, PRODUCE, Asked, KafkaProxy
 from tests.support.topic_contract import STREAM, batch, ssp
@@ -41,7 +42,7 @@ def ids(found: OwnTopics) -> list[int]:
     return [number for run in runs for number in run.batch.column("id").to_pylist()]
 
 
-@pytest.mark.parametrize("end", ["kill", "stop"])
+@pytest.mark.parametrize("end", nightly_but(["kill"], ["kill", "stop"]))
 def test_a_writer_outlives_a_broker_that_goes_in_the_midst_of_it(broker: Kafka, tmp_path: Path, end: str) -> None:
     found, sent = own_topics(broker.address, tmp_path), noise(BATCHES, 500_000)  # two rows are a message
     writer = found.producer(STREAM, "task-0")
@@ -75,7 +76,7 @@ def test_a_broker_that_stays_away_ends_the_try_and_the_next_one_writes_anew(brok
     assert ids(again) == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("end", ["kill", "stop"])
+@pytest.mark.parametrize("end", nightly_but(["kill"], ["kill", "stop"]))
 def test_a_writer_that_cannot_know_where_its_messages_lie_says_that_it_failed(
     broker: Kafka, proxy: KafkaProxy, tmp_path: Path, end: str
 ) -> None:

@@ -13,6 +13,7 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.upkeep.kept_runs import Keep
 from airflow_samza.runs.upkeep.retention import sweep_application
+from tests.support.budgets import extended_but
 from tests.support.dying_runners import Runners
 from tests.support.kafka_stages import KafkaPlace, application, looping_app
 from tests.support.kafka_topics import Topics
@@ -45,7 +46,7 @@ def planned(place: KafkaPlace, mode: str, run_id: str = "run", **config: str) ->
     return run
 
 
-@pytest.mark.parametrize("mode", NAMES)
+@pytest.mark.parametrize("mode", extended_but(["pipelined", "continuous"], NAMES))
 def test_a_repartition_and_a_join_over_kafka_give_what_the_model_gives(
     place: KafkaPlace, runners: Runners, mode: str
 ) -> None:
@@ -62,7 +63,7 @@ def test_a_repartition_and_a_join_over_kafka_give_what_the_model_gives(
     [
         ("staged", "task-before-manifest"),
         ("pipelined", "after-commit*3"),
-        ("continuous", "before-commit*4"),
+        pytest.param("continuous", "before-commit*4", marks=pytest.mark.extended),
         ("continuous", "task-after-manifest*6"),
     ],
 )

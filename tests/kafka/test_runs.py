@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.errors import PlanChanged, SamzaError, TopicError
+from tests.support.budgets import extended_but
 from tests.support.kafka_runs import HOUR, NOON, Running, Runs, hour
 from tests.support.kafka_topics import Sent, Topics, numbered
 from tests.support.runs_here import slice_of
@@ -122,7 +123,7 @@ def test_a_stream_that_skips_continues_behind_messages_that_are_gone(
     assert runs.ids() == [1, 2, 5]
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("partitions", extended_but([2], [1, 2, 3]))
 def test_rejects_to_continue_a_topic_that_was_created_again(runs: Runs, partitions: int) -> None:
     runs.send(1)
     runs.whole("following")
@@ -176,7 +177,10 @@ def test_a_continuous_run_reads_what_comes_and_the_next_run_goes_on_behind_it(ru
     assert runs.ids() == [1, 2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["deleted", "created again"])
+@pytest.mark.parametrize(
+    "again",
+    [pytest.param(False, id="deleted", marks=pytest.mark.extended), pytest.param(True, id="created again")],
+)
 def test_a_continuous_run_ends_with_an_error_when_its_topic_is_another_one(runs: Runs, again: bool) -> None:
     runs.send(1)
     running = Running(runs, "following")

@@ -16,6 +16,7 @@ from airflow_samza.launch.table_push import table_place
 from airflow_samza.runs.records.epoch_records import read_manifest
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_state import StageHandle
+from tests.support.budgets import extended_but
 from tests.support.kafka_outputs import read_all
 from tests.support.kafka_side_inputs import APPS, QUICK, Profiles, change, changes, key_of, model
 from tests.support.kafka_topics import Sent, Topics
@@ -31,7 +32,7 @@ def profiles(tmp_path: Path, topics: Topics) -> Profiles:
     return Profiles(tmp_path / "root", topics, **QUICK)
 
 
-@pytest.mark.parametrize("application", ["profiled", "by_key", "processed"])
+@pytest.mark.parametrize("application", extended_but(["profiled", "processed"], ["profiled", "by_key", "processed"]))
 def test_a_table_holds_the_last_value_of_each_key_that_was_not_deleted(profiles: Profiles, application: str) -> None:
     first, second = changes(1, 150), changes(2, 150)
     profiles.change(first)
@@ -44,12 +45,14 @@ def test_a_table_holds_the_last_value_of_each_key_that_was_not_deleted(profiles:
     assert profiles.tiers() == {number: model([*first, *second]).get(number) for number in ALL}
 
 
+@pytest.mark.extended
 def test_an_empty_topic_makes_an_empty_table(profiles: Profiles) -> None:
     profiles.view([1, 2])
     profiles.whole()
     assert profiles.tiers() == {1: None, 2: None}
 
 
+@pytest.mark.extended
 def test_a_second_application_reads_the_same(profiles: Profiles) -> None:
     profiles.change([(1, "gold"), (2, "silver")])
     profiles.view([1, 2])
@@ -95,6 +98,7 @@ def test_a_clear_after_compaction_of_what_came_later_says_that_rows_are_gone(
     assert profiles.tiers() == {2: "planned", 4: "stays"}
 
 
+@pytest.mark.extended
 def test_a_clear_reads_from_the_host_what_compaction_has_deleted(profiles: Profiles, tmp_path: Path) -> None:
     profiles.change([(2, "planned"), (4, "stays")])
     profiles.view([2, 4])
@@ -119,6 +123,7 @@ def test_a_first_read_behind_a_compaction_warns_of_keys_that_may_be_lost(
     assert profiles.tiers() == {2: None, 4: "stays"}
 
 
+@pytest.mark.extended
 def test_a_topic_that_keeps_what_is_overwritten_needs_no_warning(
     tmp_path: Path, topics: Topics, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -149,6 +154,7 @@ def test_the_next_run_on_a_host_reads_only_what_is_new(profiles: Profiles, tmp_p
     assert profiles.tiers() == {1: None, 2: "second"}
 
 
+@pytest.mark.extended
 def test_a_topic_that_was_created_again_is_read_from_its_beginning(profiles: Profiles, tmp_path: Path) -> None:
     profiles.change([(1, "former"), (2, "former")])
     profiles.view([1, 2])
@@ -159,6 +165,7 @@ def test_a_topic_that_was_created_again_is_read_from_its_beginning(profiles: Pro
     assert profiles.tiers() == {1: "new", 2: None}
 
 
+@pytest.mark.extended
 def test_a_table_read_in_another_way_is_built_again(profiles: Profiles, tmp_path: Path) -> None:
     profiles.topics.send(profiles.changes, [Sent('{"id": 3, "tier": "a"}', key_of(1), partition=1)])
     profiles.view([1, 3])

@@ -13,6 +13,7 @@ from tests.matrix.environments import search_path
 from tests.matrix.trials import tried_command
 
 
+@pytest.mark.extended
 def test_a_suite_that_hangs_is_interrupted_and_has_failed(tmp_path: Path) -> None:
     program = "import signal; signal.pause()"
     done = tried_command([sys.executable, "-c", program], tmp_path, os.environ, tmp_path / "log", limit=1.0)

@@ -204,6 +204,7 @@ def _differing(found: dict[str, Any], right: dict[str, Any]) -> list[str]:
 )
 @pytest.mark.parametrize("window", extended_but(QUICK, WINDOWS))
 @pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.few(29)
 def test_every_aggregate_is_the_same_by_key_and_in_windows(kind: str, window: str, whole: bool, reduced: bool) -> None:
     functions = [function for function in AGGREGATES if not is_rejected(function, kind)]
     if reduced:  # partial results

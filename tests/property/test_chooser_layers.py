@@ -180,6 +180,7 @@ def epoch(
 @pytest.mark.parametrize("factory", CASES)
 @settings(max_examples=share(120), deadline=None)
 @given(logs(), choices(), st.data())
+@pytest.mark.few(2)
 def test_the_layers_around_any_chooser_choose_as_the_model_does_whenever_messages_come(
     factory: str, log: Log, chosen_by: ChooserSettings, data: st.DataObject
 ) -> None:

@@ -229,6 +229,7 @@ def run(seed: int) -> str:
 
 
 @pytest.mark.parametrize("part", extended_but([0], range(2)))
+@pytest.mark.extended
 def test_a_key_is_followed_as_a_column_whatever_its_name(part: int) -> None:
     outcomes = Counter(run(seed) for seed in range(part * 60, part * 60 + 60))
     assert outcomes["equal"] >= 10

@@ -79,6 +79,7 @@ class Readers:
 
 
 @pytest.mark.parametrize("seed", extended_but(range(2), range(12)))
+@pytest.mark.few(1)
 def test_each_version_is_a_dict_for_every_reader(
     tmp_path: Path, program: StageProgram, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -122,6 +122,7 @@ BOUNDS: list[tuple[str, str, Any, Callable[[Any], bool]]] = [
 
 @pytest.mark.random
 @pytest.mark.parametrize("seed", range(share(40)))
+@pytest.mark.few(2, 4)
 def test_a_table_is_read_as_the_library_and_the_model_have_it(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     model = Model(chance, tmp_path)

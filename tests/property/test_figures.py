@@ -31,6 +31,7 @@ NAMES = 5
 
 @pytest.mark.random
 @pytest.mark.parametrize("group", range(GROUPS))
+@pytest.mark.few(3)
 def test_every_face_shows_what_is_true(group: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(group, EXAMPLES, GROUPS):
         world = World(tmp_path / str(seed))

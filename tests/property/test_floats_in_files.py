@@ -171,6 +171,7 @@ def wanted(condition: str) -> list[int]:
         *((name, "ours") for name in ("orc", "json", "csv", "avro")),
     ],
 )
+@pytest.mark.few(2)
 def test_a_condition_on_floats_keeps_the_rows_it_is_true_of(tmp_path: Path, format_name: str, writer: str) -> None:
     stream = write(tmp_path, format_name, writer)
     evaluated = 0
@@ -213,6 +214,7 @@ def test_a_condition_on_floats_in_the_names_of_folders_keeps_the_rows_it_is_true
 
 
 @pytest.mark.spark
+@pytest.mark.nightly
 def test_spark_keeps_the_same_rows_of_what_we_write_and_we_of_what_spark_writes(tmp_path: Path, spark: Any) -> None:
     write(tmp_path, "parquet", "ours")
     frame = spark.read.schema(DDL).parquet(str(tmp_path / "in"))

@@ -204,6 +204,7 @@ def bounds_of(table: RandomTable) -> tuple[list[ColumnBound], Callable[[dict[str
 
 @pytest.mark.random
 @pytest.mark.parametrize("seed", range(share(200, 12)))
+@pytest.mark.few(3, 6)
 def test_a_random_table_is_read_as_the_model_and_the_library_have_it(seed: int, tmp_path: Path) -> None:
     table = RandomTable(tmp_path, seed)
     for _ in range(table.chance.randrange(2, 7)):

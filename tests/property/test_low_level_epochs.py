@@ -9,6 +9,7 @@ import random
 from datetime import datetime, timezone
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -91,6 +92,7 @@ def told(driver: TestDriver) -> list[str]:
 
 @settings(deadline=None)
 @given(messages, st.integers(1, 6), st.integers(0, 10**6))
+@pytest.mark.extended
 def test_a_bounded_run_gives_the_same_in_epochs_as_in_one_go(
     said: list[Message], epoch_messages: int, seed: int
 ) -> None:

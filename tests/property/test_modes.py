@@ -20,6 +20,7 @@ GROUPS = 10
 
 @pytest.mark.random
 @pytest.mark.parametrize("group", range(GROUPS))
+@pytest.mark.few(2, 5)
 def test_every_mode_gives_the_same_output(group: int) -> None:
     for seed in range(group, EXAMPLES, GROUPS):
         check(seed)

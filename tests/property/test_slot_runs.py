@@ -12,7 +12,7 @@ from airflow_samza.errors import TopicError
 from airflow_samza.runs import finish
 from airflow_samza.runs.records.run_plan import RunPlan
 from tests.support.budgets import extended_but
-from tests.support.slot_runs import FILES, LOG, OTHERS, TABLE, Outputs
+from tests.support.slot_runs import DELTA, FILES, LOG, OTHERS, TABLE, Outputs
 
 ACTS = 14
 PLACES = ("before-commit", "after-commit", "after-first-publish", "before-result", "after-result")
@@ -151,7 +151,7 @@ def deaths(monkeypatch: pytest.MonkeyPatch) -> Deaths:
 def play(folder: Path, deaths: Deaths, kind: str, seed: int) -> None:
     """Play random acts, and compare after each."""
     chance = random.Random(seed)
-    application = {"files": FILES, "log": LOG, "table": TABLE}[kind]
+    application = {"files": FILES, "log": LOG, "table": TABLE, "delta": DELTA}[kind]
     applications = (application, OTHERS[application])
     world = World(Outputs(folder), applications, deaths)
     for day in (1, 2, 3):
@@ -178,13 +178,14 @@ def play(folder: Path, deaths: Deaths, kind: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", extended_but([0], range(2)))
-@pytest.mark.parametrize("kind", ["files", "log", "table"])
+@pytest.mark.parametrize("kind", extended_but(["files", "log", "table"], ["files", "log", "table", "delta"]))
+@pytest.mark.few(1)
 def test_random_runs_leave_what_the_model_says(tmp_path: Path, deaths: Deaths, kind: str, seed: int) -> None:
     play(tmp_path, deaths, kind, seed)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(100, 140))
-@pytest.mark.parametrize("kind", ["files", "log", "table"])
+@pytest.mark.parametrize("kind", ["files", "log", "table", "delta"])
 def test_many_random_runs_leave_what_the_model_says(tmp_path: Path, deaths: Deaths, kind: str, seed: int) -> None:
     play(tmp_path, deaths, kind, seed)

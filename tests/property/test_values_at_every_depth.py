@@ -211,6 +211,7 @@ def test_a_value_fits_inside_as_it_fits_into_a_column(data: st.DataObject) -> No
 
 @settings(max_examples=share(400), deadline=None)
 @given(data=st.data())
+@pytest.mark.extended
 def test_what_fits_reads_back_equal_at_every_depth(data: st.DataObject) -> None:
     kind = data.draw(TYPES)
     value = data.draw(typed_values(kind))

@@ -248,6 +248,7 @@ def test_windows_without_a_key_are_those_of_the_model(window: WindowSpec) -> Non
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.few(3)
 def test_no_row_is_older_than_the_watermark_that_was_promised(window: WindowSpec) -> None:
     chance = random.Random(str(window))
     epochs = Epochs(window_spec(window), chance, 0.2)

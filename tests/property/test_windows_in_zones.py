@@ -238,6 +238,7 @@ def kinds() -> list[tuple[Change, Clock]]:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("minutes", extended_but([5, 90, 360, 1_440, 30 * 1_440], SIZES))
+@pytest.mark.few(2, 3)
 def test_windows_cover_each_instant_once_and_end_at_every_kind_of_change(minutes: int) -> None:
     for number, (change, clock) in enumerate(kinds()):
         check(change, clock, minutes * MINUTE, hops=3 if number % 4 == 0 and minutes < 30 * 1_440 else 1)

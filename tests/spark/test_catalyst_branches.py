@@ -12,6 +12,7 @@ from samza_spark_apps import branches
 
 from airflow_samza.errors import StageFailed
 from airflow_samza.schema import Schema
+from tests.support.budgets import extended_but
 from tests.support.one_session import Runs, open_session
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -65,7 +66,7 @@ def by_spark(**queries: str) -> dict[str, list[tuple[Any, ...]]]:
     }
 
 
-MODES = pytest.mark.parametrize("mode", ["staged", "pipelined"])
+MODES = pytest.mark.parametrize("mode", extended_but(["staged"], ["staged", "pipelined"]))
 
 
 @MODES

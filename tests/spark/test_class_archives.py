@@ -34,6 +34,7 @@ def archive() -> str:
 
 
 @pytest.mark.usefixtures("archive")
+@pytest.mark.nightly
 def test_a_local_runner_maps_the_archive_beside_all_options_of_the_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,10 +25,9 @@ from airflow_samza.spark.spark_engine import SparkEngine
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.spark.system import SparkSystem
 from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
-from demo.java_servers import jars
 from tests.spark.conftest import APPS
 from tests.support.budgets import nightly_but
-from tests.support.spark_sources import end_java
+from tests.support.spark_sources import spark_with_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,7 +127,7 @@ class Publishing:
         request = StageRequest(run.plan.stages[0].stage_id, "1.1", 1)
         attempt = AttemptState(files, RunFolder(run.application, run.run_id), request)
         systems = bind_systems(bindings, root)
-        self.context = StageContext(files, bindings, systems, run, attempt, {})
+        self.context = StageContext(files, bindings, attempt, {}, systems, run)
         SparkEngine(session).connect(self.context)
 
     @property
@@ -180,21 +179,10 @@ class Publishing:
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClassicSession]:
-    """A Spark with Delta, whose Java is its own: jars are what a Java starts with."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(APPS))
-        end_java()
-        conf = {
-            "spark.jars": ",".join(sorted(str(jar) for jar in jars("delta").glob("*.jar"))),
-            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-            "spark.databricks.delta.snapshotPartitions": "1",
-            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("session") / "warehouse"),
-        }
-        made = ClassicSession("deliveries", "local[2]", conf)
-        yield made
-        made.stop()
-        end_java()
+        with spark_with_delta(tmp_path_factory.mktemp("session")) as made:
+            yield made
 
 
 @pytest.fixture
@@ -216,10 +204,15 @@ def test_a_run_of_another_root_is_not_taken_for_a_repeat_of_its_namesake(
     assert publishing.written(system, spec) == sorted([*range(ONCE), *range(ONCE)])
 
 
-QUICK = [name for name, output in OUTPUTS.items() if "table of delta" in name and output.mode == "append"]
+QUICK = [
+    "a table of parquet",
+    "a table of delta",
+    "a table of delta that nobody declared so",
+    "a table of delta by its path",
+]
 
 
-@pytest.mark.parametrize("name", nightly_but([*QUICK, "delta files", "a table of parquet"], OUTPUTS))
+@pytest.mark.parametrize("name", nightly_but(QUICK, OUTPUTS))
 def test_an_output_keeps_what_it_claims_when_a_batch_is_published_twice(publishing: Publishing, name: str) -> None:
     output = OUTPUTS[name]
     if output.before is not None:

@@ -96,6 +96,7 @@ class Case:
 
 @pytest.mark.parametrize("mode", ["staged", "pipelined", "continuous", "caught_up"])
 @pytest.mark.parametrize("name", ["written_and_joined", "read_and_written", "by_a_task"])
+@pytest.mark.few(4)
 def test_every_mode_gives_what_the_test_driver_gives(session: Any, tmp_path: Path, name: str, mode: str) -> None:
     wanted = expected(name)
     assert len(wanted) == len(VISITS)

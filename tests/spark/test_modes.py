@@ -103,7 +103,7 @@ def handle(run: RunPlan, stage_id: str) -> StageHandle:
     return StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, 1))
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_five_stages_progress_together_whoever_dies(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = visits(0, 1200)
     flow.send(sent)

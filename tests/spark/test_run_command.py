@@ -100,6 +100,7 @@ def test_a_run_writes_the_result_once_however_often_it_is_asked_for(project: Pat
     assert counted(project) == {"NO": 4, "SE": 4, "DK": 1}, "the second generation replaces the first"
 
 
+@pytest.mark.nightly
 def test_a_callable_that_raises_ends_the_run_with_its_place_in_the_code(project: Path) -> None:
     text = (
         (project / "views_application.py")

@@ -90,7 +90,7 @@ def test_tables_are_complete_before_the_first_message(place: Place) -> None:
     assert place.rows("looked-up") == Counter([(1, "silver"), (2, "gold"), (300, None)])
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_a_processor_that_raises_is_named_with_the_message(place: Place) -> None:
     place.profiles("gold", 1)
     place.scores((1, 13))

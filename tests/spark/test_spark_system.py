@@ -16,7 +16,7 @@ import pytest
 from airflow_samza.engine.attempt_state import AttemptState
 from airflow_samza.engine.stage_run import run_stage
 from airflow_samza.errors import SamzaError, SchemaError, StageFailed, StageLost, TopicError
-from airflow_samza.launch.code_shipping import ship_code
+from airflow_samza.launch.code_shipping import code_of, ship_code
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.planner.explain import explain
 from airflow_samza.prepare.bound_systems import run_bindings
@@ -111,7 +111,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClassicSession
 
     folder = tmp_path_factory.mktemp("session")
     made = ClassicSession("spark system", "local[2]", {"spark.sql.warehouse.dir": str(folder / "warehouse")})
-    shipped = ship_code(open_filesystem(str(folder)), RunFolder("shared", "code"), module, ())
+    shipped = ship_code(open_filesystem(str(folder)), RunFolder("shared", "code"), code_of(module))
     made.ship([str(folder / shipped.path)], ())
     yield made
     made.stop()

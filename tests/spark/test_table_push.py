@@ -6,6 +6,8 @@ import itertools
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,9 @@ import pyarrow.csv
 import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner, Result
 
+from airflow_samza.cli.app import app
 from airflow_samza.engine.attempt_state import AttemptState
 from airflow_samza.engine.push import run_push
 from airflow_samza.errors import ConfigError, PushError, RuntimeMissing, SourceUnavailable, StageFailed, UnknownName
@@ -27,16 +31,20 @@ from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_request import request_path
 from airflow_samza.runs.tables.rollback import rollback
-from airflow_samza.runs.tables.table_version import TableVersion
+from airflow_samza.runs.tables.table_version import DELETED, TableVersion
+from airflow_samza.schema import Schema
+from airflow_samza.spark import lake_source
 from airflow_samza.spark.sessions.driver_session import DriverSession
 from airflow_samza.spark.spark_engine import SparkEngine
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
+from tests.spark.apps.samza_spark_apps.pushed import WIDE
 from tests.spark.conftest import APPS
 from tests.support.budgets import extended_but, nightly_but
 from tests.support.files_with import files_with
 from tests.support.one_session import open_session
+from tests.support.pushed_lakes import LAKES, IcebergLake, Lake
 from tests.support.topic_rows import version_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -65,19 +73,21 @@ class Pusher:
         self.files = open_filesystem(str(folder / "root"))
         self.log = LogSystem("log", SystemBinding("log", {"root": str(folder / "root")}))
         self.table = "t0"
+        self.bindings: dict[str, SystemBinding] = {}
         self._ids = itertools.count(1)
 
     def push(
         self, source: object, push_id: str | None = None, secrets: dict[str, str] | None = None, **options: Any
     ) -> TableVersion:
         push_id = push_id or f"push-{next(self._ids)}"
-        request = prepare_push(self.files, {}, APPLICATION, self.table, source, push_id, None, **options)
+        request = prepare_push(self.files, self.bindings, APPLICATION, self.table, source, push_id, None, **options)
         handle = request.handle
         write_over(self.files, request_path(handle), request)
         asked = StageRequest(handle.stage_id, str(handle.generation), 1)
         write_once(self.files, handle.folder.attempt(1, "request"), asked)
         attempt = AttemptState(self.files, handle.run, asked)
-        run_push(SparkEngine(self.session), self.files, push_bindings({}, request, secrets or {}), attempt, {})
+        bindings = push_bindings(self.bindings, request, secrets or {})
+        run_push(SparkEngine(self.session), self.files, bindings, attempt, {})
         found = versions.by_push_id(self.files, "log", f"{self.table}-push", push_id)
         assert found is not None
         return found
@@ -116,7 +126,7 @@ BY_ID = {row["member_id"]: row["tier"] for row in MEMBERS}
 
 
 @pytest.mark.parametrize(
-    "name", extended_but(["members.parquet"], ["members.parquet", "members.orc", "members.csv", "members.json"])
+    "name", nightly_but(["members.parquet"], ["members.parquet", "members.orc", "members.csv", "members.json"])
 )
 def test_rows_come_from_files_of_every_format(pusher: Pusher, name: str) -> None:
     version = pusher.push(pusher.file(name, MEMBERS))
@@ -296,6 +306,79 @@ def test_the_password_of_a_source_lies_in_no_file(pusher: Pusher) -> None:
     assert files_with(pusher.folder / "root", "")
     assert files_with(pusher.folder / "root", "hunter2") == []
     assert "hunter2" not in str(rejected.value)
+
+
+def wide(numbers: range) -> list[dict[str, Any]]:
+    return [
+        {
+            "member_id": n,
+            "tier": ("gold", None)[n % 2],
+            "at": datetime(2026, 1, 1, 12, tzinfo=timezone.utc) + timedelta(microseconds=n),
+            "local": datetime(2026, 1, 1, 12) + timedelta(seconds=n),
+            "day": date(2026, 1, 1 + n % 28),
+            "amount": Decimal(n) / 4,
+            "share": n / 3,
+            "ok": n % 3 == 0,
+            "raw": bytes([n % 256]),
+            "tags": [str(n), "x"][: n % 3],
+            "home": {"x": n / 2, "y": n},
+        }
+        for n in numbers
+    ]
+
+
+@pytest.mark.parametrize("kind", extended_but(LAKES[:1], LAKES))
+def test_rows_come_from_a_snapshot_of_a_lake_as_the_formats_own_library_scans_it(
+    pusher: Pusher, kind: type[Lake], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = kind(pusher.folder / "lake", wide(range(300)), Schema.of(WIDE).to_arrow())
+    lake.append(wide(range(300, 500)))
+    lake.delete(50)
+    before, scan = lake.version, lake.scan()
+    pusher.table, pusher.bindings = "wide", lake.bindings
+    version = pusher.push(lake.source())
+    assert (version.rows, version.source) == (450, lake.source(**{lake.word: before}))
+    assert _without_mark(pusher, version) == scan
+    monkeypatch.setattr(lake_source, "_TASK_BYTES", 8192)
+    lake.append(wide(range(500, 700)))
+    assert _without_mark(pusher, pusher.push(lake.source())) == lake.scan()
+    former = pusher.push(lake.source(**{lake.word: before}), max_change_ratio=1.0)
+    assert (former.number, _without_mark(pusher, former)) == (3, scan)
+    lake.delete(60)  # what is left of its file is written anew, and is no change
+    changed = pusher.push(lake.source(), mode="incremental", deletes="member_id >= 690", compact_after=0)
+    assert (changed.rows, changed.deletes) == (190, 20)
+    assert changed.source == lake.source(**{lake.word: lake.version, "since": before})
+    assert _without_mark(pusher, changed) == [row for row in lake.scan() if row["member_id"] < 690]
+
+
+def _without_mark(pusher: Pusher, version: TableVersion) -> list[dict[str, Any]]:
+    rows = version_rows(pusher.log, f"{pusher.table}-push", version, "member_id")
+    return [{name: value for name, value in rows[key].items() if name != DELETED} for key in sorted(rows)]
+
+
+@pytest.mark.extended
+def test_a_retry_reads_the_snapshot_of_the_attempt_before_although_the_table_has_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(APPS))
+    lake = IcebergLake(tmp_path / "lake", MEMBERS)
+    before, scan = lake.version, lake.scan()
+    place = ["--root", str(tmp_path / "root"), "--system", f"lake=iceberg:{lake.folder}", "--master", "local[2]"]
+
+    def push(push_id: str) -> Result:
+        arguments = ["tables", "push", APPLICATION, "t0", json.dumps(lake.source()), "--push-id", push_id, "--json"]
+        return CliRunner().invoke(app, [*arguments, *place])
+
+    monkeypatch.setenv(VARIABLE, f"push-task-after-manifest@{tmp_path / 'struck'}")
+    assert push("monday").exit_code != 0
+    monkeypatch.delenv(VARIABLE)
+    lake.append([{"member_id": 999, "tier": "new"}])
+    done = json.loads(push("monday").stdout)
+    assert (done["source"], done["is_new"]) == (lake.source(**{lake.word: before}), True)
+    pusher = Pusher.__new__(Pusher)
+    pusher.table, pusher.log = "t0", LogSystem("log", SystemBinding("log", {"root": str(tmp_path / "root")}))
+    version = versions.by_number(open_filesystem(str(tmp_path / "root")), "log", "t0-push", done["number"])
+    assert pusher.rows(version) == {row["member_id"]: row["tier"] for row in scan}
 
 
 QUICK = ("push-task-after-manifest", "push-after-publish")

@@ -84,7 +84,7 @@ def test_a_task_of_coroutines_keeps_its_store_and_timers_from_job_to_job(visits:
     assert visits.rows("counted") == sorted([*expected, *((-member, total) for member, total in totals.items())])
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_coroutine_functions_run_in_spark_s_workers(visits: Visits) -> None:
     assert min(visits.run("calling")) >= 4
     assert visits.rows("loud") == sorted((member, country.upper()) for member, country in VISITS)

@@ -199,6 +199,7 @@ def test_what_a_run_leaves_in_driver_and_java_is_gone_for_the_next(runs: Runs) -
     assert found == [{"........"}, {"........"}]
 
 
+@pytest.mark.nightly
 def test_a_run_has_the_environment_of_the_one_who_submits_it(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     runs.write("views", "1")
     first = runs.claim("views", runs.run("warm_views")).warm
@@ -251,6 +252,7 @@ def test_a_runner_ends_when_a_run_has_left_what_cannot_be_removed(runs: Runs) ->
     until(lambda: server.partition(",")[0] not in [place.name for place in warm_places()])
 
 
+@pytest.mark.nightly
 def test_a_continuing_run_and_another_have_a_java_each(runs: Runs) -> None:
     """With room for one warm runner the second run has a cold one, of its own, at the same time."""
     runs.write("views", "1")

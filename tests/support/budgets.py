@@ -9,23 +9,23 @@ from typing import Any
 import pytest
 
 EXTENDED = os.environ.get("EXTENDED") == "1"
-"""True while ``make test-all`` runs: random suites have half of their budgets, and count as extended."""
+"""True while ``make test-all`` runs: random suites beside Spark have a quarter of their budgets, and count as extended."""
 
 NIGHTLY = os.environ.get("NIGHTLY") == "1"
 """True while ``make nightly`` runs: random suites have their whole budgets, and count as nightly."""
 
 
 def share(whole: int, quick: int | None = None) -> int:
-    """Return how many examples a random suite tries: a fifth in ``make test`` (or ``quick``), half in ``make test-all``."""
+    """Return how many examples a random suite tries: a tenth in ``make test`` (or ``quick``), a quarter in ``make test-all``."""
     if NIGHTLY:
         return whole
-    least = quick if quick is not None else max(whole // 5, 1)
-    return max(whole // 2, least) if EXTENDED else least
+    least = quick if quick is not None else max(whole // 10, 1)
+    return max(whole // 4, least) if EXTENDED else least
 
 
 def seconds(variable: str, whole: float) -> float:
-    """Return for how long a random suite tries: as the environment says, or a quarter in ``make test``, half in ``make test-all``."""
-    return float(os.environ.get(variable) or (whole if NIGHTLY else whole / 2 if EXTENDED else whole / 4))
+    """Return for how long a random suite tries: as the environment says, or an eighth in ``make test``, a quarter in ``make test-all``."""
+    return float(os.environ.get(variable) or (whole if NIGHTLY else whole / 4 if EXTENDED else whole / 8))
 
 
 def extended_but(quick: Collection[Any], all_of_them: Iterable[Any], nightly: Collection[Any] = ()) -> list[Any]:

@@ -7,6 +7,9 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
+from deltalake import DeltaTable
+
 from tests.support.page_commands import do_steps
 
 PAGE = "how-to/delta.md"
@@ -20,3 +23,8 @@ def check_first_table(command_line: Sequence[str], tmp_path: Path) -> None:
     assert "skips what statistics rule out by country = nl" in text
     lines = [line for file in (tmp_path / "out").glob("*.json") for line in file.read_text().splitlines()]
     assert sorted((row["member_id"], row["dwell_ms"]) for row in map(json.loads, lines)) == [(7, 1500), (8, 900)]
+    counts = DeltaTable(str(tmp_path / "lake/web/per_country"))
+    rows = pa.table(counts.scan().read_all()).to_pylist()
+    assert sorted((row["country"], row["views"]) for row in rows) == [("be", 1), ("nl", 2)]
+    assert len(counts.file_uris()) == len([file for file in counts.file_uris() if "samza-" in file])
+    assert "replaces what the run" in text

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -24,22 +25,27 @@ from pyiceberg.table.update import AssertCreate
 
 from tests.support.iceberg_lake import append
 
+SILENT = -1
+"""Status of an answer that never comes."""
+
 
 class CatalogServer:
     """Server of a catalog in a folder. ``answer`` is the status of its next answers, if set; ``silent``: none comes.
 
     ``faults`` are what becomes of the next commits: a status before the commit, or (status, "landed") after it; the
-    status 0 closes the connection. ``commits`` counts the requests.
+    status 0 closes the connection. A commit with the fault "after a look" or "after a commit" is not answered at all, and
+    is made when the next request of that kind has been answered. ``commits`` counts the requests.
     """
 
     def __init__(self, folder: Path, *, token: str) -> None:
         self.answer: int | None = None
         self.silent = False
-        self.faults: list[int | tuple[int, str] | None] = []
+        self.faults: list[int | tuple[int, str] | str | None] = []
         self.commits = 0
+        self.late: dict[str, Callable[[], object]] = {}
         self.token = token
         self._one_at_a_time = threading.Lock()
-        self._gone = threading.Event()
+        self.gone = threading.Event()
         uri = f"sqlite:///{folder}/catalog.db"
         self.catalog: Catalog = SqlCatalog("rest", uri=uri, warehouse=f"file://{folder}")
         self._server = _Server(("127.0.0.1", 0), _handler_of(self))
@@ -60,7 +66,7 @@ class CatalogServer:
     ) -> tuple[int, dict[str, Any]]:
         """Return the answer to a request; ``body`` is that of one that changes something."""
         if self.silent:
-            self._gone.wait(60)
+            self.gone.wait(60)
         if authorization != f"Bearer {self.token}":
             return 401, _error(401, "NotAuthorizedException", f"who is {authorization}?")
         if self.answer is not None:
@@ -80,8 +86,15 @@ class CatalogServer:
                     table = self.catalog.load_table((namespace, name))
                 except NoSuchTableError as error:
                     return 404, _error(404, "NoSuchTableException", str(error))
-                return 200, _described(table)
+                described = _described(table)
+                self._do_late("after a look")
+                return 200, described
         return 404, _error(404, "NotFoundException", "/".join(path))
+
+    def _do_late(self, when: str) -> None:
+        """Make the commit that has been waiting, if it still can be made."""
+        with suppress(CommitFailedException):
+            self.late.pop(when, lambda: None)()
 
     def _changed(self, path: Sequence[str], body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Return the answer to a request that makes a namespace or a table, or commits to one."""
@@ -120,6 +133,9 @@ class CatalogServer:
             fault = self.faults.pop(0) if self.faults else None
             if isinstance(fault, int):
                 return fault, _error(fault, "ServerError", f"told to answer {fault} before the commit")
+            if isinstance(fault, str):
+                self.late[fault] = lambda: self._committed(namespace, name, body)
+                return SILENT, {}
             identifier = {"namespace": [namespace], "name": name}
             request = CommitTableRequest.model_validate({**body, "identifier": identifier})
             try:
@@ -130,6 +146,7 @@ class CatalogServer:
                 made: Any = StagedTable
                 table = made((namespace, name), None, "", None, self.catalog)
             answer = self.catalog.commit_table(table, request.requirements, request.updates)
+        self._do_late("after a commit")
         if fault is not None:
             return fault[0], _error(fault[0], "ServerError", f"told to answer {fault[0]} after the commit")
         metadata = json.loads(answer.metadata.model_dump_json())
@@ -140,7 +157,7 @@ class CatalogServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._gone.set()
+        self.gone.set()
         self._server.shutdown()
         self._server.server_close()
         self.catalog.close()
@@ -175,7 +192,9 @@ def _handler_of(server: CatalogServer) -> type[BaseHTTPRequestHandler]:
                 sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or "{}")
             path = self.path.partition("?")[0].strip("/").split("/")
             status, body = server.reply(path, self.headers["Authorization"], sent)
-            if not status:
+            if status == SILENT:
+                server.gone.wait(60)
+            if status in (0, SILENT):
                 self.close_connection = True
                 return
             content = b"" if self.command == "HEAD" else json.dumps(body).encode()

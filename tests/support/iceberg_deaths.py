@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,14 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table.update.snapshot import _SnapshotProducer
 
 from airflow_samza.systems.iceberg import publishing
-from airflow_samza.systems.iceberg.data_files import StagedFiles
 from airflow_samza.systems.system import Publication
+from airflow_samza.systems.tables.staged_files import StagedFiles
 from tests.support.iceberg_lake import system_at
 from tests.support.iceberg_outputs import output_stream
 
 POINTS: dict[str, tuple[Any, str]] = {
     "load": (publishing, "load_table"),
-    "footers": (StagedFiles, "_read_footers"),
+    "footers": (StagedFiles, "footers"),
     "manifests": (_SnapshotProducer, "_manifests"),
     "manifest list": (_SnapshotProducer, "_commit"),
     "metadata": (MetastoreCatalog, "_write_metadata"),
@@ -44,10 +44,10 @@ LANDED = STEPS[STEPS.index("after swap") :]
 """Those of them at which the commit is there."""
 
 
-def die_at(step: str) -> None:
+def die_at(step: str, points: Mapping[str, tuple[Any, str]]) -> None:
     """Have this process killed at a step."""
     when, _, point = step.partition(" ")
-    owner, name = POINTS[point]
+    owner, name = points[point]
     act: Callable[..., Any] = getattr(owner, name)
 
     def wrapped(*arguments: Any, **options: Any) -> Any:
@@ -60,24 +60,29 @@ def die_at(step: str) -> None:
     setattr(owner, name, staticmethod(wrapped) if is_static else wrapped)
 
 
-def publish(folder: str, told: dict[str, Any]) -> None:
-    """Publish as a line says."""
-    facts = told["publication"]
-    staged = {int(task): one for task, one in facts["staged"].items()}
-    work = Publication(facts["producer"], facts["generation"], facts["epoch"], staged)
-    if told["step"]:
-        die_at(told["step"])
-    system_at(folder).publish(output_stream(**told["options"]), work)
+def publish(folder: str, work: Publication, options: dict[str, str]) -> None:
+    """Publish to a table of the catalog in a folder."""
+    system_at(folder).publish(output_stream(**options), work)
 
 
-def main(folder: str) -> None:
+def fork_publishers(
+    folder: str,
+    publish: Callable[[str, Publication, dict[str, str]], None],
+    points: Mapping[str, tuple[Any, str]],
+) -> None:
     """Fork a publisher for each line."""
     for line in sys.stdin:
         child = os.fork()
         if not child:
             code = 1
             try:
-                publish(folder, json.loads(line))
+                told = json.loads(line)
+                facts = told["publication"]
+                staged = {int(task): one for task, one in facts["staged"].items()}
+                if told["step"]:
+                    die_at(told["step"], points)
+                work = Publication(facts["producer"], facts["generation"], facts["epoch"], staged)
+                publish(folder, work, told["options"])
                 code = 0
             finally:
                 os._exit(code)
@@ -107,9 +112,9 @@ class Publishers:
 
 
 @contextmanager
-def publishers(folder: Path) -> Iterator[Publishers]:
-    """Let publishers of the catalog in a folder be forked."""
-    words = [sys.executable, "-m", "tests.support.iceberg_deaths", str(folder)]
+def publishers(folder: Path, module: str = "tests.support.iceberg_deaths") -> Iterator[Publishers]:
+    """Let publishers of tables in a folder be forked, by a module for a kind of tables."""
+    words = [sys.executable, "-m", module, str(folder)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield Publishers(process)
         assert process.stdin is not None
@@ -117,4 +122,4 @@ def publishers(folder: Path) -> Iterator[Publishers]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    fork_publishers(sys.argv[1], publish, POINTS)

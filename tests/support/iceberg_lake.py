@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.catalog import Catalog
 from pyiceberg.io.pyarrow import (
+    _dataframe_to_data_files,
     compute_statistics_plan,
     data_file_statistics_from_parquet_metadata,
     parquet_path_to_id_mapping,
@@ -96,6 +97,20 @@ def rows_of(
             if isinstance(envelope, MessageRun):
                 rows += envelope.batch.to_pylist()
     return rows
+
+
+def compact(table: Table, operation: Operation = Operation.REPLACE) -> None:
+    """Put the rows of a table into one file by one snapshot, as a rewrite of data files does, and as others may."""
+    rows, former = table.scan().to_arrow(), [task.file for task in table.scan().plan_files()]
+    with table.transaction() as transaction:
+        with transaction.update_snapshot().overwrite() as update:
+            for file in former:
+                update.delete_data_file(file)
+            for file in _dataframe_to_data_files(table.metadata, rows, table.io):
+                update.append_data_file(file)
+        for one in transaction._updates:
+            if isinstance(one, AddSnapshotUpdate):
+                object.__setattr__(one.snapshot, "summary", Summary(operation))
 
 
 def data_file(

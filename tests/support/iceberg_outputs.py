@@ -77,10 +77,11 @@ class Output:
         generation: str = "1.1",
         epoch: int = 0,
         slot: OutputSlot | None = None,
+        root: str = "",
     ) -> Publication:
         """Stage rows, and return their publication."""
         staged = self.stage(rows, run=run, stage=stage, generation=generation, epoch=epoch)
-        return Publication(f"app/{run}/{stage}", generation, epoch, {0: staged}, slot=slot)
+        return Publication(f"app/{run}/{stage}", generation, epoch, {0: staged}, slot=slot, root=root)
 
     def publish(self, rows: Sequence[Mapping[str, Any]], **options: Any) -> dict[str, Any]:
         """Stage and publish rows."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from airflow_samza.engine.attempt_state import AttemptState
 from airflow_samza.engine.stage_run import run_stage
-from airflow_samza.launch.code_shipping import ship_code
+from airflow_samza.launch.code_shipping import code_of, ship_code
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.prepare.run_request import RunRequest
@@ -37,7 +37,7 @@ from tests.support.topic_rows import topic_rows
 def open_session(folder: Path, module: str, conf: Mapping[str, str] | None = None) -> DriverSession:
     """A session whose workers have the code of a module that this process has loaded."""
     files = open_filesystem(str(folder))
-    shipped = ship_code(files, RunFolder("shared", "code"), sys.modules[module], ())
+    shipped = ship_code(files, RunFolder("shared", "code"), code_of(sys.modules[module]))
     session = ClassicSession("random applications", "local[2]", conf or {})
     session.ship([files.location(shipped.path)], ())
     return session

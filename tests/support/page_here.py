@@ -158,7 +158,7 @@ def make_page(
 ) -> Page:
     """Return the page over a root; ``connections`` are those of systems, by the systems' names."""
     root = {"conn_type": "samza", "extra": {"root": str(here.root)}}
-    monkeypatch.delitem(sys.modules, "page_app", raising=False)  # another test's application
+    monkeypatch.delitem(sys.modules, "page_app", raising=False)  # that of a server that other tests share
     monkeypatch.setenv("AIRFLOW_CONN_SAMZA_PAGE", json.dumps(root))
     for name, connection in (connections or {}).items():
         monkeypatch.setenv(f"AIRFLOW_CONN_PAGE_{name.upper()}", json.dumps(connection))

@@ -280,6 +280,7 @@ SAMPLES: tuple[Any, ...] = (
         "profiles",
         4,
         1,
+        {"iceberg": "ml.profiles", "system": "lake", "snapshot": "8271638172635514"},
     ),
     Compaction(
         2, ("compactions/profiles/2", "1.1"), ((5, 6), (6, 7)), 3, 10, 90, (("a", "1.1"),), ((0, 5), (0, 6)), TEXT, 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.storage.local_store import default_folder
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
@@ -45,6 +47,11 @@ class Here:
     root: Path
     engine: LocalEngine = field(default_factory=LocalEngine)
     bindings: Mapping[str, SystemBinding] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Have the host keep nothing of a former root at this path: of an earlier run of the tests, or another fork."""
+        if not (self.root.is_dir() and any(self.root.iterdir())):
+            shutil.rmtree(default_folder(str(self.root)), ignore_errors=True)
 
     @property
     def runtime(self) -> SparkRuntime:

@@ -119,3 +119,20 @@ def twice_scored_views(app: Any) -> None:
             profiles, lambda view, profile: view, how="left", id=f"with-{name}", schema=VIEWS, key="member_id"
         )
     views.send_to(app.output_stream("seen", key="member_id"))
+
+
+@stream_application("views-by-lake", default_system="log")
+def views_by_lake(app: Any) -> None:
+    """Views as they come, each beside the profile of its member in a table or files of a lake, read whole by each task."""
+    follows = app.config.get("follows") == "yes"
+    views = app.input_stream("views", schema=VIEWS, key="member_id", bounded=not follows)
+    lies = {"key": "member_id", "partitions": 2} if app.config.get("keyed") == "yes" else {"broadcast": True}
+    bounded = app.config.get("bounded") == "yes"
+    if app.config.get("is_table") == "yes":
+        profiles = app.pushed_table("profiles", key="member_id", from_table="web.profiles", system="lake")
+        views.join(profiles, how="left", id="with-profile").send_to(app.output_stream("scored", key="member_id"))
+        return
+    place = {"path": "profiles", "schema": PROFILES} if app.config.get("files") == "yes" else {"table": "web.profiles"}
+    changes = app.side_input("profile-changes", system="lake", bounded=bounded, **place, **lies)
+    profiles = app.table("profiles", key="member_id", side_inputs=[changes])
+    views.join(profiles, how="left", id="with-profile").send_to(app.output_stream("scored", key="member_id"))

@@ -33,6 +33,12 @@ def daily_table(app: Any) -> None:
     _copy(app, system="tables", table="web.out", create=True)
 
 
+@stream_application("daily-delta")
+def daily_delta(app: Any) -> None:
+    """Copy the rows of a day into a table in a folder."""
+    _copy(app, system="deltas", table="web.out", create=True)
+
+
 @stream_application("others")
 def others(app: Any) -> None:
     """Write, as another application, into the folder of :func:`daily`."""
@@ -49,6 +55,12 @@ def others_log(app: Any) -> None:
 def others_table(app: Any) -> None:
     """Write, as another application, into the table of :func:`daily_table`."""
     _copy(app, system="tables", table="web.out", create=True)
+
+
+@stream_application("others-delta")
+def others_delta(app: Any) -> None:
+    """Write, as another application, into the table of :func:`daily_delta`."""
+    _copy(app, system="deltas", table="web.out", create=True)
 
 
 @stream_application("undated")

@@ -11,15 +11,17 @@ import pyarrow.parquet as pq
 
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.systems.delta.system import DeltaSystem
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import MessageRun, StreamSpec, SystemBinding, SystemStreamPartition
+from tests.support import delta_lake
 from tests.support.iceberg_lake import rows_of, system_at
 from tests.support.iceberg_lake import stream as table_stream
 from tests.support.runs_here import Here
 
 FILES, LOG = "tests.support.slot_apps:daily", "tests.support.slot_apps:daily_log"
-TABLE = "tests.support.slot_apps:daily_table"
-OTHERS = {application: application.replace(":daily", ":others") for application in (FILES, LOG, TABLE)}
+TABLE, DELTA = "tests.support.slot_apps:daily_table", "tests.support.slot_apps:daily_delta"
+OTHERS = {application: application.replace(":daily", ":others") for application in (FILES, LOG, TABLE, DELTA)}
 """The other application that writes to the place of each."""
 
 
@@ -37,6 +39,7 @@ class Outputs:
         self.bindings = {
             "lake": SystemBinding("files", {"root": str(self.lake)}),
             "tables": SystemBinding("iceberg", {"root": str(folder / "tables")}),
+            "deltas": SystemBinding("delta", {"root": str(folder / "deltas")}),
         }
         self.here = Here(folder / "root", bindings=self.bindings)
 
@@ -63,12 +66,19 @@ class Outputs:
         if application.endswith("table"):
             tables = system_at(self.lake.parent / "tables")
             return sorted(row["n"] for row in rows_of(tables, table_stream("web.out")))
+        if application.endswith("delta"):
+            return sorted(row["n"] for row in delta_lake.rows_of(self.deltas, table_stream("web.out")))
         if application.endswith("log"):
             return sorted(row["n"] for row in self.here.rows("out"))
         system = FilesSystem("lake", self.bindings["lake"])
         stream = StreamSpec("out", schema="n bigint", path=path)
         found = system.consumer(stream).read(SystemStreamPartition("lake", "out", 0), None)
         return sorted(n for run in found if isinstance(run, MessageRun) for n in run.batch.column("n").to_pylist())
+
+    @property
+    def deltas(self) -> DeltaSystem:
+        """The system of tables in a folder."""
+        return delta_lake.system_at(self.lake.parent / "deltas")
 
     def found_by_others(self, path: str = "out") -> list[int]:
         """Return what any other engine finds in a folder."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +25,10 @@ from airflow_samza.systems.system import (
 
 _attempts = itertools.count()
 
-WHOLE = ("files", "iceberg")
+TABLES = ("iceberg", "delta")
+"""Kinds whose streams are tables."""
+
+WHOLE = ("files", *TABLES)
 """Kinds that are bound to a root of their own, and read as a whole."""
 
 
@@ -36,13 +39,14 @@ def day(number: int, days: int = 1, *, application: str = "app", app_id: str = "
 
 
 class Slotted:
-    """An output in a system, below a root."""
+    """An output in a system, below a root, or where the options of its binding say."""
 
-    def __init__(self, kind: str, root: str) -> None:
+    def __init__(self, kind: str, root: str, options: Mapping[str, Any] | None = None) -> None:
         self.kind = kind
         self.root = root
+        self.options = dict(options) if options is not None else {"root": root} if kind in WHOLE else {}
         self.system: System = self.bound()
-        made = (("table", "web.out"), ("create", "true")) if kind == "iceberg" else ()
+        made = (("table", "web.out"), ("create", "true")) if kind in TABLES else ()
         self.stream = StreamSpec("out", partitions=1, schema="id bigint", written=True, options=made)
         self.system.admin.create([self.stream])
 
@@ -70,12 +74,13 @@ class Slotted:
         *,
         stage: str = "stage",
         final: bool = True,
+        root: str = "",
     ) -> Publication:
         """Stage rows, and return their publication by a run; ``run`` may have its application before it."""
         application, _, run_id = run.rpartition("/")
         producer = f"{application or (slot.application if slot is not None else 'app')}/{run_id}/{stage}"
         staged = self.stage(ids, stage, generation, epoch, producer.rpartition("/")[0])
-        return Publication(producer, generation, epoch, staged, final=final, slot=slot)
+        return Publication(producer, generation, epoch, staged, final=final, slot=slot, root=root)
 
     def publish(self, *arguments: Any, **options: Any) -> dict[str, Any]:
         """Publish rows, as :meth:`publication` has them."""
@@ -97,8 +102,7 @@ class Slotted:
 
     def bound(self) -> System:
         """Return the system as another process binds it."""
-        options = {"root": self.root} if self.kind in WHOLE else {}
-        return bind_system("here", SystemBinding(self.kind, options), self.root)
+        return bind_system("here", SystemBinding(self.kind, self.options), self.root)
 
     @property
     def slots(self) -> ReplacesSlots:

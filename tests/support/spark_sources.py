@@ -1,4 +1,4 @@
-"""Needs of a Spark session of tests that reads Avro, Hive tables and databases, and a database to read from.
+"""Needs of a Spark session of tests that reads Avro, Hive tables, databases and Delta, and a database to read from.
 
 The jars come from Maven (``scripts/setup-jars.sh sources``); Hive's metastore is a Derby in a folder, of which one
 process at a time can have the lock.
@@ -10,9 +10,15 @@ import os
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from demo.java_servers import jars
+
+if TYPE_CHECKING:
+    from airflow_samza.spark.sessions.classic_session import ClassicSession
 
 DRIVER = "org.h2.Driver"
 
@@ -38,6 +44,25 @@ def end_java() -> None:
         gateway.proc.stdin.close()
         gateway.proc.wait(300)
         SparkContext._gateway = SparkContext._jvm = None
+
+
+@contextmanager
+def spark_with_delta(folder: Path) -> Iterator[ClassicSession]:
+    """Start a Spark with Delta, whose Java is its own: jars are what a Java starts with."""
+    from airflow_samza.spark.sessions.classic_session import ClassicSession
+
+    end_java()
+    conf = {
+        "spark.jars": ",".join(sorted(str(jar) for jar in jars("delta").glob("*.jar"))),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    made = ClassicSession("deltas", "local[2]", conf)
+    yield made
+    made.stop()
+    end_java()
 
 
 def hive_conf(folder: Path) -> dict[str, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 import pytest
@@ -10,10 +12,17 @@ import pytest
 from airflow_samza.control.messages import ControlMessage
 from airflow_samza.system_kinds import SystemKind, find_kind, kinds
 from airflow_samza.systems.bindings import bind_system
-from airflow_samza.systems.capabilities import TopicSystem, WritesByKey
+from airflow_samza.systems.capabilities import HasSections, WritesByKey
 from airflow_samza.systems.kafka.own_topics.system import OwnTopics
 from airflow_samza.systems.kafka.system import KafkaSystem
-from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding, SystemStreamPartition
+from airflow_samza.systems.system import (
+    Publication,
+    StreamSpec,
+    System,
+    SystemBinding,
+    SystemConsumer,
+    SystemStreamPartition,
+)
 
 STREAM = StreamSpec("views/run 1/1.1", partitions=3, schema="id bigint, name string")
 
@@ -34,6 +43,40 @@ MARKS = {
     "gcs": [pytest.mark.nightly],
 }
 """Marks of what runs over a fixture."""
+
+
+class TopicConsumer(SystemConsumer, Protocol):
+    """A consumer that knows the columns of its topic before it reads."""
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The columns of the topic, also of an empty one; None when nobody has declared or written any."""
+        ...
+
+
+@runtime_checkable
+class TopicSystem(System, HasSections, Protocol):
+    """A system of topics that are made, listed and appended to by hand, as notebooks and the command line do."""
+
+    def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> TopicConsumer:
+        """Return a consumer that reads the topic as of the slice, or as it is now."""
+        ...
+
+    def topics(self) -> list[str]:
+        """Return the names of all topics."""
+        ...
+
+    def append(
+        self,
+        name: str,
+        rows: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch],
+        *,
+        key: Sequence[str] = (),
+        partitions: int | None = None,
+        schema: str | None = None,
+    ) -> dict[str, Any]:
+        """Append rows to a topic, all or nothing; make it when it is missing and ``partitions`` says how many."""
+        ...
 
 
 def kind_of(name: str) -> SystemKind:

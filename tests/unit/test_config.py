@@ -108,6 +108,7 @@ WRONG = {
     "job.state.versions.keep": "1",
     "job.epoch.max.messages": "0",
     "job.epoch.max.ms": "0",
+    "job.epoch.min.ms": "-1",
     "task.consumer.batch.size": "9223372036854775808",
     "task.chooser.wait.for.head": "some",
     "task.chooser.priorities.kafka.views": "high",

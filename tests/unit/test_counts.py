@@ -12,17 +12,18 @@ import airflow_samza
 from airflow_samza import errors
 from scripts.site.reference import configuration_keys
 from tests.support.record_samples import kinds
+from tests.support.syntax_trees import parsed
 
 PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 61_600,
-    "files": 772,
+    "statements": 65_503,
+    "files": 818,
     "files in one folder": 29,
     "kinds of records": 47,
     "error classes": 39,
-    "configuration keys": 37,
+    "configuration keys": 38,
 }
 """Lower a number when the package has become smaller."""
 
@@ -47,7 +48,7 @@ def error_classes() -> Iterator[type]:
 def counts() -> dict[str, int]:
     folders = [path.parent for path in SOURCES]
     return {
-        "statements": sum(statements(ast.parse(path.read_text(encoding="utf-8"))) for path in SOURCES),
+        "statements": sum(statements(parsed(path.read_text(encoding="utf-8"))) for path in SOURCES),
         "files": len(SOURCES),
         "files in one folder": max(map(folders.count, set(folders))),
         "kinds of records": len(list(kinds())),

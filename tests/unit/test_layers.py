@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.system_kinds import BUILT_IN
+from tests.support.statements import below, statements
+from tests.support.syntax_trees import parsed
 
 PACKAGE = Path(__file__).parents[2] / "airflow_samza"
 
@@ -62,7 +64,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("failpoints", "records"),
         ("stages",),
         ("kept_results", "state_history", "tables"),
-        ("finish", "progress"),
+        ("branch_publication", "finish", "progress"),
         ("upkeep",),
     ),
     "task": (
@@ -113,6 +115,8 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
         "msgspec": ANYWHERE,
         "confluent_kafka": ANYWHERE,
         "pyiceberg": FUNCTIONS_ONLY,  # takes half a second to load, and tasks need none of it
+        "hive_metastore": FUNCTIONS_ONLY,  # a part of it, of use with thrift only
+        "thrift": FUNCTIONS_ONLY,
     },
     "storage": {
         "pyarrow": ANYWHERE,
@@ -209,8 +213,8 @@ def imports_of(tree: ast.Module, module: str, is_package: bool) -> Iterator[Impo
             for statement in node.orelse:
                 yield from walk(statement, in_function, for_types)
         else:
-            inside = in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            for child in ast.iter_child_nodes(node):
+            inside = in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            for child in below(node):
                 yield from walk(child, inside, for_types)
 
     return walk(tree, False, False)
@@ -263,7 +267,7 @@ def violations(source: str, path: str) -> list[str]:
     layer = parts[0]
     return [
         f"airflow_samza/{path}:{found.line} imports {found.module}, but {rule}"
-        for found in imports_of(ast.parse(source), module, is_package)
+        for found in imports_of(parsed(source), module, is_package)
         if (rule := broken_rule(layer, found))
     ]
 
@@ -275,7 +279,7 @@ def room_violations(source: str, path: str) -> list[str]:
         return []
     rank = {name: number for number, group in enumerate(ROOMS[package]) for name in group}
     broken = []
-    for found in imports_of(ast.parse(source), "airflow_samza", is_package=True):
+    for found in imports_of(parsed(source), "airflow_samza", is_package=True):
         top, layer, *rest = (*found.module.split("."), "")
         target = rest[0] if rest else ""
         if (
@@ -323,7 +327,7 @@ def circles() -> list[set[str]]:
     }
     for name, path in names.items():
         source = (PACKAGE / path).read_text(encoding="utf-8")
-        imported[name] = imported_modules(ast.parse(source), name, path.name == "__init__.py", names.keys()) - {name}
+        imported[name] = imported_modules(parsed(source), name, path.name == "__init__.py", names.keys()) - {name}
 
     def reached(start: str) -> set[str]:
         found, left = set[str](), [start]
@@ -342,7 +346,7 @@ def imported_modules(tree: ast.Module, module: str, is_package: bool, known: Col
     """Return those of the known modules that a module imports, wherever in it."""
     package = module.split(".") if is_package else module.split(".")[:-1]
     found = set()
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -370,11 +374,11 @@ def test_no_modules_import_each_other() -> None:
 )
 def test_every_form_of_import_counts_in_a_circle(source: str) -> None:
     reading = "airflow_samza.task.loop.reading"
-    assert imported_modules(ast.parse(source), "airflow_samza.task.loop.run_loop", False, {reading}) == {reading}
+    assert imported_modules(parsed(source), "airflow_samza.task.loop.run_loop", False, {reading}) == {reading}
 
 
 def test_the_package_itself_imports_its_names_lazily() -> None:
-    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    tree = parsed((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
     eager = [
         f"line {found.line} imports {found.module}"
         for found in imports_of(tree, "airflow_samza", True)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import airflow_samza
+from tests.support.syntax_trees import parsed
 
 PACKAGE = Path(airflow_samza.__file__).parent
 
@@ -15,7 +16,10 @@ PACKAGE = Path(airflow_samza.__file__).parent
 def _importers(library: str) -> list[str]:
     found = []
     for file in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        source = file.read_text(encoding="utf-8")
+        if library.partition(".")[0] not in source:
+            continue
+        for node in ast.walk(parsed(source)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
             module = node.module if isinstance(node, ast.ImportFrom) else None
             if library in {module, *names, *(f"{module}.{name}" for name in names)}:

@@ -151,22 +151,22 @@ def of_runners(modules: set[str]) -> list[str]:
 @pytest.mark.parametrize(
     "module", extended_but(["triggers.runs"], ["triggers.runs", "triggers.tables", "stage_watch", "progress_log"])
 )
+@pytest.mark.extended
 def test_a_triggerer_loads_nothing_of_runners_and_spark(module: str, tmp_path: Path) -> None:
     modules = modules_loaded_by(f"import airflow_samza.provider.{module}", tmp_path)
     assert f"airflow_samza.provider.{module}" in modules
     assert of_runners(modules) == []
 
 
+@pytest.mark.extended
 def test_the_status_of_a_run_loads_nothing_of_runners_and_spark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "looping_app.py").write_text(LOOPING)
     monkeypatch.syspath_prepend(str(tmp_path))
-    sys.modules.pop("looping_app", None)
     place = Place(tmp_path)
     place.send(0, 5)
     place.prepare("circle", "pipelined")
-    sys.modules.pop("looping_app", None)
     modules = modules_loaded_by(STATUS.format(root=place.runtime.root), tmp_path)
     assert "airflow_samza.cli.status_command" in modules
     assert of_runners(modules) == []

@@ -19,6 +19,7 @@ from airflow_samza.launch.spark_settings import is_per_job, reject_static
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.secrecy import HIDDEN, holds_secret, is_secret_name, secret_names, shown, without, without_passwords
 from airflow_samza.systems.system import SystemBinding
+from tests.support.syntax_trees import parsed
 
 SECRET = [
     "password",
@@ -113,7 +114,7 @@ def test_no_other_module_lists_names_of_secrets() -> None:
     for file in sorted(package.rglob("*.py")):
         if file.relative_to(package).as_posix().startswith(NAMES_OF_OTHERS):
             continue
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.List | ast.Set | ast.Tuple):
                 texts = [str(each.value) for each in node.elts if isinstance(each, ast.Constant)]
             elif isinstance(node, ast.Constant) and "|" in str(node.value):

@@ -11,8 +11,10 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 
+from tests.support.syntax_trees import parsed
 from tests.unit.docs.test_commands import ROOT_COMMAND, problem
 
 REPOSITORY = Path(__file__).parents[2]
@@ -53,9 +55,14 @@ def not_for_users(tree: ast.Module) -> Iterator[ast.AST]:
                 yield node
 
 
-def texts(source: str) -> Iterator[tuple[int, str]]:
+@cache
+def texts(source: str) -> list[tuple[int, str]]:
     """The texts of a module that users may read, each whole: parts of an f-string are no texts of their own."""
-    tree = ast.parse(source)
+    return list(_texts(source))
+
+
+def _texts(source: str) -> Iterator[tuple[int, str]]:
+    tree = parsed(source)
     passed = {id(inner) for node in not_for_users(tree) for inner in ast.walk(node)}
     for node in ast.walk(tree):  # outer nodes come first
         text = None if id(node) in passed else text_of(node)

@@ -17,6 +17,7 @@ from airflow_samza.systems import capabilities
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.memory.system import MemorySystem
 from airflow_samza.systems.system import SystemBinding
+from tests.support.syntax_trees import parsed
 
 PACKAGE = Path(__file__).parents[2] / "airflow_samza"
 
@@ -46,7 +47,6 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     system_kinds._plugged.cache_clear()
     yield
     system_kinds._plugged.cache_clear()
-    sys.modules.pop("plugged_system", None)
 
 
 def test_traits_are_known_without_loading_a_system() -> None:
@@ -106,17 +106,19 @@ PROBED = {
 def kinds_by_name(source: str) -> list[str]:
     """Return the expressions of a module that compare a kind with a name, ask for a system's class, or probe it."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             texts = {c.value for side in sides for c in ast.walk(side) if isinstance(c, ast.Constant)}
-            named = any("kind" in ast.unparse(side).lower() for side in sides if not isinstance(side, ast.Constant))
-            if named and texts & set(BUILT_IN):
+            others = (side for side in sides if not isinstance(side, ast.Constant))
+            if texts & set(BUILT_IN) and any("kind" in ast.unparse(side).lower() for side in others):
                 found.append(ast.unparse(node))
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+        elif not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            continue
+        elif node.func.id == "isinstance":
             classes = {name.id for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)}
             found += [ast.unparse(node)] if classes & SYSTEMS else []
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "hasattr"):
+        elif node.func.id in ("getattr", "hasattr"):
             of, name = map(ast.unparse, node.args[:2])
             probes = of.rpartition(".")[2] in ("system", "bound", "writer", "producer") and name.strip("'") in PROBED
             found += [ast.unparse(node)] if probes else []

@@ -51,6 +51,7 @@ EXPECTED = rows(driver_of(per_country).pipe("views", VIEWS).run())
 
 @pytest.mark.parametrize("epoch_messages", [1, 4, None])
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.few(3)
 def test_all_stages_at_once_give_what_one_after_the_other_gives(epoch_messages: int | None, seed: int) -> None:
     driver = driver_of(per_country).pipe("views", VIEWS)
     driver.run(mode="pipelined", epoch_messages=epoch_messages, shuffle=random.Random(seed))

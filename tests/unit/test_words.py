@@ -7,16 +7,22 @@ import io
 import re
 import tokenize
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 
 import pytest
+
+from tests.support.statements import statements
+from tests.support.syntax_trees import parsed
 
 REPOSITORY = Path(__file__).parents[2]
 PACKAGE = REPOSITORY / "airflow_samza"
 FOLDERS = ("airflow_samza", "benchmarks", "dags", "demo", "docs", "scripts", "tests")
 
 QUESTION = re.compile(r"(?:What|Whether|Where|Who|How|Which|When|Why)\b")
+QUOTED_QUESTION = re.compile(rf"[\"']\\?\s*{QUESTION.pattern}")
+"""A text that may be such a docstring: only modules with one are parsed."""
 RETIRED = re.compile(r"\b(?:at_hand|not_here|waits_for_news|telling_line|hindrance\w*)\b", re.IGNORECASE)
 REPLACED = re.compile(r"refus|\bmend(?:s|ed|ing)?\b", re.IGNORECASE)
 """Words of which the field has others, reject and fix; "connection refused" is the operating system's own text."""
@@ -37,9 +43,14 @@ def sources(*folders: str) -> Iterator[Path]:
         yield from sorted(path for path in (REPOSITORY / folder).rglob("*.py") if "node_modules" not in path.parts)
 
 
-def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+@cache
+def docstrings(source: str) -> list[tuple[int, str]]:
     """Those of modules, classes and functions, and the texts below constants and attributes."""
-    for node in ast.walk(tree):
+    return list(_docstrings(parsed(source)))
+
+
+def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in statements(tree):
         body = getattr(node, "body", None)
         if not isinstance(body, list):
             continue
@@ -64,7 +75,8 @@ def test_no_docstring_begins_with_a_question() -> None:
     found = [
         f"{path.relative_to(REPOSITORY)}:{line}: {text.splitlines()[0]}"
         for path in sources(*FOLDERS)
-        for line, text in docstrings(ast.parse(path.read_text(encoding="utf-8")))
+        if QUOTED_QUESTION.search(source := path.read_text(encoding="utf-8"))
+        for line, text in docstrings(source)
         if QUESTION.match(text)
     ]
     assert not found, "\n".join(found)
@@ -110,13 +122,15 @@ def prose(text: str) -> Iterator[tuple[int, str]]:
 
 
 def comments(source: str) -> Iterator[tuple[int, str]]:
+    if not any("#" in line and GAP.search(line) for line in source.splitlines()):
+        return  # reading tokens takes long
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
 
 
 def lines_with_two_columns(source: str) -> Iterator[int]:
-    for first, text in docstrings(ast.parse(source)):
+    for first, text in docstrings(source):
         yield from (first + number for number, line in prose(text) if GAP.search(line))
     yield from (number for number, line in comments(source) if GAP.search(line))
 
@@ -124,7 +138,9 @@ def lines_with_two_columns(source: str) -> Iterator[int]:
 def lines_of_one_word(source: str) -> Iterator[int]:
     """The lines of texts of several literals on which one of these stands alone and has one word."""
     lines = source.splitlines()
-    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.JoinedStr | ast.Constant)]
+    if not any((literal := LITERAL.fullmatch(line.strip())) and ONE_WORD.fullmatch(literal["text"]) for line in lines):
+        return
+    nodes = [node for node in ast.walk(parsed(source)) if isinstance(node, ast.JoinedStr | ast.Constant)]
     spans = {(node.lineno, node.end_lineno or node.lineno) for node in nodes}
     for first, last in sorted(spans):
         if first < last and '"""' not in lines[first - 1]:
@@ -136,7 +152,7 @@ def lines_of_one_word(source: str) -> Iterator[int]:
 
 def scattered_docstrings(source: str) -> Iterator[int]:
     """The lines of docstrings with three paragraphs on end of one short sentence each."""
-    for line, text in docstrings(ast.parse(source)):
+    for line, text in docstrings(source):
         paragraphs = [part.strip() for part in re.split(r"\n\s*\n", text)]
         short = [len(part) < LONGEST_SHORT_SENTENCE and bool(SHORT_SENTENCE.fullmatch(part)) for part in paragraphs]
         if any(one and len(list(on_end)) > 2 for one, on_end in groupby(short)):

@@ -10,7 +10,7 @@ from airflow_samza.application.checked_calls import reject_unknown
 from airflow_samza.application.columns import Columns, optional_columns
 from airflow_samza.application.declarations.path_templates import path_fields, wrong_in_path
 from airflow_samza.application.declarations.serdes import checked_serde
-from airflow_samza.application.descriptors import ErrorPolicy, StreamDescriptor, StreamRole
+from airflow_samza.application.descriptors import CHANGE_TYPE, ErrorPolicy, StreamDescriptor, StreamRole
 from airflow_samza.application.event_times import SystemTime, time_column
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.operator_checks import former_id
@@ -79,6 +79,11 @@ class StreamOptions(TypedDict, total=False):
     """The part that a run reads: ``"timestamp"`` (the messages of the data interval) or ``"checkpoint"`` (what
     arrived since the last run). By default all, or what ``path`` finds.
     """
+    changes: bool
+    """If true, the messages are the rows of the table that were inserted, deleted and updated since the last run: with
+    ``_change_type``, ``_commit_version`` and ``_commit_timestamp`` as further columns. For kinds ``iceberg`` and
+    ``delta``, with ``slice="checkpoint"``. Default: ``False``
+    """
     broadcast: bool
     """If true, every task reads the whole stream. Default: ``False``"""
     bootstrap: bool
@@ -114,6 +119,12 @@ class PushedTableOptions(TypedDict, total=False):
     """
     renamed_from: str | None
     """The former id of the table, under which its rows are found."""
+    from_table: str | None
+    """The table of Iceberg or Delta that it is, in the system ``system``: nothing is pushed, and a version is a
+    snapshot.
+    """
+    options: Mapping[str, object] | None
+    """Options of ``from_table``, such as ``{"ref": "monthly"}``."""
 
 
 def check_words(arguments: Mapping[str, object], where: str, options: type = StreamOptions) -> None:
@@ -142,6 +153,7 @@ def declared_stream(
     table: str | None = None,
     serde: str | type | None = None,
     slice: str | None = None,
+    changes: bool = False,
     broadcast: bool = False,
     bootstrap: bool = False,
     priority: int | None = None,
@@ -172,10 +184,13 @@ def declared_stream(
         )
     if path is not None:
         _check_path(path, where)
+    if changes is True:
+        _check_changes(slice, shape, where)
     for name, text in (("format", format), ("partitioner", partitioner), ("table", table)):
         if text is not None and (not isinstance(text, str) or not text.strip()):
             reject(f"{where} has {name}={text!r}", hint=f"Write the {name}'s name as a text.", stream=stream_id)
-    for name, flag in (("bounded", bounded), ("broadcast", broadcast), ("bootstrap", bootstrap), ("shared", shared)):
+    flags = {"bounded": bounded, "broadcast": broadcast, "bootstrap": bootstrap, "shared": shared, "changes": changes}
+    for name, flag in flags.items():
         if not isinstance(flag, bool):
             reject(f"{where} has {name}={flag!r}", hint="Write True or False.", stream=stream_id)
     if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int)):
@@ -203,6 +218,7 @@ def declared_stream(
         format=format,
         serde=checked_serde(serde, _inside(shape, options), where, stream_id, read=role is not StreamRole.OUTPUT),
         slice_by=slice,
+        changes=changes,
         broadcast=broadcast,
         bootstrap=bootstrap,
         priority=priority,
@@ -305,6 +321,21 @@ def _check_slice(slice: object, timestamp: str | None, where: str) -> None:
         )
     if slice == "timestamp" and timestamp is None:
         reject(f"{where} is sliced by its timestamp and names none", hint='Name the event-time column: timestamp="at".')
+
+
+def _check_changes(slice: object, shape: Schema | None, where: str) -> None:
+    if slice != "checkpoint":
+        reject(
+            f"{where} has changes=True and {'no slice=' if slice is None else f'slice={slice!r}'}, and changes are "
+            "those since the last run",
+            hint='Write slice="checkpoint", too; or leave changes= out, and the rows of the table are read.',
+        )
+    if shape is not None and CHANGE_TYPE not in shape.names:
+        reject(
+            f"{where} has changes=True, and its schema= has no column {CHANGE_TYPE}, so that nobody could tell inserts "
+            "from deletes",
+            hint=f"Add {CHANGE_TYPE} string to the schema, or leave schema= out and get all columns of the table.",
+        )
 
 
 def _check_path(path: object, where: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -73,3 +74,37 @@ def checked_processor(processor: object, where: str) -> Any:
     )
     reject_async_methods(processor, f"the processor of {where}", "process")
     return processor
+
+
+def lake_stream(
+    table: TableDescriptor,
+    system: str | None,
+    from_table: str | None,
+    options: Mapping[str, object] | None,
+    partitions: int | None,
+    partitioner: str,
+) -> StreamDescriptor:
+    """Return the side input that is a table of a lake, which every task reads whole, as it is."""
+    if from_table is None or system is None:
+        word, lacking = ("from_table", "system") if from_table is not None else ("options", "from_table")
+        reject(
+            f"The table {table.table_id!r} has {word}=, and no {lacking}=",
+            hint='Name the table and its system: from_table="web.members", system="lake".',
+            table=table.table_id,
+        )
+    if partitions is not None or partitioner != "samza":
+        word = "partitions" if partitions is not None else "partitioner"
+        reject(
+            f"The table {table.table_id!r} has from_table=, which every task reads whole, and {word}=",
+            hint=f"Leave {word}= out; or feed the table by a side input or by pushes.",
+            table=table.table_id,
+        )
+    return declared_stream(
+        table.table_id,
+        StreamRole.SIDE_INPUT,
+        system=system,
+        schema=table.schema,
+        table=from_table,
+        broadcast=True,
+        options=options,
+    )

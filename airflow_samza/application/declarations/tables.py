@@ -20,10 +20,12 @@ from airflow_samza.application.declarations.streams import (
 from airflow_samza.application.declarations.table_checks import (
     changelog_stream,
     checked_processor,
+    lake_stream,
     milliseconds,
     with_changelog,
 )
 from airflow_samza.application.descriptors import (
+    FROM_TABLE,
     StreamDescriptor,
     StreamRole,
     TableDescriptor,
@@ -76,7 +78,8 @@ class TableDeclarations:
         """Declare a table that pushes fill: ``SamzaTablePushOperator``, or ``airflow-samza tables push``.
 
         The application only reads it (rule S6). Its side input is the stream of the pushes, ``<id>-push``. A push takes
-        key, schema, partitioner and partition count from here, so it may come before the first run.
+        key, schema, partitioner and partition count from here, so it may come before the first run. With ``from_table``
+        it is a small table of Iceberg or Delta, which every task reads at the snapshot of the plan.
 
         ```python
         members = app.pushed_table("members", key="member_id", schema="member_id bigint, tier string")
@@ -292,10 +295,13 @@ class TableDeclarations:
         partitioner: str = "samza",
         processor: Callable[..., Any] | str | None = None,
         renamed_from: str | None = None,
+        from_table: str | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> Table[Any]:
         table = self._described(id, TableKind.PUSHED, key, schema, renamed_from)
         where = f"table {table.table_id!r}"
-        if table.schema is not None and PUSH_DELETES in table.schema:
+        is_lake = from_table is not None or options is not None
+        if not is_lake and table.schema is not None and PUSH_DELETES in table.schema:
             reject(
                 f"The pushed table {table.table_id!r} has a column {PUSH_DELETES!r}, which its stream of pushes has "
                 "for itself",
@@ -303,15 +309,19 @@ class TableDeclarations:
                 "delete their key.",
                 table=table.table_id,
             )
-        stream = declared_stream(
-            push_stream_id(table.table_id),
-            StreamRole.SIDE_INPUT,
-            system=system,
-            schema=table.schema,
-            key=table.key,
-            partitioner=partitioner,
-            partitions=checked_partitions(partitions, where),
-        )
+        if is_lake:
+            stream = lake_stream(table, system, from_table, options, partitions, partitioner)
+            table = replace(table, options=((FROM_TABLE, str(from_table)),))
+        else:
+            stream = declared_stream(
+                push_stream_id(table.table_id),
+                StreamRole.SIDE_INPUT,
+                system=system,
+                schema=table.schema,
+                key=table.key,
+                partitioner=partitioner,
+                partitions=checked_partitions(partitions, where),
+            )
         if self._configured.of(table.table_id):
             self._configured.check_same(table.table_id, [stream])
         checked = self._processor(table, processor, where)

@@ -1,4 +1,4 @@
-"""The memory that a container may use, and the share of it that a driver's Java gets.
+"""The memory that a container and its host may use, what of it is free, and the share that a driver's Java gets.
 
 Beside that Java the container holds the Airflow task, the stage runner's own process and a Python worker per core.
 """
@@ -6,7 +6,9 @@ Beside that Java the container holds the Airflow task, the stage runner's own pr
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 log = logging.getLogger("airflow_samza.runner")
@@ -41,35 +43,88 @@ def heap_in_container(usual: str, limit: int | None = None) -> dict[str, str]:
     return {DRIVER_MEMORY: f"{heap // _MIB}m"} if heap < _bytes(usual) else {}
 
 
-def memory_limit(proc: Path = Path("/proc/self/cgroup"), groups: Path = Path("/sys/fs/cgroup")) -> int | None:
+PROC = Path("/proc")
+GROUPS = Path("/sys/fs/cgroup")
+
+
+def memory_limit(proc: Path = PROC / "self" / "cgroup", groups: Path = GROUPS) -> int | None:
     """Return the bytes that the control groups of this process allow; None without a limit, or without such groups."""
-    try:
+    return min((limit for _, _, limit in _limits(proc, groups)), default=None)
+
+
+@dataclass(frozen=True)
+class MemoryRoom:
+    """The bytes that ``of`` allows, and those of them that are free; files that the kernel can drop are free.
+
+    ``stalled`` is the share of the last ten seconds, in per cent, in which a process waited for memory; 0 where the
+    kernel does not say it.
+    """
+
+    of: str
+    limit: int
+    free: int
+    stalled: float = 0.0
+
+
+def memory_rooms(proc: Path = PROC, groups: Path = GROUPS) -> list[MemoryRoom]:
+    """Return the room in each control group of this process that has a limit, and in the host."""
+    rooms = []
+    for group, files, limit in _limits(proc / "self" / "cgroup", groups):
+        with suppress(OSError, ValueError):
+            used = int((group / files.used).read_text(encoding="ascii"))
+            pairs = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
+            free = limit - used + int(pairs.get(files.droppable, 0))
+            rooms.append(MemoryRoom(f"the control group {group}", limit, max(free, 0), _stalled(group / _PRESSURE)))
+    with suppress(OSError, ValueError, KeyError):  # no Linux
+        lines = (line.split() for line in (proc / "meminfo").read_text(encoding="ascii").splitlines())
+        kib = {name: int(size) for name, size, *_ in lines}
+        host = kib["MemTotal:"] * 1024, kib["MemAvailable:"] * 1024
+        rooms.append(MemoryRoom("this host", *host, _stalled(proc / "pressure" / "memory")))
+    return rooms
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The names of a control group's files, and in ``memory.stat`` of the files that were not read for long."""
+
+    limit: str
+    used: str
+    droppable: str
+
+
+_PRESSURE = "memory.pressure"
+_VERSION_2 = _Files("memory.max", "memory.current", "inactive_file")
+_VERSION_1 = _Files("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+
+
+def _limits(proc: Path, groups: Path) -> Iterator[tuple[Path, _Files, int]]:
+    """Yield the groups of this process that have a limit, and those above them; a container sees its own as the top."""
+    lines = []
+    with suppress(OSError):
         lines = proc.read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return None
-    limits = []
     for line in lines:
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
-        if controllers == "":
-            limits += _limits(groups, path, "memory.max")
-        elif "memory" in controllers.split(","):
-            limits += _limits(groups / "memory", path, "memory.limit_in_bytes")
-    return min(limits, default=None)
-
-
-def _limits(group: Path, path: str, name: str) -> list[int]:
-    """Return the limits of a group and of all above it; a container sees its own as the top."""
-    parts = [part for part in path.split("/") if part and part != ".."]
-    limits = []
-    for depth in range(len(parts) + 1):
-        try:
-            text = group.joinpath(*parts[:depth], name).read_text(encoding="ascii").strip()
-        except OSError:
+        if controllers and "memory" not in controllers.split(","):
             continue
-        if text.isdigit() and int(text) < _NO_LIMIT:
-            limits.append(int(text))
-    return limits
+        top, files = (groups / "memory", _VERSION_1) if controllers else (groups, _VERSION_2)
+        parts = [part for part in path.split("/") if part and part != ".."]
+        for depth in range(len(parts) + 1):
+            group = top.joinpath(*parts[:depth])
+            with suppress(OSError):
+                text = (group / files.limit).read_text(encoding="ascii").strip()
+                if text.isdigit() and int(text) < _NO_LIMIT:
+                    yield group, files, int(text)
+
+
+def _stalled(path: Path) -> float:
+    """Return ``avg10`` of the line ``some`` of a file of pressure."""
+    with suppress(OSError, ValueError):  # a kernel without it, or one in which it is switched off
+        for line in path.read_text(encoding="ascii").splitlines():
+            kind, *figures = line.split()
+            if kind == "some":
+                return float(dict(figure.split("=") for figure in figures).get("avg10", 0.0))
+    return 0.0
 
 
 def _bytes(text: str) -> int:

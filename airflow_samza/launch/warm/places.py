@@ -64,6 +64,17 @@ class WarmPlace:
     def _about(self) -> str:
         return os.path.join(self.folder, "about.json")
 
+    @property
+    def first_run(self) -> str:
+        """The file whose text names the run that has started it."""
+        return os.path.join(self.folder, "first-run")
+
+    def is_started_for(self, run: str) -> bool:
+        """Return whether a run has started it: stages that begin together share one runner, and need one Java."""
+        with suppress(OSError), open(self.first_run, encoding="utf-8") as file:
+            return file.read() == run
+        return False
+
     def describe(self, about: Mapping[str, Any]) -> None:
         """Write who this process is, and what it serves."""
         temporary = f"{self._about}.new"
@@ -112,13 +123,29 @@ class WarmPlace:
 
     def remove(self, why: str) -> None:
         """Delete the folder; ``why`` is kept for a while."""
-        ends = os.path.join(os.path.dirname(self.folder), _ENDS)
-        with suppress(OSError):
-            long = os.path.exists(ends) and os.path.getsize(ends) > _ENDS_BYTES
-            descriptor = os.open(ends, os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if long else os.O_APPEND), 0o600)
-            with os.fdopen(descriptor, "a", encoding="utf-8") as file:
-                file.write(f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} {self.name}: {why}\n")
+        note_end(self.name, why)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+NONE_STARTED = "none was started"
+"""In place of the name, where a run has asked for a warm runner and there was no room for one."""
+
+
+def note_end(name: str, why: str) -> None:
+    """Keep for a while why a warm runner has ended, or why there is none."""
+    ends = os.path.join(scratch_folder(_FOLDER), _ENDS)
+    with suppress(OSError):
+        long = os.path.exists(ends) and os.path.getsize(ends) > _ENDS_BYTES
+        descriptor = os.open(ends, os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if long else os.O_APPEND), 0o600)
+        with os.fdopen(descriptor, "a", encoding="utf-8") as file:
+            file.write(f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} {name}: {why}\n")
+
+
+def last_end(name: str = "") -> str:
+    """Return the last line about a warm runner of this user on this host, or about any: time, name and reason."""
+    with suppress(OSError), open(os.path.join(scratch_folder(_FOLDER), _ENDS), encoding="utf-8") as file:
+        return next((line.strip() for line in reversed(file.readlines()) if f" {name}" in line), "")
+    return ""
 
 
 def warm_places() -> list[WarmPlace]:

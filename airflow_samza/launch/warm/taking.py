@@ -15,10 +15,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_samza.launch.java.memory_limit import memory_rooms
 from airflow_samza.launch.runner_settings import RunnerSettings
 from airflow_samza.launch.warm.key import lasting_environment, warm_key
 from airflow_samza.launch.warm.messages import END, SERVE, STATE, receive, send
-from airflow_samza.launch.warm.places import LONGEST_SOCKET, WarmPlace, counted, new_place, sweep_orphans, warm_places
+from airflow_samza.launch.warm.places import (
+    LONGEST_SOCKET,
+    NONE_STARTED,
+    WarmPlace,
+    counted,
+    new_place,
+    note_end,
+    sweep_orphans,
+    warm_places,
+)
+from airflow_samza.launch.warm.settings import NEEDED, why_not_kept
 from airflow_samza.runs.records import liveness
 
 log = logging.getLogger("airflow_samza.warm")
@@ -107,29 +118,45 @@ def take_warm(
 
     ``python``, ``arguments`` and ``handed`` are those of the stage runner. A free one of the same key is taken; who
     asks first has it. Where there is none and the host keeps fewer than it may, one is started; where it keeps as many,
-    one that serves other runs, and has nothing to do, ends for it.
+    or memory is short, one that serves other runs, and has nothing to do, ends for it.
     """
     key = warm_key(settings, environment)
     request = {"do": SERVE, "arguments": list(arguments), "settings": dict(handed), "environment": dict(environment)}
     for place in [place for place in warm_places() if place.key == key]:
         lent = _ask_for(place, request)
         if lent is not None:
+            log.info("the run takes the warm runner %s, whose Spark is up", place.name)
             return lent
     with counted():
         sweep_orphans()
+        run = json.dumps(list(arguments))
+        starting = [place for place in warm_places() if place.key == key and place.is_started_for(run)]
         others = [place for place in warm_places() if not place.is_ending()]
-        if len(others) >= settings.warm.most and not _make_room(others, key):
+        short = why_not_kept(memory_rooms(), is_for_commands=not settings.tenant, needed=NEEDED)
+        if not starting and (short or len(others) >= settings.warm.most) and not _make_room(others, key):
+            if short:
+                note_end(NONE_STARTED, short)
+            why = short or f"the warm runners of this host, {len(others)}, serve other runs"
+            log.info("the run starts a Spark of its own, which ends with it, and no warm runner: %s", why)
             return None
-        place = new_place(key)
+        place = starting[0] if starting else new_place(key)
         if len(place.socket) > LONGEST_SOCKET:
             place.remove("the path of its socket would be too long")
             log.warning("No warm runner is started: the folder for temporary files (TMPDIR) has too long a path.")
             return None
-        process = _start_keeper(place, settings, python, environment)
+        if not starting:
+            with open(place.first_run, "w", encoding="utf-8") as file:
+                file.write(run)
+        process = None if starting else _start_keeper(place, settings, python, environment)
     deadline = time.monotonic() + LISTENS_SECONDS
-    while not os.path.exists(place.socket) and process.poll() is None and time.monotonic() < deadline:
+    while not os.path.exists(place.socket) and not _has_ended(place, process) and time.monotonic() < deadline:
         time.sleep(LOOK_SECONDS)
     return _ask_for(place, request)
+
+
+def _has_ended(place: WarmPlace, process: subprocess.Popen[bytes] | None) -> bool:
+    """Return whether a warm runner has ended before it listened; without ``process``, another process started it."""
+    return place.is_ending() or not os.path.exists(place.folder) if process is None else process.poll() is not None
 
 
 def end_warm(place: WarmPlace, *, now: bool = False) -> bool:
@@ -200,5 +227,5 @@ def _start_keeper(
     assert process.stdin is not None
     with suppress(BrokenPipeError), process.stdin as pipe:
         pipe.write(json.dumps(settings.to_warm_json()).encode())
-    log.info("a warm runner starts: %s", place.name)
+    log.info("the run starts the warm runner %s, which stays for later runs where memory allows it", place.name)
     return process

@@ -158,6 +158,7 @@ def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str
             mode=STAGED if rendered.mode == FUSED else rendered.mode,
             state_from=str(rendered.state_from or FRESH),
             tables=text_map("table_versions", rendered.table_versions),
+            input_versions=text_map("input_versions", rendered.input_versions),
             reuse=rendered.reuse,
         )
         former = past.of(hook)

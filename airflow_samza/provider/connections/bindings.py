@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 from airflow_samza.errors import ConfigError
+from airflow_samza.provider.airflow_versions import AirflowNotFoundException
 from airflow_samza.provider.connections.delta import delta_binding
 from airflow_samza.provider.connections.fields import extra_of
 from airflow_samza.provider.connections.iceberg import iceberg_binding
 from airflow_samza.provider.connections.kafka import kafka_binding
-from airflow_samza.provider.connections.missing_connections import adding
+from airflow_samza.provider.connections.missing_connections import adding, candidate_ids, not_defined
 from airflow_samza.provider.connections.root_access import find_access
 from airflow_samza.system_kinds import find_kind
-from airflow_samza.systems.system import SystemBinding, option_text
+from airflow_samza.systems.bindings import bind_system
+from airflow_samza.systems.capabilities import DatesCommits
+from airflow_samza.systems.system import StreamSpec, SystemBinding, option_text
 
 GetConnection = Callable[[str], Any]
 
@@ -97,6 +101,29 @@ def binding_of(name: str, conn_id: str, connection: Any, get_connection: GetConn
         key="systems",
         value=conn_id,
     )
+
+
+def find_commit(
+    conn_id: str, get_connection: GetConnection, table: str, branch: str | None, at: datetime
+) -> tuple[str, datetime] | None:
+    """Return the version and the time of a table's first commit at or after a point in time; None: there is none yet.
+
+    The connection is one of tables: of Iceberg, or of Delta, which has no branches.
+    """
+    try:
+        connection = get_connection(conn_id)
+    except AirflowNotFoundException:
+        raise not_defined(conn_id, ("iceberg", "delta"), candidates=candidate_ids()) from None
+    system = bind_system("lake", binding_of("lake", conn_id, connection, get_connection), "")
+    if not isinstance(system, DatesCommits):
+        raise ConfigError(
+            f"The connection {conn_id!r} is of type {connection.conn_type}, which has no tables with commits.",
+            hint="Name a connection of type iceberg or delta.",
+            key="lake_conn_id",
+            value=conn_id,
+        )
+    options = (("table", table), *((("ref", branch),) if branch else ()))
+    return system.first_commit(StreamSpec(table, options=options), at)
 
 
 def _with_access(kind: str, root: str, conn_id: str, connection: Any, get_connection: GetConnection) -> SystemBinding:

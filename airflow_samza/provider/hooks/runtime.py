@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import SamzaError
 from airflow_samza.provider.airflow_versions import AirflowNotFoundException, conf
+from airflow_samza.provider.configured_numbers import configured_number
 from airflow_samza.provider.connections.bindings import SUPPORTED, bind_connections, text_map, types_of
 from airflow_samza.provider.connections.fields import extra_of
 from airflow_samza.provider.connections.missing_connections import candidate_ids, not_defined
@@ -74,7 +75,7 @@ class RuntimeHook(RootHook):
                 owner=self._owner(place),
                 access=self._find_access(root),
                 runner_python=self._runner_python(),
-                warm_runners=conf.get(CONFIG_SECTION, "warm_runners", fallback="") or None,
+                warm_runners=conf.get(CONFIG_SECTION, "warm_runners", fallback=None),
                 tenant=self.conn_id,
                 plan_anew=PLAN_ANEW,
             )
@@ -145,7 +146,7 @@ class RuntimeHook(RootHook):
             return SparkPlace()
         # The Spark provider would take one that is not there for YARN.
         connection = self._connection(spark_conn_id, (SUBMIT_TYPES[0], CONNECT_TYPE))
-        start_seconds = conf.getfloat(CONFIG_SECTION, "driver_start_timeout", fallback=600.0)
+        start_seconds = configured_number("driver_start_timeout", 600.0, "seconds")
         return spark_place(spark_conn_id, connection, start_seconds)
 
     def secrets(self) -> list[object]:
@@ -208,8 +209,10 @@ class RuntimeHook(RootHook):
         from airflow_samza.runs.upkeep.kept_runs import Keep
 
         usual = Keep()
-        runs = conf.getint(CONFIG_SECTION, "keep_runs", fallback=usual.runs)
-        return Keep(runs, conf.getfloat(CONFIG_SECTION, "keep_runs_days", fallback=usual.days))
+        return Keep(
+            configured_number("keep_runs", usual.runs, "runs", may_be_0=True),
+            configured_number("keep_runs_days", usual.days, "days", may_be_0=True),
+        )
 
     def last_lines(self, log: str) -> list[str]:
         """Return the last lines of a stage runner's log, without secrets; none if the log is missing.

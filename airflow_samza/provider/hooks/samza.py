@@ -10,18 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from airflow_samza.prepare.run_request import PREVIOUS, RunRequest
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.connections.fields import DEFAULT_CONNECTION, connection_id
-from airflow_samza.provider.connections.spark import (
-    source_options,
-)
-from airflow_samza.provider.hooks.runtime import RuntimeHook
+from airflow_samza.provider.hooks.tables import TablesHook
+from airflow_samza.runs.branch_publication import PublishedBranch
 from airflow_samza.runs.progress.run_list import note_origin
 from airflow_samza.runs.progress.stage_progress import newest_generation
-from airflow_samza.runs.records.folders import RunFolder, write_once
+from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import STAGED
-from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.state_history.lease_holder import finished_stage, holder_works
-from airflow_samza.systems.filesystems.root_access import access_within
 
 if TYPE_CHECKING:
     from airflow_samza.launch.runtime import SparkRuntime
@@ -31,8 +27,6 @@ if TYPE_CHECKING:
     from airflow_samza.runs.records.run_plan import RunPlan
     from airflow_samza.runs.records.stage_result import StageResult
     from airflow_samza.runs.stages.stage_state import StageStatus
-    from airflow_samza.runs.tables.folder import TableFolder
-    from airflow_samza.runs.tables.table_version import TableVersion
 
 
 class PlannedRun(NamedTuple):
@@ -50,7 +44,7 @@ class ClosedRun(NamedTuple):
     keep: timedelta
 
 
-class SamzaHook(RuntimeHook):
+class SamzaHook(TablesHook):
     """A hook that plans applications, and submits, watches, cancels and finishes their stages.
 
     Operators do their work with it; use it in a task of your own. Its methods raise
@@ -117,6 +111,7 @@ class SamzaHook(RuntimeHook):
         state_from: str = PREVIOUS,
         sections: Mapping[str, str] | None = None,
         tables: Mapping[str, str] | None = None,
+        input_versions: Mapping[str, str] | None = None,
         partition_key: str | None = None,
         origin: Mapping[str, str] | None = None,
     ) -> PlannedRun:
@@ -136,6 +131,7 @@ class SamzaHook(RuntimeHook):
         :param state_from: ``previous``, ``fresh``, or the id of a run.
         :param sections: The runs whose parts of shared streams are read, by stream. Default: all new ones.
         :param tables: The versions of pushed tables, by table: ``current``, ``as_of_interval``, or the id of a push.
+        :param input_versions: The snapshots or versions up to which inputs that are tables of a lake are read.
         :param partition_key: The partition key of the data: a later run for the same key and interval replaces what
             this one writes.
         :param origin: The Dag run that asks; kept with the run's records.
@@ -153,6 +149,7 @@ class SamzaHook(RuntimeHook):
             state_from=state_from,
             sections=sections or {},
             tables=tables or {},
+            input_versions=input_versions or {},
         )
         return self.plan_run(request, origin)
 
@@ -283,81 +280,6 @@ class SamzaHook(RuntimeHook):
         """
         return self.get_conn().finish(handle)
 
-    def push(
-        self,
-        application: str,
-        table: str,
-        source: Any,
-        push_id: str,
-        *,
-        source_conn_id: str | None = None,
-        interval: DataInterval | None = None,
-        config: Mapping[str, str] | None = None,
-        **options: Any,
-    ) -> StageHandle:
-        """Submit a push of a table and return its handle at once; a push that runs already is not started again.
-
-        :param application: The application, as ``package.module:attribute``.
-        :param table: The table's id.
-        :param source: What to read, as for :class:`SamzaTablePushOperator`.
-        :param push_id: The unique id of the version.
-        :param source_conn_id: A connection with URL, user and password of the source.
-        :param interval: The data interval of the rows.
-        :param config: Configuration keys, over those of the application.
-        :param options: ``mode``, ``columns``, ``deletes``, ``min_rows`` and others of :class:`SamzaTablePushOperator`.
-        """
-        self.application = self.application or application
-        secrets = source_options(source_conn_id, self._source_connection(source_conn_id)) if source_conn_id else None
-        arguments = {"interval": interval, "config": config, "secrets": secrets, **options}
-        return self.get_conn().push(application, table, source, push_id, **arguments)
-
-    def finish_push(self, handle: StageHandle) -> TableVersion:
-        """Return the version that a push has made, or raise its error.
-
-        :param handle: The handle that :meth:`push` returned.
-        """
-        return self.get_conn().finish_push(handle)
-
-    def close_push(self, handle: StageHandle) -> None:
-        """End the runner of a push that is not retried.
-
-        :param handle: The handle that :meth:`push` returned.
-        """
-        write_once(self.files, handle.run.closed, RunEnd())
-
-    def rollback(
-        self, application: str, table: str, to: str | int, push_id: str, config: Mapping[str, str] | None = None
-    ) -> tuple[TableVersion, str]:
-        """Make an older version of a table current again, and return the new version with a text for a log.
-
-        Raises :class:`~airflow_samza.errors.NoSuchVersion` if the version does not exist or has expired.
-
-        :param application: The application, as ``package.module:attribute``.
-        :param table: The table's id.
-        :param to: The version: ``previous``, a number, or the id of its push.
-        :param push_id: The unique id of the new version; with a known id nothing is done.
-        :param config: Configuration keys, over those of the application.
-        """
-        from airflow_samza.runs.tables.rollback import rollback
-        from airflow_samza.runs.tables.table_version import rollback_text
-        from airflow_samza.runs.tables.versions import newest
-        from airflow_samza.systems.bindings import UNDER_ROOT, bind_system
-
-        place = self.pushed_table(application, table, config)
-        with access_within(self.root, self.access):
-            bound = bind_system(place.system, self.bindings().get(place.system) or UNDER_ROOT, self.root)
-        version = rollback(self.files, place.system, place.topic, to, push_id, bound)
-        return version, rollback_text(version, newest(self.files, place.system, place.topic))
-
-    def pushed_table(self, application: str, table: str, config: Mapping[str, str] | None = None) -> TableFolder:
-        """Return the place of a pushed table's versions.
-
-        :param application: The application, as ``package.module:attribute``.
-        :param table: The table's id.
-        :param config: Configuration keys, over those of the application.
-        """
-        return self.get_conn().pushed_table(application, table, config)
-
     def close(self, run: RunPlan, *, after_success: timedelta, after_failure: timedelta) -> ClosedRun:
         """End a run: its stage runners stop, its topics are marked to expire.
 
@@ -369,6 +291,13 @@ class SamzaHook(RuntimeHook):
         succeeded = self.has_succeeded(run)
         keep = after_success if succeeded else after_failure
         return ClosedRun(succeeded, runtime.close(run, succeeded=succeeded, keep_seconds=keep.total_seconds()), keep)
+
+    def publish(self, run: RunPlan) -> list[PublishedBranch]:
+        """Publish what a run has committed to branches of tables; a run that has not succeeded is rejected.
+
+        :param run: The plan of the run.
+        """
+        return self.get_conn().publish(run)
 
     def sweep_after(self, application: str, tell: Callable[[str], None]) -> None:
         """Delete what has expired of an application, in at most ten seconds; it never raises.

@@ -45,6 +45,15 @@ class DatasetName(NamedTuple):
     uri: str
 
 
+class TableName(DatasetName):
+    """A table of a catalog, named by its place.
+
+    ``in_catalog`` is its other name: the catalog's namespace, and its own.
+    """
+
+    in_catalog: tuple[str, str]
+
+
 def dataset_of(
     run: RunPlan, bound: BoundStream, binding: SystemBinding, root: str, spec: ApplicationSpec | None = None
 ) -> DatasetName:
@@ -58,7 +67,14 @@ def dataset_of(
     declared = spec.stream(bound.stream_id).path if spec is not None else None
     if declared is not None:
         described = replace(described, path=unvarying(declared))
-    return dataset_at(described, bound.system, binding, root)
+    name = dataset_at(described, bound.system, binding, root)
+    location = (bound.slice or {}).get("location")
+    if location is None:
+        return name
+    place, table = path_dataset(str(location)), str((bound.slice or {})["table"])
+    named = TableName(place.namespace, place.name, name.uri)
+    named.in_catalog = (catalog_namespace(bound.system, binding), table)
+    return named
 
 
 def dataset_at(stream: StreamSpec, system: str, binding: SystemBinding, root: str) -> DatasetName:
@@ -147,6 +163,27 @@ def table_dataset(table: str, system: str, binding: SystemBinding) -> DatasetNam
     warehouse = str(binding.options.get("warehouse") or "")
     place = "/".join(part for part in (host, parts.path.strip("/"), "" if "://" in warehouse else warehouse) if part)
     return DatasetName(f"{binding.kind}://{place}", table, f"x-{binding.kind}://{place}/{quote(table, safe='/.')}")
+
+
+def catalog_namespace(system: str, binding: SystemBinding) -> str:
+    """Return the namespace of the tables of a catalog, as OpenLineage has it in Spark: its address, else its warehouse.
+
+    >>> catalog_namespace("lake", SystemBinding("iceberg", {"uri": "https://me:hush@catalog:8181/v1", "type": "rest"}))
+    'https://catalog:8181/v1'
+    >>> catalog_namespace("lake", SystemBinding("iceberg", {"root": "/srv/lake"}))
+    'file:/srv/lake'
+    """
+    parts = urlsplit(str(binding.options.get("uri") or ""))
+    host = parts.netloc.rpartition("@")[2]
+    if host and parts.scheme in ("http", "https", "thrift"):
+        scheme = "hive" if parts.scheme == "thrift" else parts.scheme
+        return f"{scheme}://{host}{parts.path}".rstrip("/")
+    warehouse = str(binding.options.get("warehouse") or "")
+    root = str(binding.options.get("root") or (warehouse if "://" in warehouse else ""))
+    if not root:
+        return f"{binding.kind}://{host or system}"
+    place = path_dataset(root)
+    return f"{FILE}:{place.name}" if place.namespace == FILE else place.uri
 
 
 def jdbc_dataset(url: str, table: str) -> DatasetName:

@@ -23,10 +23,11 @@ from openlineage.client.facet_v2 import (
     output_statistics_output_dataset,
     parent_run,
     schema_dataset,
+    symlinks_dataset,
 )
 from openlineage.client.uuid import generate_static_uuid
 
-from airflow_samza.provider.lineage.dataset_names import DatasetName
+from airflow_samza.provider.lineage.dataset_names import DatasetName, TableName
 from airflow_samza.provider.lineage.push_lineage import PushLineage
 from airflow_samza.provider.lineage.task_lineage import TaskLineage, WholeRun
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -204,7 +205,10 @@ def inputs_of(lineage: TaskLineage) -> list[InputDataset]:
     """Return the datasets that a task reads, with their columns, and what it read where it has ended."""
     return [
         InputDataset(
-            name.namespace, name.name, facets=_schema_of(lineage, streams), inputFacets=_read(lineage.read(streams))
+            name.namespace,
+            name.name,
+            facets={**_schema_of(lineage, streams), **_table_facets(name, lineage.version_read(streams))},
+            inputFacets=_read(lineage.read(streams)),
         )
         for name, streams in lineage.inputs.items()
     ]
@@ -215,7 +219,8 @@ def outputs_of(lineage: TaskLineage) -> list[OutputDataset]:
     places = {stream_id: name for name, streams in lineage.inputs.items() for stream_id in streams}
     datasets = []
     for name, streams in lineage.outputs.items():
-        facets: dict[str, Any] = _schema_of(lineage, streams)
+        version = lineage.version_written(streams)
+        facets: dict[str, Any] = {**_schema_of(lineage, streams), **_table_facets(name, version)}
         lineages = [lineage.columns[stream_id] for stream_id in streams if stream_id in lineage.columns]
         if lineages:
             columns = lineages[0]
@@ -306,6 +311,17 @@ def _schema_of(lineage: TaskLineage, streams: Iterable[str]) -> dict[str, Any]:
         (stream_schema for stream_id in streams if (stream_schema := lineage.schema_of(stream_id)) is not None), None
     )
     return {} if schema is None else {"schema": schema_facet(schema)}
+
+
+def _table_facets(name: DatasetName, version: str | None) -> dict[str, Any]:
+    """Return the facets that tables of lakes have: their name in the catalog, and what was read or committed."""
+    facets: dict[str, Any] = {}
+    if isinstance(name, TableName):
+        identifier = symlinks_dataset.Identifier(*name.in_catalog, "TABLE")
+        facets["symlinks"] = symlinks_dataset.SymlinksDatasetFacet([identifier], producer=PRODUCER)
+    if version is not None:
+        facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(version, producer=PRODUCER)
+    return facets
 
 
 def _read(results: Sequence[InputResult]) -> dict[str, Any]:

@@ -158,6 +158,7 @@ def announce(
 ) -> None:
     """Add the run and what it wrote to the events of its outputs, and say what it read and wrote.
 
+    What it wrote to the branch of a table has an event when that is published.
     ``names`` are those of the run's streams. Airflow sends events when the task has succeeded. Of several outputs at
     one place there is one event. ``events`` is None where a task is executed by hand, outside of Airflow: there is
     nobody to tell then.
@@ -176,7 +177,8 @@ def announce(
             facts = output_facts(run, result, output, slice_)
             if output.stream_id in shared:
                 _announce(events[shared[output.stream_id]], facts, slice_)
-            uri = _asset_uri(names.get(output.stream_id)) if not output.own else None
+            is_seen = not output.own and output.facts.get("branch") is None
+            uri = asset_uri(names.get(output.stream_id)) if is_seen else None
             if uri is not None:
                 at_one_place.setdefault(uri, []).append((output.stream_id, facts))
     for uri, written in at_one_place.items():
@@ -200,7 +202,7 @@ def output_facts(run: RunPlan, result: StageResult, output: OutputResult, slice_
         "rows": output.messages,
         "bytes": output.bytes,
         "files": len(files) if isinstance(files, list | tuple) else None,
-        **({"snapshot": output.facts["snapshot"]} if output.facts.get("snapshot") else {}),
+        **{name: output.facts[name] for name in ("snapshot", "version") if output.facts.get(name) is not None},
         "partition_key": slice_.named,
         "interval": list(slice_.interval) if slice_.interval is not None else None,
     }
@@ -230,7 +232,7 @@ def announce_version(
     outlets = list(declared)
     facts = {**version_facts(version), "partition_key": partition_key}
     asset, alias = own
-    uri = _asset_uri(place)
+    uri = asset_uri(place)
     named = [outlet for outlet in outlets if isinstance(outlet, Asset) and outlet.uri in (asset.uri, uri)]
     for outlet in named:
         _announce(events[outlet], facts, Slice(partition_key))
@@ -274,16 +276,16 @@ def _tell_lineage(
     lineage = hook_lineage()
     for result in results:
         for read in result.inputs:
-            uri = _asset_uri(names.get(read.stream_id)) if not run.is_own(read.stream_id) else None
+            uri = asset_uri(names.get(read.stream_id)) if not run.is_own(read.stream_id) else None
             if uri is not None:
                 lineage.add_input_asset(hook, uri=uri)
         for output in result.outputs:
-            uri = _asset_uri(names.get(output.stream_id)) if not output.own else None
+            uri = asset_uri(names.get(output.stream_id)) if not output.own else None
             if uri is not None:
                 lineage.add_output_asset(hook, uri=uri)
 
 
-def _asset_uri(name: DatasetName | None) -> str | None:
+def asset_uri(name: DatasetName | None) -> str | None:
     """Return the URI as Airflow has it once an asset is made of it; None where no asset can be made of it.
 
     What is written is published by now, so that no odd name may fail the task.

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.provider.lineage.dataset_names import DatasetName, jdbc_dataset, log_dataset, path_dataset
+from airflow_samza.provider.lineage.dataset_names import table_dataset as lake_dataset
+from airflow_samza.runs.tables.lake_source import LakeSource
 from airflow_samza.runs.tables.table_version import TableVersion
 from airflow_samza.schema import Schema
 from airflow_samza.system_kinds import EMBEDDED
@@ -50,7 +52,7 @@ def push_lineage(
         column_names = _columns(schema, columns)
     except SamzaError:
         return None
-    return PushLineage(place, _source(source, source_url), schema, column_names)
+    return PushLineage(place, _source(source, source_url, hook), schema, column_names)
 
 
 def table_dataset(hook: SamzaHook, application: str, table: str, config: Mapping[str, str] | None) -> DatasetName:
@@ -69,7 +71,7 @@ def _schema(application: str, table: str, config: Mapping[str, str] | None) -> S
     return spec.table(table).schema or (stream.schema if stream is not None else None)
 
 
-def _source(source: Any, url: str) -> DatasetName | None:
+def _source(source: Any, url: str, hook: SamzaHook) -> DatasetName | None:
     """Return the dataset that a push reads; that of a query or a callable is not known."""
     if not isinstance(source, str | Mapping):
         return None
@@ -78,6 +80,10 @@ def _source(source: Any, url: str) -> DatasetName | None:
         return path_dataset(str(facts["path"]))
     if facts.get("table"):
         return DatasetName("spark://catalog", str(facts["table"]), f"x-spark://catalog/{facts['table']}")
+    lake = LakeSource.of(facts)
+    if lake is not None:
+        binding = hook.bindings().get(lake.system)
+        return lake_dataset(lake.table, lake.system, binding) if binding is not None else None
     options = facts.get("jdbc")
     if isinstance(options, Mapping) and options.get("dbtable"):
         address = str(options.get("url") or url)

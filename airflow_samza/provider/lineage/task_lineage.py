@@ -66,6 +66,15 @@ class TaskLineage:
         """Return what stages that have ended wrote to streams."""
         return [output for result in self.results for output in result.outputs if output.stream_id in streams]
 
+    def version_read(self, streams: Sequence[str]) -> str | None:
+        """Return the snapshot or version of a table of a lake up to which the plan reads streams; None: none."""
+        bound = [self.run.streams.get(side_input_key(s)) or self.run.streams.get(s) for s in streams]
+        return _version([one.slice for one in bound if one is not None and one.slice is not None])
+
+    def version_written(self, streams: Sequence[str]) -> str | None:
+        """Return the newest snapshot or version that stages that have ended have committed; None: none."""
+        return _version([output.facts for output in self.written(streams)])
+
     def schema_of(self, stream_id: str) -> Schema | None:
         """Return the columns of a stream, as far as they are known without looking at it."""
         columns = self.columns.get(stream_id)
@@ -104,6 +113,11 @@ class TaskLineage:
             if name is not None and not (self.whole and self.run.is_own(stream_id)):
                 datasets.setdefault(name, []).append(stream_id)
         return datasets
+
+
+def _version(facts: Sequence[Mapping[str, Any]]) -> str | None:
+    versions = [str(one[name]) for one in facts for name in ("snapshot", "version") if one.get(name) is not None]
+    return versions[-1] if versions else None
 
 
 @dataclass

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from airflow_samza.figures import size
-from airflow_samza.provider.airflow_versions import SkipMixin, conf
+from airflow_samza.provider.airflow_versions import SkipMixin
+from airflow_samza.provider.configured_numbers import configured_number
 from airflow_samza.provider.failures import mapped_failures
-from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.operators.plan import SamzaPlanOperator
 from airflow_samza.provider.plan_xcoms import PlanTicket
 from airflow_samza.provider.run_tasks import run_tasks
@@ -51,14 +51,14 @@ class SamzaAutoPlanOperator(SamzaPlanOperator, SkipMixin):
 
     def tasks_of(self, run: RunPlan, context: Any) -> dict[str, str]:
         """Return the task that runs all stages, for each, where that is the choice."""
-        fused = choose(run, conf.getint(CONFIG_SECTION, "fuse_below", fallback=FUSE_BELOW)).fused
+        fused = choose(run, configured_number("fuse_below", FUSE_BELOW, "bytes", may_be_0=True)).fused
         whole, tasks = run_tasks(self, context).whole, super().tasks_of(run, context)
         return dict.fromkeys(tasks, whole.task_id) if fused and whole is not None else tasks
 
     def _plan(self, context: Any, deadline: float | None) -> dict[str, Any]:
         ticket = super()._plan(context, deadline)
         with mapped_failures(self.log.error, lambda: self.hook.root):
-            limit = conf.getint(CONFIG_SECTION, "fuse_below", fallback=FUSE_BELOW)
+            limit = configured_number("fuse_below", FUSE_BELOW, "bytes", may_be_0=True)
             choice = choose(self.hook.load_plan(PlanTicket.from_dict(ticket)), limit)
         how = "in one task" if choice.fused else "in a task per stage"
         self.tell(f"The stages run {how}: {choice.why}.")

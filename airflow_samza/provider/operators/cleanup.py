@@ -6,24 +6,21 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from airflow_samza.application.loader import load_application
 from airflow_samza.errors import StageError
-from airflow_samza.provider.airflow_versions import AirflowSkipException, conf
-from airflow_samza.provider.connections.bindings import text_map
+from airflow_samza.provider.airflow_versions import AirflowSkipException
+from airflow_samza.provider.configured_numbers import configured_number
 from airflow_samza.provider.failures import mapped_failures
-from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.hooks.samza import ClosedRun, SamzaHook
 from airflow_samza.provider.lineage.methods import TellsLineage, openlineage_is_active
 from airflow_samza.provider.lineage.task_lineage import whole_run
-from airflow_samza.provider.operators.samza_operator import SamzaOperator
-from airflow_samza.provider.plan_xcoms import PlanTicket
+from airflow_samza.provider.operators.samza_operator import EndOfRunOperator
 from airflow_samza.provider.producer_tasks import task_states
-from airflow_samza.provider.run_tasks import CLEANUP, scopes_to_close
+from airflow_samza.provider.run_tasks import scopes_to_close
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import RunPlan
 
 
-class SamzaCleanupOperator(TellsLineage, SamzaOperator):
+class SamzaCleanupOperator(TellsLineage, EndOfRunOperator):
     """Ends a run: stops its stage runners, and marks its intermediate topics to expire.
 
     Topics are kept for ``[samza] keep_topics_after_success`` hours if every stage has succeeded, otherwise for
@@ -41,17 +38,11 @@ class SamzaCleanupOperator(TellsLineage, SamzaOperator):
     plan = SamzaPlanOperator(task_id="plan", application="pipelines.flights:flights_of_the_year")
     SamzaCleanupOperator(task_id="cleanup", application="pipelines.flights:flights_of_the_year", plan=plan.output)
     ```
-
-    :param plan: The output of the :class:`SamzaPlanOperator` (templated). Without it the task ends the runs of the
-        application that the tasks before it have planned in this Dag run, or those with its ``scope``.
     """
 
-    template_fields: Sequence[str] = (*SamzaOperator.template_fields, "plan")
-    part = CLEANUP
-
-    def __init__(self, *, plan: Any = None, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.plan = plan
+        topics_kept()
         if "trigger_rule" not in kwargs:
             # A teardown plays no part in the state of the Dag run, so it cannot turn a failed run green.
             self.as_teardown(on_failure_fail_dagrun=False)
@@ -78,14 +69,6 @@ class SamzaCleanupOperator(TellsLineage, SamzaOperator):
         if self._lineage is not None:
             self._lineage.succeeded = closed.succeeded
         return closed.succeeded
-
-    def _runs(self, hook: SamzaHook, context: Any, scopes: Sequence[str]) -> list[RunPlan]:
-        """Return the runs that the task is for: that of its plan, else those of this Dag run."""
-        if self.plan is not None:
-            return [hook.load_plan(PlanTicket.from_dict(self.plan))]
-        application = load_application(self.application).spec(text_map("config", self.config)).name
-        run_ids = dict.fromkeys(self._run_id(context, scope) for scope in scopes)
-        return [hook.load_run(application, run_id) for run_id in run_ids if hook.has_run(application, run_id)]
 
     def _hold_back(self, context: Any, failed: Sequence[str]) -> None:
         """Fail, or be skipped, where Airflow would take this task's success for that of the run.
@@ -119,11 +102,7 @@ class SamzaCleanupOperator(TellsLineage, SamzaOperator):
 
 def close_run(hook: SamzaHook, run: RunPlan, tell: Callable[[str], None]) -> ClosedRun:
     """Close a run; tell and return what is kept, and for how long."""
-    closed = hook.close(
-        run,
-        after_success=timedelta(hours=conf.getfloat(CONFIG_SECTION, "keep_topics_after_success", fallback=24.0)),
-        after_failure=timedelta(hours=conf.getfloat(CONFIG_SECTION, "keep_topics_after_failure", fallback=168.0)),
-    )
+    closed = hook.close(run, **topics_kept())
     hours = closed.keep.total_seconds() / 3600
     outcome = "Every stage has succeeded" if closed.succeeded else "Not every stage has succeeded"
     topics = "1 topic" if len(closed.topics) == 1 else f"{len(closed.topics)} topics"
@@ -133,3 +112,11 @@ def close_run(hook: SamzaHook, run: RunPlan, tell: Callable[[str], None]) -> Clo
         tell(f"  {topic}")
     hook.sweep_after(run.application, tell)
     return closed
+
+
+def topics_kept() -> dict[str, timedelta]:
+    """Return for how long topics are kept, by the outcome of their run; reject hours that are no time."""
+    return {
+        name: timedelta(hours=configured_number(f"keep_topics_{name}", usual, "hours", may_be_0=True))
+        for name, usual in (("after_success", 24.0), ("after_failure", 168.0))
+    }

@@ -12,8 +12,8 @@ from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.deferral import (
     check_intervals,
     deadline_of,
+    interval_seconds,
     is_deferrable,
-    poll_seconds,
     raise_what_the_trigger_met,
 )
 from airflow_samza.provider.failures import mapped_failures
@@ -119,7 +119,7 @@ class SamzaDrainOperator(SamzaOperator):
         self.show(context, ENDED_RUN, run_page(origin.dag_id, origin.run_id) if origin.dag_id else "")
 
     def _wait(self, hook: SamzaHook, run: RunPlan, deadline: float | None) -> str:
-        interval = poll_seconds(self.poll_interval)
+        interval = interval_seconds("poll_interval", self.poll_interval)
         if self.deferrable and not is_over(hook.files, run):
             from airflow_samza.provider.triggers.runs import SamzaRunTrigger  # a Dag file need not load it
 

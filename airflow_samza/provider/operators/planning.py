@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.loader import load_application
 from airflow_samza.application.rejections import unknown_mode
 from airflow_samza.application.times import duration_ms
@@ -50,6 +51,8 @@ class PlanningOperator(SamzaOperator):
         ``previous``.
     :param table_versions: The versions of pushed tables to read, by table: ``current``, ``as_of_interval`` (the version
         that was current when the data interval began), or the id of a push (templated). Default: ``current``.
+    :param input_versions: The snapshots (Iceberg) or versions (Delta) up to which inputs that are tables are read, by
+        input, or ``current`` (templated). Default: those that the Dag run's asset events name, otherwise ``current``.
     :param wait_for_state: If true, the task waits, deferred, while another run holds the state; if false, it fails and
         can be retried.
     :param reuse: If true, a run that is planned anew (after a clear, or by a retry after an edit) keeps the results of
@@ -62,6 +65,7 @@ class PlanningOperator(SamzaOperator):
         "data_interval",
         "state_from",
         "table_versions",
+        "input_versions",
     )
 
     def __init__(
@@ -72,6 +76,7 @@ class PlanningOperator(SamzaOperator):
         data_interval: Any = None,
         state_from: str | None = None,
         table_versions: Mapping[str, str] | None = None,
+        input_versions: Mapping[str, str] | None = None,
         wait_for_state: bool = True,
         reuse: bool = True,
         **kwargs: Any,
@@ -83,6 +88,7 @@ class PlanningOperator(SamzaOperator):
         self.data_interval = data_interval
         self.state_from = state_from
         self.table_versions = table_versions
+        self.input_versions = input_versions
         self.wait_for_state = wait_for_state
         self.reuse = reuse
 
@@ -105,6 +111,7 @@ class PlanningOperator(SamzaOperator):
                 state_from=self._state_from(context, hook, spec.name),
                 sections=self._sections(context, spec),
                 tables=text_map("table_versions", self.table_versions),
+                input_versions=self._input_versions(context, hook, spec),
             )
             planned = hook.plan_run(request, airflow_run_of(context))
         except StateBusy as busy:
@@ -181,6 +188,16 @@ class PlanningOperator(SamzaOperator):
             return named if hook.has_run(application, named) else self._run_id({**context, "run_id": named})
         run_type = str(getattr(context.get("dag_run"), "run_type", ""))
         return FRESH if run_type.rpartition(".")[2].lower() == "backfill" else PREVIOUS
+
+    def _input_versions(self, context: Any, hook: SamzaHook, spec: ApplicationSpec) -> dict[str, str]:
+        """Return the version up to which each table is read: the one that is set, else that of this run's events."""
+        from airflow_samza.provider.table_events import Commits  # a Dag file need not load it
+
+        versions = text_map("input_versions", self.input_versions)
+        commits = Commits.of(context)
+        for stream_id, version in commits.versions(hook, spec, self.mode, self.tell).items() if commits.events else ():
+            versions.setdefault(stream_id, version)
+        return versions
 
     def _sections(self, context: Any, spec: Any) -> dict[str, str]:
         """Return the section of each shared stream that this run's asset event names.

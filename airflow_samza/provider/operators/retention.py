@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 
+from airflow_samza.provider.configured_numbers import check_number
 from airflow_samza.provider.connections.fields import connection_id
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.samza import SamzaHook
@@ -50,6 +51,9 @@ class SamzaRetentionOperator(BaseOperator):
         super().__init__(**kwargs)
         self.conn_id = connection_id(f"The task {self.task_id!r}", conn_id, samza_conn_id)
         self.systems = systems
+        for name, number, unit in (("keep_runs", keep_runs, "runs"), ("keep_runs_days", keep_runs_days, "days")):
+            if number is not None:
+                check_number(f"{name}={number} of the task {self.task_id!r}", name, number, unit, may_be_0=True)
         self.keep_runs = keep_runs
         self.keep_runs_days = keep_runs_days
         # ``dry_run`` is a method of Airflow's operators.
@@ -69,14 +73,15 @@ class SamzaRetentionOperator(BaseOperator):
             )
             swept = hook.get_conn().upkeep.sweep_root(keep, dry=self.only_tell)
         logs = swept.logs.values()
+        tables = swept.tables.values()
         topics = sorted({*swept.runs.topics, *(name for log in logs for name in log.topics)})
         counts = {
             "runs": swept.runs.runs,
             "topics": topics,
             "folders": swept.runs.leftovers,
             "kept": swept.runs.kept,
-            "files": sum(log.files for log in logs),
-            "bytes": sum(log.bytes for log in logs),
+            "files": sum(log.files for log in logs) + sum(table.files for table in tables),
+            "bytes": sum(log.bytes for log in logs) + sum(table.bytes for table in tables),
         }
         done = "Would delete" if self.only_tell else "Deleted"
         self.log.info("%s %d runs, %d topics, %d files.", done, len(swept.runs.runs), len(topics), counts["files"])

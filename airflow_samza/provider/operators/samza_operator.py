@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
 
+from airflow_samza.application.loader import load_application
 from airflow_samza.errors import SamzaError
 from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout
+from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.connections.fields import connection_id
 from airflow_samza.provider.hooks.samza import SamzaHook
-from airflow_samza.provider.links import PAGE, SamzaLink, show_link, task_page
+from airflow_samza.provider.links import PAGE, SPARK, SamzaLink, SparkPages, show_link, task_page
+from airflow_samza.provider.plan_xcoms import PlanTicket
 from airflow_samza.provider.run_identity import run_id_of
+from airflow_samza.provider.run_tasks import CLEANUP
+from airflow_samza.provider.stage_watch import StageWatch
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
+
+
+class WatchesStages:
+    """The part of an operator that looks after what it has submitted."""
+
+    _watch: StageWatch[Any] | None = None
+
+    def on_kill(self) -> None:
+        """Cancel what this task has submitted, and nothing else."""
+        if self._watch is not None:
+            self._watch.kill()
+
+    def _spark_shown(self, hook: SamzaHook, context: Any) -> Callable[[StageHandle, StageStatus], None]:
+        """Return what has Airflow's page link to Spark's with each look at a stage, as soon as it has one."""
+        pages, show = SparkPages(), self.show  # type: ignore[attr-defined]  # of the operator
+        return lambda handle, status: show(context, SPARK, pages.look(hook.files, handle, status))
 
 
 class SamzaOperator(BaseOperator):
@@ -130,3 +153,26 @@ class SamzaOperator(BaseOperator):
         """Return the id of the task's run, or of the run of another scope in the same Dag run."""
         own = self.task_id if self.scope is None else self.scope
         return run_id_of(context, own if scope is None else scope)
+
+
+class EndOfRunOperator(SamzaOperator):
+    """The base class of operators behind the stages of runs.
+
+    :param plan: The output of the :class:`SamzaPlanOperator` (templated). Without it the task is for the runs of the
+        application that the tasks before it have planned in this Dag run, or those with its ``scope``.
+    """
+
+    template_fields: Sequence[str] = (*SamzaOperator.template_fields, "plan")
+    part = CLEANUP
+
+    def __init__(self, *, plan: Any = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.plan = plan
+
+    def _runs(self, hook: SamzaHook, context: Any, scopes: Sequence[str]) -> list[RunPlan]:
+        """Return the runs that the task is for: that of its plan, else those of scopes in this Dag run."""
+        if self.plan is not None:
+            return [hook.load_plan(PlanTicket.from_dict(self.plan))]
+        application = load_application(self.application).spec(text_map("config", self.config)).name
+        run_ids = dict.fromkeys(self._run_id(context, scope) for scope in scopes)
+        return [hook.load_run(application, run_id) for run_id in run_ids if hook.has_run(application, run_id)]

@@ -12,21 +12,19 @@ from airflow_samza.errors import SamzaError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.titles import stage_named, stage_names, stage_titles
 from airflow_samza.prepare.unchanged import reject_changed, reject_other_config
-from airflow_samza.provider.airflow_versions import conf
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.deferral import (
     LOST,
     TIMED_OUT,
     check_intervals,
     deadline_of,
+    interval_seconds,
     is_deferrable,
-    poll_seconds,
     raise_what_the_trigger_met,
     trigger_timeout,
 )
 from airflow_samza.provider.disclosure import sentence_of
 from airflow_samza.provider.failures import mapped_failures
-from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.hooks.runtime import PLAN_ANEW
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.lineage.methods import TellsLineage
@@ -38,31 +36,29 @@ from airflow_samza.provider.lineage.outlets import (
     with_outlets,
 )
 from airflow_samza.provider.lineage.task_lineage import TaskLineage, names_in
-from airflow_samza.provider.links import OUTPUT, PAGE, RESULTS, RUNNER_LOG, SPARK, SparkPages, task_page
-from airflow_samza.provider.operators.cleanup import close_run
+from airflow_samza.provider.links import OUTPUT, PAGE, RESULTS, RUNNER_LOG, SPARK, task_page
+from airflow_samza.provider.operators.cleanup import close_run, topics_kept
 from airflow_samza.provider.operators.planning import PlanningOperator
+from airflow_samza.provider.operators.producer_waits import WaitsForProducers
+from airflow_samza.provider.operators.samza_operator import WatchesStages
 from airflow_samza.provider.parsed_application import application_if_there, words_on
 from airflow_samza.provider.plan_xcoms import PlanTicket
-from airflow_samza.provider.producer_tasks import Producers, ProducerTasks, look_at_producers, producer_failed
-from airflow_samza.provider.progress_log import DEFAULT_INTERVAL, ProgressLog
+from airflow_samza.provider.producer_tasks import producer_failed
+from airflow_samza.provider.progress_log import ProgressLog
 from airflow_samza.provider.run_identity import generation_of, has_another_try
-from airflow_samza.provider.run_tasks import STAGES, no_such_stage, run_tasks
+from airflow_samza.provider.run_tasks import STAGES, no_such_stage
 from airflow_samza.provider.stage_summary import summary
 from airflow_samza.provider.stage_watch import StageWatch
 from airflow_samza.provider.stats import emitter
-from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult, describe_result
-from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
+from airflow_samza.runs.stages.stage_state import StageHandle
 
 _DOCS = ("doc", "doc_md", "doc_json", "doc_yaml", "doc_rst")
 """Parameters of a task that say what it does."""
 
-LOOK_AGAIN_SECONDS = 15.0
-"""Seconds until a stage that waits for its producers asks Airflow for the states of their tasks."""
 
-
-class SamzaStreamOperator(TellsLineage, PlanningOperator):
+class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, PlanningOperator):
     """Runs an application, or one stage of it, on Spark.
 
     A retry continues the same generation and never doubles output; a clear begins a new generation, whose output
@@ -126,6 +122,7 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         )
         self.outlets = with_outlets(ours, self.outlets)
         check_intervals(self, poll_interval=poll_interval, progress_interval=progress_interval)
+        topics_kept()
         self.stage = stage
         self.plan = plan
         self.producers = None if producers is None else dict(producers)
@@ -133,7 +130,6 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         self.poll_interval = poll_interval
         self.progress_interval = progress_interval
         self.deferrable = is_deferrable(deferrable)
-        self._watch: StageWatch | None = None
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Submit, wait or defer, and finish; return what was read and written."""
@@ -181,11 +177,6 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
             said = (event or {}).get("said")
             return self._run_stages(hook, run, generation, context, deadline, handles, told, said)
 
-    def on_kill(self) -> None:
-        """Cancel this task's stages and no others."""
-        if self._watch is not None:
-            self._watch.kill()
-
     @property
     def _is_alone(self) -> bool:
         """Return whether this task is the whole run, so that no cleanup task will close it."""
@@ -226,14 +217,15 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         lineage = self._lineage = self._begun(hook, run)
         stage_ids = lineage.stage_ids
         written = slice_of(context, self.partition_key, self.task_id, run.interval)
-        watch = self._watch = self._new_watch(hook, run, context, said)
+        watch = self._watch = self._new_watch(hook, run, generation, context, said)
+        upstream = _upstream_among(run, stage_ids)
         self._show_places(run, stage_ids, context)
         try:
             if self.deferrable:
-                watch.take_up(run, stage_ids, generation, submitted, reported)
+                watch.take_up(upstream, submitted, reported)
                 still_on = watch.advance()
             else:
-                watch.run(run, stage_ids, generation)
+                watch.run(upstream)
                 still_on = False
         except BaseException as error:
             self._give_up(hook, run, {**watch.ended, **watch.active}, error, context)
@@ -274,47 +266,14 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
         if self._is_alone:
             close_run(hook, run, self.tell)
 
-    def _wait_for_producers(
-        self, hook: SamzaHook, run: RunPlan, stage_id: str, context: Any, deadline: float | None
-    ) -> None:
-        """Return when all stages that this one reads from have started; defer until then."""
-        producers_now = look_at_producers(hook.files, run, stage_id, self._producer_tasks(run, context))
-        if producers_now.lost:
-            own = replace(
-                hook.newest_handle(run, stage_id), generation=Generation(run.generation, generation_of(context))
-            )
-            hook.abort(own, f"{producers_now.lost[0]} failed for good")  # its own readers stop, too
-            raise producer_failed(stage_id, run, producers_now.lost[0])
-        if not producers_now.waited_for:
-            return
-        have = "has" if len(producers_now.waited_for) == 1 else "have"
-        names = stage_names(run.plan)
-        producers = " and ".join(names[producer] for producer in producers_now.waited_for)
-        self.tell(f"Stage {names[stage_id]}: waiting, deferred, until {producers} {have} started.")
-        self._defer_for_producers(hook, run, producers_now, deadline)
-
-    def _defer_for_producers(self, hook: SamzaHook, run: RunPlan, producers: Producers, deadline: float | None) -> None:
-        from airflow_samza.provider.triggers.runs import SamzaProducersTrigger  # a Dag file need not load it
-
-        # Now and then Airflow is asked for its tasks' states again: a producer may fail before it has started anything.
-        again = time.time() + LOOK_AGAIN_SECONDS
-        self.defer(
-            trigger=SamzaProducersTrigger(
-                **hook.place_of_root,
-                poll_interval=poll_seconds(self.poll_interval),
-                deadline=again if deadline is None else min(again, deadline),
-                application=run.application,
-                run_id=run.run_id,
-                generation=run.generation,
-                upstream=producers.upstream,
-                beyond=producers.beyond,
-            ),
-            method_name="execute_again",
-            kwargs={"deadline": deadline},
-        )
-
     def _defer(
-        self, hook: SamzaHook, run: RunPlan, watch: StageWatch, generation: int, deadline: float | None, context: Any
+        self,
+        hook: SamzaHook,
+        run: RunPlan,
+        watch: StageWatch[StageResult],
+        generation: int,
+        deadline: float | None,
+        context: Any,
     ) -> None:
         from airflow_samza.provider.triggers.runs import SamzaStageTrigger  # a Dag file need not load it
 
@@ -324,7 +283,7 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
             trigger=SamzaStageTrigger(
                 **hook.place_of_root,
                 stages=[handle.to_dict() for handle in watch.active.values()],
-                poll_interval=poll_seconds(self.poll_interval),
+                poll_interval=interval_seconds("poll_interval", self.poll_interval),
                 progress_interval=self._progress_interval,
                 deadline=deadline,
                 said=watch.progress.said,
@@ -336,16 +295,9 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
             timeout=trigger_timeout(deadline),
         )
 
-    def _producer_tasks(self, run: RunPlan, context: Any) -> ProducerTasks | None:
-        """Return the tasks of the stages that this one reads from, where they run at the same time."""
-        producers = self.producers
-        if producers is None and run.stages_run_concurrently and self.stage is not None:
-            tasks = run_tasks(self, context).by_stage(run.plan)
-            upstream = [name for name in run.plan.stage(self.stage).upstream if name != self.stage]
-            producers = {stage_id: tasks[stage_id] for stage_id in upstream if stage_id in tasks}
-        return ProducerTasks.of(context["ti"], producers) if producers else None
-
-    def _new_watch(self, hook: SamzaHook, run: RunPlan, context: Any, said: Mapping[str, str] | None) -> StageWatch:
+    def _new_watch(
+        self, hook: SamzaHook, run: RunPlan, generation: int, context: Any, said: Mapping[str, str] | None
+    ) -> StageWatch[StageResult]:
         tags, names = getattr(context["ti"], "stats_tags", None), stage_names(run.plan)
         progress = ProgressLog(
             self.tell,
@@ -355,33 +307,23 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
             said=said,
             names=names,
         )
-        producer_tasks = self._producer_tasks(run, context)
-
-        def reject_lost() -> None:
-            assert producer_tasks is not None
-            for upstream in producer_tasks.lost(hook.files, run):
-                raise producer_failed(str(self.stage), run, upstream)
-
-        pages = SparkPages()
-
-        def look(handle: StageHandle, status: StageStatus) -> None:
-            self.show(context, SPARK, pages.look(hook.files, handle, status))
-
-        guard = reject_lost if producer_tasks is not None and run.stages_run_concurrently else None
         return StageWatch(
             hook,
             self.log,
-            poll_seconds(self.poll_interval),
+            run.run_id,
+            lambda stage_id: hook.submit(run, stage_id, generation),
+            hook.finish,
+            interval_seconds("poll_interval", self.poll_interval),
             on_result=lambda result: self._report(result, names[result.stage_id]),
             progress=progress,
-            guard=guard,
-            on_look=look,
+            guard=self._producers_guard(hook, run, context),
+            on_look=self._spark_shown(hook, context),
             pace=hook.files.pace,
         )
 
     @property
     def _progress_interval(self) -> float:
-        return self.progress_interval or conf.getfloat(CONFIG_SECTION, "progress_interval", fallback=DEFAULT_INTERVAL)
+        return interval_seconds("progress_interval", self.progress_interval)
 
     def _cancel_submitted(self, context: Any, error: Exception) -> None:
         hook = self.hook
@@ -415,6 +357,15 @@ class SamzaStreamOperator(TellsLineage, PlanningOperator):
     def _report(self, result: StageResult, name: str) -> None:
         for line in describe_result(result, name):
             self.log.info("%s", line)
+
+
+def _upstream_among(run: RunPlan, stage_ids: Sequence[str]) -> dict[str, set[str]]:
+    """Return the stages that each of some waits for: those upstream of it; where they run at the same time, none."""
+    return {
+        stage.stage_id: set() if run.stages_run_concurrently else set(stage.upstream) & set(stage_ids)
+        for stage in run.plan.stages
+        if stage.stage_id in stage_ids
+    }
 
 
 def _stage_of(shape: ExecutionPlan, name: str, task_id: str) -> Stage:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -14,8 +13,8 @@ from airflow_samza.provider.connections.fields import connection_id
 from airflow_samza.provider.deferral import (
     check_intervals,
     deadline_of,
+    interval_seconds,
     is_deferrable,
-    poll_seconds,
     raise_what_the_trigger_met,
     trigger_timeout,
 )
@@ -25,17 +24,15 @@ from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.lineage.methods import TellsLineage, openlineage_is_active
 from airflow_samza.provider.lineage.outlets import announce_version, outlets_of_table, reject_partitions
 from airflow_samza.provider.lineage.push_lineage import push_lineage, table_dataset
-from airflow_samza.provider.links import DATA, OUTPUT, PAGE, RESULTS, RUNNER_LOG, SPARK, SparkPages, task_page
-from airflow_samza.provider.operators.samza_operator import SamzaOperator
+from airflow_samza.provider.links import DATA, OUTPUT, PAGE, RESULTS, RUNNER_LOG, SPARK, task_page
+from airflow_samza.provider.operators.samza_operator import SamzaOperator, WatchesStages
 from airflow_samza.provider.run_identity import has_another_try, interval_of
-from airflow_samza.provider.runner_lines import runner_logged
-from airflow_samza.provider.stage_watch import LONGEST_NAP, SHORTEST_NAP
+from airflow_samza.provider.stage_watch import StageWatch
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.tables.compacting import COMPACT_AFTER
-from airflow_samza.runs.tables.push_request import push_handle
+from airflow_samza.runs.tables.push_request import STAGE, push_handle
 from airflow_samza.runs.tables.rollback import PREVIOUS
-from airflow_samza.runs.tables.table_version import FULL, TableVersion, describe_version
-from airflow_samza.systems.filesystems.pace import Looks
+from airflow_samza.runs.tables.table_version import FULL, TableVersion, describe_push
 
 
 class TableOperator(TellsLineage, SamzaOperator):
@@ -96,15 +93,16 @@ class TableOperator(TellsLineage, SamzaOperator):
             **version_facts(version),
             "offsets": [list(span) for span in version.offsets],
             "topic_commits": version.commits,
+            "is_new": version.push_id == self._push_id(context),
         }
 
 
-class SamzaTablePushOperator(TableOperator):
-    """Fills a pushed table from anything that Spark reads, as a new version.
+class SamzaTablePushOperator(WatchesStages, TableOperator):
+    """Fills a pushed table from anything that Spark reads, or from a table of a lake, as a new version.
 
     Readers see all of a push or nothing. A retry continues where the former try died; a push with a known id finds its
     version. Killing the task cancels its Spark work. The return value has ``version``, ``rows``, ``bytes``, ``offsets``
-    and more.
+    and more; ``is_new`` is false where the current version has the rows of the same snapshot already.
 
     ```python
     SamzaTablePushOperator(
@@ -118,10 +116,12 @@ class SamzaTablePushOperator(TableOperator):
 
     :param source: What to read (templated): a path, a function ``module:function`` of the Spark session, or a mapping
         with one of ``path`` (and ``format``, ``options``), ``table`` (of the catalog), ``query`` (SQL), ``jdbc``
-        (options of Spark's reader), ``callable``.
+        (options of Spark's reader), ``callable``, or a table of a lake, which needs no jars: ``iceberg`` (its name,
+        with ``system`` and perhaps ``snapshot``), ``delta`` (with ``system`` and perhaps ``version``).
     :param source_conn_id: A connection of type ``jdbc``, ``postgres`` or ``mysql`` with URL, user and password of the
         source (templated).
-    :param mode: ``full`` replaces all rows; ``incremental`` changes the rows whose keys the source has (templated).
+    :param mode: ``full`` replaces all rows; ``incremental`` changes the rows whose keys the source has; of a lake's
+        table, those that have changed since the current version (templated).
     :param columns: The columns of the source to take, or SQL by column of the table (templated). Default: the table's
         columns.
     :param deletes: A boolean column or SQL condition; rows of an incremental push for which it is true delete their key
@@ -199,41 +199,14 @@ class SamzaTablePushOperator(TableOperator):
         check_intervals(self, poll_interval=poll_interval)
         self.poll_interval = poll_interval
         self.deferrable = is_deferrable(deferrable)
-        self._handle: StageHandle | None = None
-        self._killed = False
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Submit the push, wait or defer, and make it a version."""
         with mapped_failures(self.log.error, lambda: self.hook.root):
-            hook, deadline = self.hook, deadline_of(self)
-            self._note_lineage(hook)
+            hook = self.hook
             if self.deferrable:
                 hook.reject_short_lived(self.task_id, self.executor)
-            with runner_logged(hook, self.log):
-                handle = self._handle = hook.push(
-                    self.application,
-                    self.table,
-                    self.source,
-                    self._push_id(context),
-                    source_conn_id=self.source_conn_id,
-                    interval=interval_of(context, self.data_interval),
-                    config=text_map("config", self.config),
-                    mode=self.mode,
-                    columns=self.columns,
-                    deletes=self.deletes,
-                    on_null_key=self.on_null_key,
-                    on_duplicate=self.on_duplicate,
-                    latest_by=self.latest_by,
-                    min_rows=_number("min_rows", self.min_rows, int),
-                    max_change_ratio=_number("max_change_ratio", self.max_change_ratio, float),
-                    keep_versions=self.keep_versions,
-                    compact_after=self.compact_after,
-                )
-            self._show_places(context)
-            if self.deferrable and not hook.status(handle).is_final:
-                self._defer(hook, handle, deadline)
-            self._wait(hook, handle, context)
-            return self._finished(hook, handle, context)
+            return self._run_push(hook, context, deadline_of(self))
 
     def execute_complete(
         self, context: Any, event: Mapping[str, Any] | None = None, *, push: Mapping[str, Any], deadline: float | None
@@ -241,20 +214,13 @@ class SamzaTablePushOperator(TableOperator):
         """Continue after the deferral."""
         with mapped_failures(self.log.error, lambda: self.hook.root):
             hook, handle = self.hook, StageHandle.from_dict(push)
-            self._show_places(context)
-            self._note_lineage(hook)
             try:
                 raise_what_the_trigger_met(event, self.task_id)
             except BaseException:
+                self._note_lineage(hook)
                 hook.cancel(handle)
                 raise
-            return self._finished(hook, handle, context)
-
-    def on_kill(self) -> None:
-        """Cancel the push."""
-        self._killed = True
-        if self._handle is not None:
-            self.hook.cancel(self._handle)
+            return self._run_push(hook, context, deadline, {STAGE: handle}, (event or {}).get("said"))
 
     def _cancel_submitted(self, context: Any, error: Exception) -> None:
         hook = self.hook
@@ -264,39 +230,88 @@ class SamzaTablePushOperator(TableOperator):
         application = load_application(self.application).spec(text_map("config", self.config)).name
         hook.cancel(push_handle(application, self.table, self._push_id(context)))
 
-    def _defer(self, hook: SamzaHook, handle: StageHandle, deadline: float | None) -> None:
-        from airflow_samza.provider.triggers.tables import TablePushTrigger  # a Dag file need not load it
+    def _run_push(
+        self,
+        hook: SamzaHook,
+        context: Any,
+        deadline: float | None,
+        submitted: Mapping[str, StageHandle] | None = None,
+        said: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """Run the push to its version, or until it has to defer."""
+        self._note_lineage(hook)
+        self.show(context, RUNNER_LOG, task_page(context["ti"], RESULTS))
+        self.show(context, OUTPUT, task_page(context["ti"], DATA))
+        watch = self._watch = self._new_watch(hook, context, said)
+        try:
+            if self.deferrable:
+                watch.take_up({STAGE: ()}, submitted)
+                if watch.advance():
+                    self._defer(hook, watch, deadline)
+            else:
+                watch.run({STAGE: ()})
+        except SamzaError as error:
+            if self._lineage is not None:
+                self._lineage.error = sentence_of(error)
+            if not (error.retryable and has_another_try(context)):
+                for handle in {**watch.ended, **watch.active}.values():
+                    hook.close_push(handle)
+            raise
+        self.tell(describe_push(watch.results[STAGE], self._push_id(context)))
+        return self._announced(hook, context, watch.results[STAGE])
 
-        push = handle.to_dict()
+    def _submit(self, hook: SamzaHook, context: Any) -> StageHandle:
+        return hook.push(
+            self.application,
+            self.table,
+            self.source,
+            self._push_id(context),
+            source_conn_id=self.source_conn_id,
+            interval=interval_of(context, self.data_interval),
+            config=text_map("config", self.config),
+            mode=self.mode,
+            columns=self.columns,
+            deletes=self.deletes,
+            on_null_key=self.on_null_key,
+            on_duplicate=self.on_duplicate,
+            latest_by=self.latest_by,
+            min_rows=_number("min_rows", self.min_rows, int),
+            max_change_ratio=_number("max_change_ratio", self.max_change_ratio, float),
+            keep_versions=self.keep_versions,
+            compact_after=self.compact_after,
+        )
+
+    def _new_watch(self, hook: SamzaHook, context: Any, said: Mapping[str, str] | None) -> StageWatch[TableVersion]:
+        from airflow_samza.provider.triggers.tables import PushLog  # a Dag file need not load it
+
+        return StageWatch(
+            hook,
+            self.log,
+            self._push_id(context),
+            lambda _: self._submit(hook, context),
+            hook.finish_push,
+            interval_seconds("poll_interval", self.poll_interval),
+            progress=PushLog(self.tell, said),
+            on_look=self._spark_shown(hook, context),
+            pace=hook.files.pace,
+        )
+
+    def _defer(self, hook: SamzaHook, watch: StageWatch[TableVersion], deadline: float | None) -> None:
+        from airflow_samza.provider.triggers.tables import TablePushTrigger
+
+        push = watch.active[STAGE].to_dict()
         self.defer(
             trigger=TablePushTrigger(
-                **hook.place_of_root, poll_interval=poll_seconds(self.poll_interval), deadline=deadline, push=push
+                **hook.place_of_root,
+                poll_interval=interval_seconds("poll_interval", self.poll_interval),
+                deadline=deadline,
+                push=push,
+                said=watch.progress.said,
             ),
             method_name="execute_complete",
             kwargs={"push": push, "deadline": deadline},
             timeout=trigger_timeout(deadline),
         )
-
-    def _show_places(self, context: Any) -> None:
-        """Have Airflow's page link to the runner's log and to the table's versions."""
-        self.show(context, RUNNER_LOG, task_page(context["ti"], RESULTS))
-        self.show(context, OUTPUT, task_page(context["ti"], DATA))
-
-    def _wait(self, hook: SamzaHook, handle: StageHandle, context: Any) -> None:
-        from airflow_samza.provider.triggers.tables import PushLog
-
-        push_log, pages = PushLog(self.tell), SparkPages()
-        began, looks = time.monotonic(), Looks(hook.files.pace)
-        while True:
-            status = hook.status(handle)
-            push_log.look(handle, status)
-            self.show(context, SPARK, pages.look(hook.files, handle, status))
-            if status.is_final or self._killed:
-                return
-            own = min(max(SHORTEST_NAP, (time.monotonic() - began) / 10), LONGEST_NAP, poll_seconds(self.poll_interval))
-            until = time.monotonic() + looks.pause(own)
-            while (left := until - time.monotonic()) > 0 and not self._killed:
-                time.sleep(min(left, LONGEST_NAP))
 
     def _note_lineage(self, hook: SamzaHook) -> None:
         if openlineage_is_active():
@@ -309,19 +324,6 @@ class SamzaTablePushOperator(TableOperator):
                 self.columns,
                 hook.source_url(self.source_conn_id),
             )
-
-    def _finished(self, hook: SamzaHook, handle: StageHandle, context: Any) -> dict[str, Any]:
-        try:
-            with runner_logged(hook, self.log):
-                version = hook.finish_push(handle)
-        except SamzaError as error:
-            if self._lineage is not None:
-                self._lineage.error = sentence_of(error)
-            if not (error.retryable and has_another_try(context)):
-                hook.close_push(handle)
-            raise
-        self.tell(describe_version(version))
-        return self._announced(hook, context, version)
 
 
 class SamzaTableRollbackOperator(TableOperator):

@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from airflow_samza.errors import SamzaError
+from airflow_samza.errors import PushError, SamzaError
 from airflow_samza.provider.backfill.slices import Slice, scheduled_slices
 from airflow_samza.provider.page.airflow_records import AirflowRecords
 from airflow_samza.provider.page.answer import Answer
@@ -166,9 +166,14 @@ def _table(opened: OpenedRun, table_id: str, pinned: Mapping[str, Any], slice_: 
     bound, version_name = opened.run.side_input(str(pinned["stream_id"])), str(pinned["asked"])
     place = (opened.files, bound.system, bound.spec.name)
     number: int | None = int(pinned["number"])
-    if version_name == CURRENT or (version_name == AS_OF_INTERVAL and slice_.start is not None):
-        version = newest(*place) if version_name == CURRENT or slice_.start is None else as_of(*place, slice_.start)
+    if version_name == CURRENT:
+        version = newest(*place)
         number = version.number if version is not None else None
+    elif version_name == AS_OF_INTERVAL and slice_.start is not None:
+        try:
+            number = as_of(*place, slice_.start).number
+        except PushError:  # none was current then, or it has expired
+            number = None
     return TableRead(table_id=table_id, asked=version_name, version=number)
 
 

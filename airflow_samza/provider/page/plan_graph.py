@@ -9,7 +9,7 @@ from airflow_samza.figures import size
 from airflow_samza.planner.explain import explain
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.titles import stage_names, stage_titles
-from airflow_samza.planner.wording import operator_title, partitioning_text
+from airflow_samza.planner.wording import count_text, operator_title, partitioning_text
 from airflow_samza.provider.page.answer import Answer
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.secrecy import without_passwords
@@ -279,6 +279,8 @@ def _slice(bound: BoundStream) -> Iterator[Detail]:
     for name in ("table", "snapshot", "version"):
         if input_slice.get(name) is not None:
             yield Detail(name=name, text=str(input_slice[name]))
+    if input_slice.get("commits") is not None:
+        yield Detail(name="changes", text=f"of {count_text(len(input_slice['commits']), 'commit')}")
     if input_slice.get("files") is not None:
         yield Detail(name="files", text=f"{len(input_slice['files']):,}")
     if isinstance(input_slice.get("rows"), int):

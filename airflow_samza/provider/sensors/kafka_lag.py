@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any
-
-from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_samza.errors import ConfigError, StorageUnavailable
 from airflow_samza.provider.connections.kafka import DEFAULT_KAFKA, find_brokers
-from airflow_samza.provider.deferral import is_deferrable
-from airflow_samza.provider.failures import mapped_failures
+from airflow_samza.provider.sensors.client_sensor import ClientSensor
 
 
-class SamzaKafkaLagSensor(BaseSensorOperator):
+class SamzaKafkaLagSensor(ClientSensor):
     """Waits until a consumer group of Kafka has at most a number of offsets left to read.
 
     The group can be that of another reader, or the one to which runs commit their offsets (option ``group`` of an input
@@ -44,7 +39,6 @@ class SamzaKafkaLagSensor(BaseSensorOperator):
         topics: Sequence[str] | str,
         at_most: int | str = 0,
         kafka_conn_id: str = DEFAULT_KAFKA,
-        deferrable: bool | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -52,43 +46,23 @@ class SamzaKafkaLagSensor(BaseSensorOperator):
         self.topics = topics
         self.at_most = at_most
         self.kafka_conn_id = kafka_conn_id
-        self.deferrable = is_deferrable(deferrable)
 
-    def execute(self, context: Any) -> Any:
-        """Wait here, or deferred."""
-        if not self.deferrable:
-            return super().execute(context)
-        return self._look_or_defer(time.time() + self.timeout)
+    def look(self) -> tuple[bool, Any]:
+        """Return whether the lag is small enough now, and the lag by topic."""
+        bound, lag = self._bound, self._lag()
+        return lag is not None and sum(lag.values()) <= bound, lag
 
-    def execute_complete(self, context: Any, event: Any = None, *, deadline: float) -> dict[str, int]:
-        """Look again: the lag is small enough now, or something is wrong, which is said here."""
-        return self._look_or_defer(deadline)
+    def trigger(self) -> Any:
+        """Return the trigger that waits in the sensor's place."""
+        from airflow_samza.provider.triggers.kafka import KafkaLagTrigger  # a Dag file need not load it
 
-    def poke(self, context: Any) -> PokeReturnValue:
-        """Return whether the lag is small enough now."""
-        with mapped_failures(self.log.error):
-            bound, lag = self._bound, self._lag()
-            return PokeReturnValue(lag is not None and sum(lag.values()) <= bound, lag)
-
-    def _look_or_defer(self, deadline: float) -> dict[str, int]:
-        with mapped_failures(self.log.error):
-            bound, lag = self._bound, self._lag()
-            if lag is None or sum(lag.values()) > bound:
-                from airflow_samza.provider.triggers.kafka import KafkaLagTrigger  # a Dag file need not load it
-
-                self.defer(
-                    trigger=KafkaLagTrigger(
-                        conn_id=self.kafka_conn_id,
-                        group=self.group,
-                        topics=self._names,
-                        at_most=bound,
-                        poll_interval=self.poke_interval,
-                    ),
-                    method_name="execute_complete",
-                    kwargs={"deadline": deadline},
-                    timeout=timedelta(seconds=max(deadline - time.time(), 0.0)),
-                )
-        return lag
+        return KafkaLagTrigger(
+            conn_id=self.kafka_conn_id,
+            group=self.group,
+            topics=self._names,
+            at_most=self._bound,
+            poll_interval=self.poke_interval,
+        )
 
     def _lag(self) -> dict[str, int] | None:
         """Return the lag by topic; None while brokers are away."""

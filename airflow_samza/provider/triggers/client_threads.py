@@ -5,9 +5,18 @@ The event loop's own threads are few, and every trigger's looks at a root go thr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, ClassVar, TypeVar
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_samza.errors import SamzaError
+from airflow_samza.provider.triggers import class_path
+from airflow_samza.provider.triggers.settling import settled
+from airflow_samza.runs.records.liveness import identity
 
 Result = TypeVar("Result")
 
@@ -20,3 +29,47 @@ async def in_client_thread(work: Callable[[], Result]) -> Result:
 
     # In a thread of this kind Airflow 3.1 can be asked: its answers belong to the triggerer's event loop.
     return await sync_to_async(work, thread_sensitive=False, executor=CLIENT_THREADS)()
+
+
+class ClientTrigger(BaseTrigger):
+    """Waits until a server says what a sensor waits for, or an error lasts: the task looks again then.
+
+    ``arguments`` names the parameters of the trigger, which are its attributes, too.
+
+    :param poll_interval: Seconds between two checks.
+    :param deferred_by: Identity of the process that defers; None: this process.
+    """
+
+    arguments: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, *, poll_interval: float, deferred_by: Mapping[str, Any] | None = None) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # Airflow has not annotated it
+        self.poll_interval = poll_interval
+        self.deferred_by = dict(deferred_by) if deferred_by is not None else identity()
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return class path and arguments, for another process."""
+        names = (*self.arguments, "poll_interval", "deferred_by")
+        return class_path(type(self)), {name: getattr(self, name) for name in names}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Yield one event, without content, when it is time for the task to look."""
+        await settled(self._is_time(), self.deferred_by)
+        yield TriggerEvent(None)
+
+    @abstractmethod
+    async def look(self) -> tuple[str, bool]:
+        """Return what there is, for the log, and whether the sensor waits for no more than that."""
+
+    async def _is_time(self) -> None:
+        said, is_time = "", False
+        while not is_time:
+            try:
+                says, is_time = await self.look()
+            except SamzaError as error:
+                says, is_time = str(error), not error.retryable
+            if says != said:
+                said = says
+                self.log.info("%s", said)
+            if not is_time:
+                await asyncio.sleep(self.poll_interval)

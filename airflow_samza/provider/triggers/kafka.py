@@ -12,14 +12,12 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.provider.connections.kafka import DEFAULT_KAFKA, await_brokers
 from airflow_samza.provider.triggers import class_path
-from airflow_samza.provider.triggers.client_threads import in_client_thread
-from airflow_samza.provider.triggers.settling import settled
-from airflow_samza.runs.records.liveness import identity
+from airflow_samza.provider.triggers.client_threads import ClientTrigger, in_client_thread
 
 if TYPE_CHECKING:
     from airflow_samza.systems.kafka.brokers import Brokers
@@ -148,7 +146,7 @@ class KafkaMessagesTrigger(BaseEventTrigger):
             self.log.warning("What was announced of the topic %r cannot be kept: %s", self.topic, error)
 
 
-class KafkaLagTrigger(BaseTrigger):
+class KafkaLagTrigger(ClientTrigger):
     """Waits until a consumer group's lag is small enough, or an error lasts: the task looks again then.
 
     :param conn_id: The connection of type ``kafka``.
@@ -159,54 +157,20 @@ class KafkaLagTrigger(BaseTrigger):
     :param deferred_by: Identity of the process that defers; None: this process.
     """
 
-    def __init__(
-        self,
-        *,
-        conn_id: str,
-        group: str,
-        topics: Sequence[str],
-        at_most: int,
-        poll_interval: float,
-        deferred_by: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # Airflow has not annotated it
+    arguments = ("conn_id", "group", "topics", "at_most")
+
+    def __init__(self, *, conn_id: str, group: str, topics: Sequence[str], at_most: int, **more: Any) -> None:
+        super().__init__(**more)
         self.conn_id = conn_id
         self.group = group
         self.topics = list(topics)
         self.at_most = at_most
-        self.poll_interval = poll_interval
-        self.deferred_by = dict(deferred_by) if deferred_by is not None else identity()
 
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return class path and arguments, for another process."""
-        return class_path(type(self)), {
-            "conn_id": self.conn_id,
-            "group": self.group,
-            "topics": self.topics,
-            "at_most": self.at_most,
-            "poll_interval": self.poll_interval,
-            "deferred_by": self.deferred_by,
-        }
-
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yield one event, without content, when it is time for the task to look."""
-        await settled(self._is_time(), self.deferred_by)
-        yield TriggerEvent(None)
-
-    async def _is_time(self) -> None:
-        said, is_time = "", False
-        while not is_time:
-            try:
-                brokers = await await_brokers(self.conn_id)
-                lag = await in_client_thread(partial(_lag, brokers, self.group, self.topics))
-                says, is_time = str(lag), lag.offsets <= self.at_most
-            except SamzaError as error:
-                says, is_time = str(error), not error.retryable
-            if says != said:
-                said = says
-                self.log.info("%s", said)
-            if not is_time:
-                await asyncio.sleep(self.poll_interval)
+    async def look(self) -> tuple[str, bool]:
+        """Return the lag, and whether it is small enough."""
+        brokers = await await_brokers(self.conn_id)
+        lag = await in_client_thread(partial(_lag, brokers, self.group, self.topics))
+        return str(lag), lag.offsets <= self.at_most
 
 
 def _seconds(length: float | timedelta) -> float:

@@ -20,6 +20,7 @@ from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
 from airflow_samza.runs.records.spans import seconds_of
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.records.totals import GAUGES, Totals, counters, gauges, summed
+from airflow_samza.runs.stages.running_times import spans_of
 from airflow_samza.runs.stages.stage_state import (
     RUNNING,
     SUCCEEDED,
@@ -27,7 +28,6 @@ from airflow_samza.runs.stages.stage_state import (
     StageStatus,
     newest_attempt,
     restored_bytes,
-    spans_of,
     stage_status,
     written_by,
 )
@@ -258,11 +258,8 @@ def _side_inputs(
     side_inputs = []
     for stream_id in run.plan.stage(stage_id).side_inputs if run.mode == CONTINUOUS else ():
         bound = run.side_input(stream_id)
-        slice_ = (
-            bound.slice
-            if intent is None or stream_id not in intent.side_inputs
-            else intent.side_inputs[stream_id].slice
-        )
+        read_now = intent.side_inputs.get(stream_id) if intent is not None else None
+        slice_ = bound.slice if read_now is None else read_now.slice
         ranges = (slice_ or {}).get("offsets")
         if ranges is None or "sections" in (slice_ or {}):
             continue
@@ -327,11 +324,7 @@ class _PartitionState:
 
 
 def _partitions(
-    systems: Mapping[str, System],
-    run: RunPlan,
-    stage_id: str,
-    intent: Intent,
-    tasks: Iterable[TaskFacts],
+    systems: Mapping[str, System], run: RunPlan, stage_id: str, intent: Intent, tasks: Iterable[TaskFacts]
 ) -> tuple[PartitionProgress, ...]:
     states: dict[tuple[str, int], _PartitionState] = {}
     for task in tasks:

@@ -114,6 +114,7 @@ Note = tuple[str, str, str]
         "fingerprints": {},
         "reuse": {},
         "slot": None,
+        "root": "",
     },
 )
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ class RunPlan:
     ``declared`` is what the application's code declared (:mod:`airflow_samza.planner.declaration`): what runs is that.
     ``fingerprints`` are, by stage, digests of all that its result follows from, by what they are of; ``reuse`` says
     which stages keep the result of a former plan of the run. ``slot`` is what the run writes of each output; None: of
-    its own, which no other run replaces (rule O1).
+    its own, which no other run replaces (rule O1). ``root`` is the identity of its root, where an output keeps it.
     """
 
     application: str
@@ -164,6 +165,7 @@ class RunPlan:
     fingerprints: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     reuse: Mapping[str, StageReuse] = field(default_factory=dict)
     slot: OutputSlot | None = None
+    root: str = ""
 
     def stream(self, stream_id: str) -> BoundStream:
         """A stream of this run."""
@@ -220,6 +222,15 @@ class RunPlan:
     def slot_of(self, stream_id: str) -> OutputSlot | None:
         """Return the slot of an output that the run writes; None where it adds to what is there."""
         return None if self.is_own(stream_id) or appends(self.stream(stream_id).spec.options) else self.slot
+
+    def root_of(self, stream_id: str) -> str:
+        """Return the identity of the root; of a plan of a former version that which is fixed of a table, else "".
+
+        Nobody else writes the run's own topics.
+        """
+        if self.is_own(stream_id):
+            return ""
+        return self.root or str((self.stream(stream_id).slice or {}).get("run", "")).partition("/")[0]
 
     def unit(self, stream_id: str) -> str:
         """Return the unit of what goes through a stream, for people: ``messages`` or ``partial results``."""

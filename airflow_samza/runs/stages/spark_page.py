@@ -18,6 +18,14 @@ LONGEST = 500
 HISTORY_SERVER = "spark.yarn.historyServer.address"
 """Spark's own setting for where event logs are shown; Spark reads it on YARN only, and it counts here everywhere."""
 
+# The settings that :func:`spark_page` looks at.
+PAGE_SETTINGS = _, _PROXY, _PROXY_URL, _EVENT_LOG = (
+    HISTORY_SERVER,
+    "spark.ui.reverseProxy",
+    "spark.ui.reverseProxyUrl",
+    "spark.eventLog.enabled",
+)
+
 
 @durable("page of a runner's Spark", reports=True)
 @dataclass(frozen=True)
@@ -44,11 +52,11 @@ def spark_page(application: str, address: str | None, conf: Mapping[str, str]) -
     >>> spark_page("app-1", "http://10.0.0.7:4040", conf).link(is_over=True)
     'http://history:18080/history/app-1'
     """
-    proxy = conf.get("spark.ui.reverseProxyUrl", "") if conf.get("spark.ui.reverseProxy", "").lower() == "true" else ""
+    proxy = conf.get(_PROXY_URL, "") if conf.get(_PROXY, "").lower() == "true" else ""
     if address and proxy.startswith("http"):
         address = f"{proxy.rstrip('/')}/proxy/{quote(application)}"
     server = conf.get(HISTORY_SERVER, "").rstrip("/")
-    has_history = bool(server) and conf.get("spark.eventLog.enabled", "").lower() == "true"
+    has_history = bool(server) and conf.get(_EVENT_LOG, "").lower() == "true"
     server = server if "://" in server else f"http://{server}"
     return SparkPage(
         application[:LONGEST],

@@ -15,11 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_samza.errors import RecordUnreadable, StorageFull
+from airflow_samza.errors import ConfigError, RecordUnreadable, StorageFull
 from airflow_samza.records import durable, plain
 from airflow_samza.runs.records import liveness
 from airflow_samza.runs.records.folders import RunFolder, newest, numbers, read_fixed, read_report, write_once
 from airflow_samza.runs.records.liveness import identity
+from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.disk_room import SILENT_SECONDS, full_disk
 from airflow_samza.runs.stages.heartbeats import SEEN
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -290,3 +291,19 @@ def claim_runner(files: Filesystem, run: RunFolder, key: str, warm: str = "") ->
 def enqueue(files: Filesystem, runner: RunnerFolder, request: StageRequest) -> None:
     """Asks a runner to run an attempt at a stage."""
     write_once(files, f"{runner.queue}/{request.stage}@{request.generation}@{request.attempt}.json", request)
+
+
+def is_worked_on(files: Filesystem, run: RunPlan) -> bool:
+    """Return whether a stage runner of a run lives: it publishes what is committed."""
+    return any(runner.is_alive(files) for runner in all_runners(files, RunFolder(run.application, run.run_id)))
+
+
+def reject_worked_on(files: Filesystem, run: RunPlan, does: str) -> None:
+    """Reject a run of which a stage runner lives; ``does`` is what the runner does."""
+    if is_worked_on(files, run):
+        raise ConfigError(
+            f"A stage runner of the run {run.run_id!r} of {run.application!r} lives, and {does}.",
+            hint=f"Wait for it (airflow-samza status), or end it: airflow-samza cancel {run.application} {run.run_id}.",
+            key="RUN",
+            value=run.run_id,
+        )

@@ -103,7 +103,7 @@ def compact(
         offsets=tuple((int(first), int(end)) for first, end in facts["offsets"]),
         commits=int(facts["commit"]) + 1,
         rows=sum(task.rows for task in parts),
-        bytes=sum(int(task.staged.get("bytes", 0)) for task in parts),
+        bytes=sum(int(task.staged["bytes"]) for task in parts),
         chain=version.sections,
         chain_offsets=version.offsets,
         at=now(),

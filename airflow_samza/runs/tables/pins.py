@@ -47,6 +47,15 @@ def check_requests(spec: ApplicationSpec, requests: Mapping[str, str]) -> None:
     """Rejects to name a version of what is no pushed table."""
     pushed = sorted(table_id for table_id, table in spec.tables.items() if push_stream(table) is not None)
     for table_id in requests:
+        table = spec.tables.get(table_id)
+        if table is not None and table.from_table is not None:
+            raise ConfigError(
+                f"A version is asked for of the table {table_id!r} by {requests[table_id]!r}, and its versions are the "
+                f"snapshots of {table.from_table}.",
+                hint=f'Name the snapshot: input_versions={{"{table_id}": "<id>"}}, or --input-version {table_id}=<id>.',
+                key=f"tables.{table_id}",
+                value=requests[table_id],
+            )
         if table_id not in pushed:
             raise UnknownName(
                 f"A version is asked for of {table_id!r}, which is no pushed table of {spec.name!r}.",

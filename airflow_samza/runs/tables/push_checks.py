@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_samza.errors import PushError
 from airflow_samza.runs.tables.push_records import PushManifest
 from airflow_samza.runs.tables.push_request import SHRINKS_AT_MOST, PushRequest
-from airflow_samza.runs.tables.table_version import FULL, TableVersion
+from airflow_samza.runs.tables.table_version import DELETED, FULL, TableVersion
 from airflow_samza.schema import DataType, Schema
 
 
@@ -31,6 +32,44 @@ class PushTotals:
         self.examples = [*self.examples, *manifest.examples][:3]
         for column, count in manifest.nulls.items():
             self.nulls[column] = self.nulls.get(column, 0) + count
+
+
+def column_expressions(request: PushRequest, source: Sequence[str]) -> dict[str, str]:
+    """Return SQL of Spark over the columns of a source, by the name of the table's column."""
+    columns = _expressions(request, source)
+    mark = next((name for name in columns if name.lower() == DELETED), None)  # Spark tells no upper case from lower
+    if mark is not None:
+        raise PushError(
+            f"The push of table {request.table!r} from {request.source_text} has a column {mark!r}, which says "
+            "what is deleted.",
+            hint=f'Say so, with mode="incremental" and deletes="{mark}", or leave it out: columns=[…].',
+            table=request.table,
+        )
+    return columns
+
+
+def _expressions(request: PushRequest, source: Sequence[str]) -> dict[str, str]:
+    own = {name: quoted(name) for name in source}
+    control = {request.deletes, (request.deletes or "").strip("`"), request.latest_by} - {None}
+    declared = Schema.of(request.schema).names if request.schema is not None else ()
+    if isinstance(request.columns, Mapping):
+        return {**{name: own[name] for name in declared if name in own}, **request.columns}
+    if request.columns is not None:
+        missing = [name for name in request.columns if name not in own]
+        if missing:
+            raise PushError(
+                f"The push of table {request.table!r} takes the column {missing[0]!r}, and {request.source_text} has "
+                "none of that name.",
+                hint=f"Its columns are {', '.join(source)}.",
+                table=request.table,
+            )
+        return {name: own[name] for name in request.columns}
+    return {name: text for name, text in own.items() if name in declared or name not in control}
+
+
+def quoted(name: str | None) -> str:
+    """Return the name of a column in SQL of Spark."""
+    return "`" + str(name).replace("`", "``") + "`"
 
 
 def check_columns(request: PushRequest, source: Schema, table: Schema, *, loose: bool) -> None:
@@ -104,24 +143,9 @@ def fits(actual: DataType, declared: DataType, *, loose: bool = False) -> bool:
 
 def check_rows(request: PushRequest, totals: PushTotals, current: TableVersion | None) -> None:
     """Reject null keys, keys that come twice, nulls where none may be, and pushes that are too small or different."""
-    key = ", ".join(request.key)
-    if totals.null_keys and request.on_null_key == "fail":
-        raise PushError(
-            f"The push of table {request.table!r} has {_rows(totals.null_keys)} whose key ({key}) is null.",
-            hint='Fix the source, or leave such rows out: on_null_key="drop".',
-            table=request.table,
-            null_keys=totals.null_keys,
-        )
-    if totals.duplicates and request.on_duplicate == "fail":
-        examples = ", ".join(str(example) for example in totals.examples)
-        raise PushError(
-            f"The push of table {request.table!r} has {_rows(totals.duplicates)} whose key ({key}) came before, such "
-            f"as {examples}.",
-            hint='Fix the source, or say which row stays: on_duplicate="last" with latest_by="<column>", '
-            'or on_duplicate="any".',
-            table=request.table,
-            duplicates=totals.duplicates,
-        )
+    nulls = totals.null_keys if request.on_null_key == "fail" else 0
+    repeated = totals.duplicates if request.on_duplicate == "fail" else 0
+    check_keys(f"The push of table {request.table!r}", request.table, request.key, nulls, repeated, totals.examples)
     if totals.nulls:
         said = ", ".join(f"{column} ({_rows(count)})" for column, count in sorted(totals.nulls.items()))
         raise PushError(
@@ -130,6 +154,37 @@ def check_rows(request: PushRequest, totals: PushTotals, current: TableVersion |
             table=request.table,
         )
     _check_counts(request, totals, current)
+
+
+def check_keys(
+    what: str,
+    table: str,
+    key: Sequence[str],
+    nulls: int,
+    duplicates: int,
+    examples: Sequence[Any],
+    *,
+    otherwise: Sequence[str] = (
+        'or leave such rows out: on_null_key="drop".',
+        'or say which row stays: on_duplicate="last" with latest_by="<column>", or on_duplicate="any".',
+    ),
+) -> None:
+    """Reject rows without a key, and keys that come twice, of ``what`` fills a table; ``otherwise`` ends the hints."""
+    if nulls:
+        raise PushError(
+            f"{what} has {_rows(nulls)} whose key ({', '.join(key)}) is null.",
+            hint=f"Fix the source, {otherwise[0]}",
+            table=table,
+            null_keys=nulls,
+        )
+    if duplicates:
+        raise PushError(
+            f"{what} has {_rows(duplicates)} whose key ({', '.join(key)}) came before, such as "
+            f"{', '.join(str(example) for example in examples)}.",
+            hint=f"Fix the source, {otherwise[1]}",
+            table=table,
+            duplicates=duplicates,
+        )
 
 
 def _rows(count: int) -> str:

@@ -29,11 +29,12 @@ from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import StageFolder, adopt, must_read, numbers, read, write_once
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.tables import versions
+from airflow_samza.runs.tables.lake_source import LakeSource
 from airflow_samza.runs.tables.push_checks import PushTotals, check_rows
 from airflow_samza.runs.tables.push_records import PushIntent, PushManifest, PushPublication, PushResult
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.runs.tables.retention import expire_versions
-from airflow_samza.runs.tables.table_version import FULL, TableVersion, now
+from airflow_samza.runs.tables.table_version import FULL, TableVersion, instant_text, now
 from airflow_samza.runs.tables.version_errors import needs_base
 from airflow_samza.schema import Schema
 from airflow_samza.systems.capabilities import DiscardsStaged
@@ -52,6 +53,7 @@ def finish_push(
     """
     folder = request.handle.folder
     standing = versions.by_push_id(files, request.system, request.topic, request.push_id)
+    standing = standing or _adopted(files, request)
     if standing is None:
         try:
             versions.reject_late(files, request.system, request.topic, request.table, request.push_id, request.after)
@@ -63,7 +65,7 @@ def finish_push(
             raise
     reach("push-after-version")
     then(standing)
-    write_once(files, folder.result, PushResult(standing.number, request.push_id))
+    write_once(files, folder.result, PushResult(standing.number, standing.push_id))
     write_once(files, request.handle.run.closed, RunEnd(True, now()))
     # The push stands whether or not there was room to tidy up; the next one does it again.
     with contextlib.suppress(SamzaError):
@@ -71,6 +73,35 @@ def finish_push(
         if gone:
             log.info("versions %s of table %s are expired", ", ".join(map(str, gone)), request.table)
     return standing
+
+
+def same_rows(files: Filesystem, request: PushRequest) -> TableVersion | None:
+    """Return the current version if a push of the same snapshot of a lake's table, with equal options, has made it.
+
+    It stands for this push, too: but not for data older than it is current from. None: the push has to be done.
+    Changes since the snapshot itself are none.
+    """
+    current = versions.newest(files, request.system, request.topic) if request.lake is not None else None
+    if current is None or not current.source:
+        return None
+    source, lake = LakeSource.of(current.source), request.lake
+    if lake is not None and source is not None and request.since == (lake.version or "") == (source.version or ""):
+        return current
+    published = _last_publication(files, replace(request, push_id=current.push_id))
+    if published is None or published.digest != request.digest:
+        return None
+    if request.interval is not None and instant_text(request.interval[1]) < current.current_from:
+        return None
+    check_rows(request, PushTotals(rows=current.rows, deletes=current.deletes), current)
+    return current
+
+
+def _adopted(files: Filesystem, request: PushRequest) -> TableVersion | None:
+    """Return the version of another push that :func:`same_rows` has chosen for this one."""
+    result = read(files, request.handle.folder.result, PushResult) if request.lake is not None else None
+    if result is None or result.push == request.push_id:
+        return None
+    return must_read(files, request.folder.version(result.version), TableVersion)
 
 
 def _decide(files: Filesystem, system: System, request: PushRequest) -> PushPublication:
@@ -154,6 +185,10 @@ def _make_visible(
         table=request.table,
         changes=_changes(base) + publication.rows + publication.deletes if base is not None else 0,
         on=(base.on if base.compacted is None else base.reads) if base is not None else None,
+        source=request.lake.plain() if request.lake is not None else None,
+        table_id=request.table_id,
+        columns=request.columns if request.lake is not None else None,
+        deletes_where=None if request.since is None else request.deletes or "",
     )
     return versions.add(files, request.system, request.topic, version)
 

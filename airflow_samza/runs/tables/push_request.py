@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_samza.errors import ConfigError
@@ -18,6 +18,7 @@ from airflow_samza.runs.records.names import Generation, safe
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.tables.compacting import COMPACT_AFTER
 from airflow_samza.runs.tables.folder import TableFolder
+from airflow_samza.runs.tables.lake_source import LAKES, LakeSource
 from airflow_samza.runs.tables.table_version import FULL, INCREMENTAL
 from airflow_samza.secrecy import gives_away
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -29,27 +30,30 @@ STAGE = "push"
 """The one stage of a push."""
 
 _CHOICES = {"mode": (FULL, INCREMENTAL), "on_null_key": ("fail", "drop"), "on_duplicate": ("fail", "last", "any")}
-_KINDS = ("path", "table", "query", "jdbc", "callable")
+_KINDS = ("path", "table", "query", "jdbc", "callable", *LAKES)
+_BESIDE = {"path": ("format", "options"), **{kind: ("system", word) for kind, word in LAKES.items()}}
 
 
 SOURCE = "push-source"
 """The name of the binding that holds options of the source which must lie in no file."""
 
 
-@durable("push of a table", later={"messages_shown": True})
+@durable("push of a table", later={"messages_shown": True, "since": None, "table_id": None})
 @dataclass(frozen=True)
 class PushRequest:
     """A push.
 
     ``topic``, ``partitions``, ``key`` and ``schema`` (DDL; None: as the source has it) are the table's push stream's.
 
-    ``source`` has one of ``path`` (with ``format`` and ``options``), ``table``, ``query``, ``jdbc`` (options) or
-    ``callable`` (``module:function`` of a Spark session). ``columns`` are the source's that are taken, or SQL over them
-    by the table's column; ``deletes`` is the condition (SQL) of rows whose key an incremental push deletes.
+    ``source`` has one of ``path`` (with ``format`` and ``options``), ``table``, ``query``, ``jdbc`` (options),
+    ``callable`` (``module:function`` of a Spark session), or of the tables of a lake ``iceberg`` (with ``system`` and
+    ``snapshot``) and ``delta`` (with ``system`` and ``version``). ``columns`` are the source's that are taken, or SQL
+    over them by the table's column; ``deletes`` is the condition (SQL) of rows whose key an incremental push deletes.
     ``latest_by`` orders rows of one key for ``on_duplicate="last"``. ``max_change_ratio`` bounds how far the rows of a
     full push may be from the current version's. ``after``: the version that was newest when the push began.
     ``compact_after``: the incremental pushes on one full section after which the next one finds them compacted; 0:
-    never.
+    never. ``since`` and ``table_id`` are of the tables of a lake: the snapshot or version since which an incremental
+    push takes the changes ("": one without rows), and what tells the table from others of its name.
     """
 
     application: str
@@ -76,6 +80,8 @@ class PushRequest:
     after: int = 0
     config: Mapping[str, str] = field(default_factory=dict)
     messages_shown: bool = True
+    since: str | None = None
+    table_id: str | None = None
 
     def __post_init__(self) -> None:
         """Reject what cannot be meant."""
@@ -111,7 +117,7 @@ class PushRequest:
 
         The value of ``jdbc`` is not shown, it may hold a password.
         """
-        place, beside = self.source[kind], ("format", "options") if kind == "path" else ()
+        place, beside = self.source[kind], _BESIDE.get(kind, ())
         further = sorted(str(name) for name in self.source if name not in (kind, *beside))
         if further:
             raise ConfigError(
@@ -131,6 +137,15 @@ class PushRequest:
                 if kind == "jdbc"
                 else "Give a text.",
                 key="source",
+            )
+        if kind in LAKES and not (isinstance(system := self.source.get("system"), str) and system):
+            raise ConfigError(
+                f"The source of the push of table {self.table!r} is the {kind} table {place!r} of system {system!r}.",
+                hint=f'Name the system, as for a stream: {{"{kind}": "{place}", "system": "lake"}}, and bind it: '
+                'systems={"lake": "<connection id>"} of the operator, or --system lake='
+                f"{kind}:/path on the command line.",
+                key="system",
+                value=system,
             )
         options = place if kind == "jdbc" else self.source.get("options")
         named = options.items() if isinstance(options, Mapping) else ()
@@ -169,19 +184,27 @@ class PushRequest:
 
     @property
     def kind_of_source(self) -> str:
-        """``path``, ``table``, ``query``, ``jdbc`` or ``callable``."""
+        """``path``, ``table``, ``query``, ``jdbc``, ``callable``, ``iceberg`` or ``delta``."""
         return next(kind for kind in _KINDS if kind in self.source)
 
     @property
     def source_text(self) -> str:
         """The source in a few words, without options, which may say how to get in."""
         kind = self.kind_of_source
+        if self.lake is not None:
+            return str(self.lake)
         said = (
             self.source[kind]
             if kind != "jdbc"
             else self.source[kind].get("dbtable") or self.source[kind].get("query") or ""
         )
         return f"{kind} {said}"
+
+    @property
+    def lake(self) -> LakeSource | None:
+        """The source where it is a table of a lake."""
+        lake = LakeSource.of(self.source)
+        return lake if lake is None else replace(lake, since=self.since)
 
     @property
     def least_rows(self) -> int:
@@ -192,7 +215,8 @@ class PushRequest:
     def digest(self) -> str:
         """Of all that decides which rows the push has: what was staged for another one is of no use to this."""
         others = ("push_id", "min_rows", "max_change_ratio", "keep_versions", "compact_after", "interval", "after")
-        rows_follow_from = {name: value for name, value in plain(self).items() if name not in others}
+        later = {name for name in ("since", "table_id") if getattr(self, name) is None}  # as former releases have it
+        rows_follow_from = {name: value for name, value in plain(self).items() if name not in (*others, *later)}
         return hashlib.sha256(json.dumps(rows_follow_from, sort_keys=True).encode()).hexdigest()[:16]
 
     @property

@@ -5,7 +5,7 @@ Source: rule S7.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from airflow_samza.application.declarations.tables import PUSH_DELETES
 from airflow_samza.records import durable
 from airflow_samza.runs.tables.compactions import CHAINS, Compaction, Offsets, Section, chains, described_sections
+from airflow_samza.runs.tables.lake_source import LakeSource
 
 FULL, INCREMENTAL, ROLLBACK = "full", "incremental", "rollback"
 """Kinds of versions: all rows anew, changes to the version before it, or what an older version read."""
@@ -24,7 +25,10 @@ True marks a key that an incremental push deletes; its other columns are null.
 """
 
 
-@durable("version of a table", later={"changes": 0, "on": None}, beside=("compactions",))
+_LATER = {"changes": 0, "columns": None, "on": None, "source": None, "table_id": None, "deletes_where": None}
+
+
+@durable("version of a table", later=_LATER, beside=("compactions",))
 @dataclass(frozen=True)
 class TableVersion:
     """One version of a pushed table.
@@ -34,7 +38,11 @@ class TableVersion:
     partition, within the topic's first ``commits`` commits. ``rows`` and ``deletes`` are what this push wrote,
     ``full_rows`` the rows of the full section underneath, and ``changes`` the rows and deletes that were written since.
     ``schema`` is the table's (DDL), without the column ``_deleted`` that the topic has last. ``on`` is the version
-    whose compaction is the first of the sections; None: that is a full push.
+    whose compaction is the first of the sections; None: that is a full push. ``source`` is the table of a lake from
+    which the rows were pushed, with its system and snapshot or version; None: they came from elsewhere. ``columns`` are
+    those that were taken of it, or SQL over them, as the push asked for; None: all. ``deletes_where`` is the SQL of
+    rows whose keys the changes since the full push have deleted, "" without; None: there are no changes, or a former
+    release has made the record.
 
     ``interval`` is the data interval (ISO texts, UTC) of what it holds, where known; ``pushed_at`` when the record was
     made (ISO, UTC). ``current_from``: the end of the interval, else ``pushed_at``, but never before that of the version
@@ -63,6 +71,10 @@ class TableVersion:
     table: str = ""
     changes: int = 0
     on: int | None = None
+    source: Mapping[str, str] | None = None
+    table_id: str | None = None
+    columns: Sequence[str] | Mapping[str, str] | None = None
+    deletes_where: str | None = None
     compactions: tuple[Compaction, ...] = field(default=(), compare=False, repr=False)
 
     @property
@@ -155,9 +167,11 @@ def describe_version(version: TableVersion) -> str:
     """A version in a sentence, and where its rows lie, a line per partition."""
     deleted = f" and {version.deletes:,} deletes" if version.deletes else ""
     late = "; a newer one stays current" if version.is_late else ""
+    lake = LakeSource.of(version.source or {})
     said = (
         f"Table {version.table}: version {version.number} ({version.kind}, push {version.push_id}), {version.rows:,} "
-        f"rows{deleted}, {version.bytes:,} bytes, current from {version.current_from}{late}."
+        f"rows{deleted}{f' from {lake}' if lake is not None else ''}, {version.bytes:,} bytes, current from "
+        f"{version.current_from}{late}."
     )
     spans = [
         f"  partition {number}: offsets [{first:,}, {end:,})"
@@ -165,6 +179,14 @@ def describe_version(version: TableVersion) -> str:
     ]
     more = [f"  and {len(version.offsets) - _PARTITIONS} partitions more"] if len(version.offsets) > _PARTITIONS else []
     return "\n".join([said, *spans, *more])
+
+
+def describe_push(version: TableVersion, push_id: str) -> str:
+    """Return the end of a push in words: the version that it made, or the one that has its rows already."""
+    if version.push_id == push_id:
+        return describe_version(version)
+    same = f"The push {push_id} makes no version, and reads nothing: the current one is of the same rows."
+    return f"{same}\n{describe_version(version)}"
 
 
 def rollback_text(version: TableVersion, current: TableVersion | None) -> str:

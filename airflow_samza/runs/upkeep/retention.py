@@ -22,6 +22,7 @@ from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.lease import Ended
 from airflow_samza.runs.state_history.versions import Version
 from airflow_samza.runs.upkeep.kept_runs import Keep, OverRun, Reasons, SystemsOf, load_plans, over_runs
+from airflow_samza.runs.upkeep.output_sweep import SweptTable, sweep_outputs
 from airflow_samza.runs.upkeep.run_removal import SweptRuns, is_slim, remove_run, slim_run
 from airflow_samza.runs.upkeep.topic_expiry import own_topics
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -45,6 +46,7 @@ class SweptRoot:
 
     runs: SweptRuns = field(default_factory=SweptRuns)
     logs: dict[str, Swept] = field(default_factory=dict)
+    tables: dict[str, SweptTable] = field(default_factory=dict)
 
 
 def sweep_application(
@@ -145,6 +147,7 @@ def sweep_root(
         sweeps.logs[log.name] = sweep_log(files, log, now=now, dry=dry)
         for topic in _orphans(files, log, now):
             sweeps.logs[log.name].take(functools.partial(deleting, topic, dry=dry))
+    sweeps.tables = sweep_outputs(files, systems_of, now, dry=dry)
     for history in files.list("state"):
         for path in _unless_link(orphaned_state, files, f"state/{history}"):
             if path not in sweeps.runs.leftovers:

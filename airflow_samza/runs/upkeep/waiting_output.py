@@ -16,7 +16,6 @@ from airflow_samza.runs.records.epoch_records import newest_intent, read_commit,
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.runs.state_history.state_at_end import reject_fenced
 from airflow_samza.systems.capabilities import StagesOutput
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -42,11 +41,6 @@ class WaitingOutput:
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
         return asdict(self)
-
-
-def is_worked_on(files: Filesystem, run: RunPlan) -> bool:
-    """Return whether a stage runner of a run lives: it publishes what is committed."""
-    return any(runner.is_alive(files) for runner in all_runners(files, RunFolder(run.application, run.run_id)))
 
 
 def waiting_output(files: Filesystem, systems: Mapping[str, System], run: RunPlan) -> list[WaitingOutput]:

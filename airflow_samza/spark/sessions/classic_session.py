@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,8 @@ import psutil
 
 from airflow_samza.engine.placement import Executor
 from airflow_samza.launch.bindings import bindings_to_json
-from airflow_samza.launch.masters import open_doors, parse_master
-from airflow_samza.runs.stages.spark_page import SparkPage, spark_page
+from airflow_samza.launch.masters import AUTHENTICATE, ENCRYPT, open_doors, parse_master
+from airflow_samza.runs.stages.spark_page import PAGE_SETTINGS, SparkPage, spark_page
 from airflow_samza.spark.sessions.driver_session import NO_PROPERTIES
 from airflow_samza.spark.sessions.session_start import set_conf, start_session
 from airflow_samza.systems.system import SystemBinding
@@ -39,7 +39,7 @@ class ClassicSession:
     def __init__(self, name: str, master: str, conf: Mapping[str, str], class_archives: str | None = None) -> None:
         self._master = master
         self._session = self._open(name, conf, class_archives)
-        warning = open_doors(parse_master(master), dict(self._session.sparkContext.getConf().getAll()))
+        warning = open_doors(parse_master(master), self._settings((AUTHENTICATE, *ENCRYPT)))
         if warning is not None:
             log.warning("%s", warning)
         self._shared: dict[tuple[tuple[str, str], ...], SparkSession] = {}
@@ -151,7 +151,7 @@ class ClassicSession:
     def page(self) -> SparkPage:
         """Return the page of the driver, and of its history where the settings name a server of it."""
         context = self._session.sparkContext
-        return spark_page(context.applicationId or "", context.uiWebUrl, dict(context.getConf().getAll()))
+        return spark_page(context.applicationId or "", context.uiWebUrl, self._settings(PAGE_SETTINGS))
 
     def processor_seconds(self) -> float | None:
         """Of the Java that is this process's child, or its parent under spark-submit."""
@@ -172,6 +172,10 @@ class ClassicSession:
         if java is not None:
             with suppress(psutil.Error):
                 java.kill()
+
+    def _settings(self, names: Iterable[str]) -> dict[str, str]:
+        """Return some settings of Spark: each is a call of Java's, and all of them are hundreds."""
+        return {name: self._session.sparkContext._conf.get(name, "") or "" for name in names}
 
     def _java(self) -> psutil.Process | None:
         """Return Java's process: one that this process started, or the one from which spark-submit started it."""

@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -27,17 +27,34 @@ PRELOADED = (
     "pyspark.sql",
     "pyspark.sql.classic.dataframe",
     "pyspark.sql.functions",
+    "pyspark.testing.utils",  # by the first argument of a call to Java
+    "sqlglot.dialects.spark",
     "airflow_samza.engine.stage_runner",
     "airflow_samza.spark.catalyst",
     "airflow_samza.spark.dataframe_inputs",
     "airflow_samza.spark.warm.lent_session",
     "airflow_samza.spark.push_job",
     "airflow_samza.spark.runner",
+    "airflow_samza.systems.files.formats.json_lines",
     "airflow_samza.systems.files.formats.parquet",
     "airflow_samza.systems.files.system",
     "airflow_samza.systems.log.system",
 )
 """Imported before the fork; one that is not there fails again, with its own words, in the run that needs it."""
+
+REMEMBERED = (
+    "airflow_samza.systems.delta.publishing",
+    "airflow_samza.systems.delta.system",
+    "airflow_samza.systems.iceberg.publishing",
+    "airflow_samza.systems.iceberg.system",
+    "pyiceberg.io.pyarrow",
+    "pyiceberg.table",
+    "sqlalchemy.orm",
+)
+"""Imported before later forks once a run has needed them, as they take a second and more.
+
+None starts a thread, or reads settings that a run may bring in its environment (as ``pyiceberg.catalog`` does).
+"""
 
 
 class Forker:
@@ -83,30 +100,42 @@ def fork_forker() -> Forker:
 
 def _serve(channel: socket.socket) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for name in PRELOADED:
-        with suppress(ImportError):
-            importlib.import_module(name)
-    gc.collect()
-    gc.freeze()
+    _import(PRELOADED)
     while True:
         mark, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
         order = receive(channel) if mark else None
         if order is None:
             os._exit(0)
         lease = socket.socket(fileno=descriptors[0])
+        needs, of_run = socket.socketpair()
         pid = os.fork()
         if pid == 0:
             channel.close()
-            _run(order, lease)
+            needs.close()
+            _run(order, lease, of_run)
         lease.close()
+        of_run.close()
         with suppress(OSError):
             send(channel, {"pid": pid})
         _, status = os.waitpid(pid, 0)
         with suppress(OSError):
             send(channel, {"exit": os.waitstatus_to_exitcode(status)})
+        with needs:
+            _import((receive(needs) or {}).get("modules", ()))
 
 
-def _run(order: dict[str, Any], lease: socket.socket) -> None:
+def _import(names: Iterable[str]) -> None:
+    missing = [name for name in names if name not in sys.modules]
+    if not missing:
+        return
+    for name in missing:
+        with suppress(ImportError):
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+
+
+def _run(order: dict[str, Any], lease: socket.socket, needs: socket.socket) -> None:
     """Be the driver process of a run, and end with it."""
     try:
         os.setsid()
@@ -121,13 +150,14 @@ def _run(order: dict[str, Any], lease: socket.socket) -> None:
         from airflow_samza.spark.runner import main
         from airflow_samza.spark.warm.lent_session import open_lent_engine
 
-        end_process(
-            main(
-                order["arguments"],
-                settings,
-                lambda name, engine_settings, files: open_lent_engine(lease, engine_settings, files),
-            )
+        code = main(
+            order["arguments"],
+            settings,
+            lambda name, engine_settings, files: open_lent_engine(lease, engine_settings, files),
         )
+        with suppress(OSError):  # a run ends as it has ended, whether the forking process is still there or not
+            send(needs, {"modules": [name for name in REMEMBERED if name in sys.modules]})
+        end_process(code)
     except BaseException:
         traceback.print_exc()
     finally:

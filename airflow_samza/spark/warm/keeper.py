@@ -1,7 +1,7 @@
 """The keeper of a warm runner: ``python -m airflow_samza.spark.warm.keeper FOLDER``, settings on standard input.
 
 It listens in its folder, starts Spark, lends it to one run at a time, cleans it between two of them, and ends when it
-has been idle for too long, is too old, has served enough runs, has grown too large, or is not well (decision 77).
+was idle for too long, is old, has served enough runs, is large or not well, or others need its memory (decision 77).
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ import psutil
 
 from airflow_samza.engine.engine_liveness import AGAIN
 from airflow_samza.errors import StageLost
+from airflow_samza.launch.java.memory_limit import memory_rooms
 from airflow_samza.launch.own_scratch import leave_scratch
 from airflow_samza.launch.warm.messages import END, SERVE, STATE, receive, send
 from airflow_samza.launch.warm.places import WarmPlace
-from airflow_samza.launch.warm.settings import parse_warm_runners
+from airflow_samza.launch.warm.settings import parse_warm_runners, why_not_kept, why_to_leave
 from airflow_samza.runs.records import liveness
 from airflow_samza.spark.warm.forker import Forker, fork_forker
 from airflow_samza.spark.warm.lendable_spark import WarmSpark, is_dead, is_frozen, kill_java
@@ -45,6 +46,10 @@ CLEAN_SECONDS = 30.0
 STOP_SECONDS = 20.0
 PATIENCE_SECONDS = 5.0
 """The time for which a request waits for a run that is just ending."""
+MEMORY_SECONDS = 1.0
+"""The time between two looks of an idle one at the memory that is left to others."""
+SHRINK_SECONDS = 5.0
+"""The time without a run after which it gives back memory that only a run needs."""
 FROZEN_SECONDS = 40.0
 """The time for which Java may be stopped before it is ended."""
 
@@ -81,13 +86,13 @@ class Keeper:
         self._spark = WarmSpark(settings, place.folder)
         self._thread = ThreadPoolExecutor(1, "spark")
         self._work: _Work | None = None
-        self._is_up = False
+        self._is_up = self._is_small = False
         self._run: WarmRun | None = None
         self._waiting: list[_Request] = []
         self._served = 0
         self._started = self._since = self._checked_at = time.monotonic()
         self._since_clock = time.time()
-        self._sized = 0.0
+        self._sized = self._looked_at_memory = 0.0
         self._frozen_since: float | None = None
         self._why_end = ""
         self._end_requested = threading.Event()
@@ -233,9 +238,9 @@ class Keeper:
         self._do("clean", lambda: self._spark.clean(run.code), CLEAN_SECONDS, self._is_clean)
 
     def _is_clean(self, why: str) -> None:
-        self._run = None
+        self._run, self._is_small = None, False
         self._since, self._since_clock = time.monotonic(), time.time()
-        if why:
+        if why := why or why_not_kept(memory_rooms(), is_for_commands=not self._settings["tenant"]):
             self._end(why)
 
     # -- Spark -------------------------------------------------------------------------------------------------------
@@ -330,9 +335,16 @@ class Keeper:
             self._end("its folder is gone")
         elif self._sized < self._since or now - self._sized > HEALTH_SECONDS:  # it looks at all processes of the host
             self._sized = now
-            size = self._spark.megabytes()
-            if size > bounds.memory:
+            if (size := self._spark.megabytes()) > bounds.memory:
                 self._end(f"it takes {size} MiB")
+        elif not self._is_small and now - self._since > SHRINK_SECONDS:
+            self._is_small = True
+            self._do("shrink", self._spark.shrink, CLEAN_SECONDS, lambda _: None)
+        elif now - self._looked_at_memory > MEMORY_SECONDS:
+            self._looked_at_memory = now
+            if why := why_to_leave(memory_rooms(), is_for_commands=not self._settings["tenant"]):
+                kill_java(self._spark.java)  # its own end would take a second
+                self._end(why)
 
     def _end(self, why: str) -> None:
         if not self._why_end:

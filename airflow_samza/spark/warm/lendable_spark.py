@@ -11,9 +11,9 @@ import glob
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 
@@ -22,9 +22,6 @@ from airflow_samza.launch.java.local_java import SOCKET_FOLDER
 from airflow_samza.launch.own_scratch import LONGEST_SOCKET_FOLDER
 from airflow_samza.private_folder import private_folder
 from airflow_samza.spark.sessions.session_start import start_session
-
-if TYPE_CHECKING:
-    pass
 
 NAME = "airflow_samza warm runner"
 
@@ -37,7 +34,11 @@ DAEMONS_KEPT = 3
 QUIET_SECONDS = 10.0
 """The time in which tasks of a run that has ended have to end, too."""
 
+# Between two collections of Java's garbage, each of which takes half as long as all that Java does for a small run.
+COLLECT_SECONDS = 20.0
+
 _LOOK_SECONDS = 0.02
+_SMALL_HEAP = (("MinHeapFreeRatio", "5"), ("MaxHeapFreeRatio", "10"))
 _WORKERS_LOG = "org.apache.spark.api.python.PythonWorkerFactory"
 _DEFAULT_DATABASE = "default"
 
@@ -51,6 +52,8 @@ class WarmSpark:
         self._server: Any = None
         self._before: dict[str, Any] = {}
         self._recent: list[str] = []
+        self._collected_at = 0.0
+        self._usual_heap: Sequence[tuple[str, str]] = ()
         self.java: psutil.Process | None = None
 
     def start(self) -> None:
@@ -80,6 +83,9 @@ class WarmSpark:
         """Open a server for the next run; return what its driver process needs to use it."""
         session: Any = self._session
         _sessions(self._jvm).setDefaultSession(session._jsparkSession)
+        if self._usual_heap:
+            self._set_options(self._usual_heap)
+            self._usual_heap = ()
         self._server = getattr(self._jvm, "org.apache.spark.api.python.Py4JServer")(self._context.conf())
         self._server.start()
         assert self.java is not None
@@ -107,8 +113,31 @@ class WarmSpark:
             dataset.unpersist()
         self._remove_folders(str(context._temp_dir))
         why = why or self._left_in(shared) or self._changed()
-        getattr(self._jvm, "java.lang.System").gc()  # what hangs on sessions that are gone is freed after it
+        if time.monotonic() - self._collected_at > COLLECT_SECONDS:
+            self._collect()  # what hangs on sessions that are gone is freed after it
         return why
+
+    def shrink(self) -> None:
+        """Give back memory that only a run needs: the free part of Java's heap, and all but the last daemon."""
+        self._end_daemons(self._recent[-1:])
+        self._usual_heap = self._usual_heap or self._set_options(_SMALL_HEAP)
+        self._collect()
+
+    def _set_options(self, values: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Set options of Java, in this order; return what puts the former values back."""
+        former: list[tuple[str, str]] = []
+        with suppress(Exception):  # another kind of Java: its heap stays as it is
+            bean = getattr(self._jvm, "java.lang.Class").forName("com.sun.management.HotSpotDiagnosticMXBean")
+            options = self._jvm.java.lang.management.ManagementFactory.getPlatformMXBean(bean)
+            for name, value in values:
+                before = str(options.getVMOption(name).getValue())
+                options.setVMOption(name, value)
+                former.insert(0, (name, before))
+        return former
+
+    def _collect(self) -> None:
+        self._collected_at = time.monotonic()
+        getattr(self._jvm, "java.lang.System").gc()
 
     def is_healthy(self) -> bool:
         """Ask it; a Java that does not answer is for the caller to notice."""
@@ -128,10 +157,10 @@ class WarmSpark:
     def stop(self) -> None:
         """Stop Spark; then have the archive of classes made with which the next one starts sooner."""
         self._session.stop()
-        settings = self._settings
         with suppress(OSError):
             make_in_background(
-                session_archive(settings["class_archives"], settings["master"], settings["conf"]), settings["conf"]
+                session_archive(*(self._settings[name] for name in ("class_archives", "master", "conf"))),
+                self._settings["conf"],
             )
 
     def _is_quiet(self) -> bool:
@@ -147,14 +176,19 @@ class WarmSpark:
 
     def _end_workers(self, code: str) -> None:
         """End every Python worker, which has imported code; and the daemons whose code has not run for long."""
-        self._recent = [digest for digest in self._recent if digest != code] + [code]
-        kept = set(self._recent[-DAEMONS_KEPT:])
-        self._recent = self._recent[-DAEMONS_KEPT:]
+        self._recent = [*(digest for digest in self._recent if digest != code), code][-DAEMONS_KEPT:]
         with suppress(psutil.Error):
             for daemon in self.java.children() if self.java is not None else []:
                 with suppress(psutil.Error):
                     for worker in daemon.children(recursive=True):
                         worker.kill()
+        self._end_daemons(self._recent)
+
+    def _end_daemons(self, kept: Sequence[str]) -> None:
+        """End the daemons of workers for other code than what is kept."""
+        with suppress(psutil.Error):
+            for daemon in self.java.children() if self.java is not None else []:
+                with suppress(psutil.Error):
                     if daemon.environ().get(CODE_VARIABLE) not in kept:
                         daemon.kill()
 

@@ -54,9 +54,11 @@ class LentSession(ClassicSession):
         jvm: Any = gateway.jvm
         default_session: Any = SparkSession._get_j_spark_session_class(jvm).getDefaultSession().get()
         java_context = jvm.JavaSparkContext(default_session.sparkContext())
-        context = SparkContext(
-            gateway=gateway, jsc=java_context, conf=SparkConf(_jvm=jvm, _jconf=java_context.getConf())
-        )
+        # A SparkContext of Python asks Java for each of its first settings, several times; then it takes over all.
+        settings, needed = java_context.getConf(), jvm.SparkConf(False)
+        needed.setMaster(settings.get("spark.master")).setAppName(settings.get("spark.app.name"))
+        needed.setExecutorEnv(settings.getExecutorEnv())
+        context = SparkContext(gateway=gateway, jsc=java_context, conf=SparkConf(_jvm=jvm, _jconf=needed))
         return SparkSession(context, default_session.newSession())
 
     def ship(self, code: Sequence[str], archives: Sequence[str]) -> None:
@@ -66,11 +68,8 @@ class LentSession(ClassicSession):
 
     def stop(self) -> None:
         """End what this run has in Java; Spark goes on."""
-        context: Any = self._session.sparkContext
         with suppress(Exception):  # the warm runner does it again, whatever is left
-            context.cancelAllJobs()
-        with suppress(Exception):
-            context._accumulatorServer.shutdown()
+            self._session.sparkContext.cancelAllJobs()
 
     def _java(self) -> psutil.Process | None:
         try:

@@ -1,1 +1,1 @@
-"""The system ``delta``: Delta tables in folders, whose log the plan reads; tasks read files, without a library."""
+"""The system ``delta``: Delta tables in folders, whose log is read and written here; tasks read and write files."""

@@ -19,9 +19,11 @@ from airflow_samza.systems.tables.columns import TableField, columns_of
 _WORDS = {"integer": "int", "timestamp": "timestamptz", "timestamp_ntz": "timestamp"}
 """Types of Delta that Iceberg, whose words input ranges have, names otherwise."""
 
-_ID, _PHYSICAL = "delta.columnMapping.id", "delta.columnMapping.physicalName"
-_MODE = "delta.columnMapping.mode"
-_MODES = ("none", "name", "id")
+ID, PHYSICAL = "delta.columnMapping.id", "delta.columnMapping.physicalName"
+"""Properties of a field: the number and the name by which files have it."""
+
+MODE, UNMAPPED = "delta.columnMapping.mode", "none"
+MODES = (UNMAPPED, "name", "id")
 
 
 @dataclass(frozen=True)
@@ -40,14 +42,14 @@ class TableColumns:
     @classmethod
     def of(cls, log: DeltaLog, state: TableState) -> TableColumns:
         """Return the columns of a state of a table."""
-        mode = state.configuration.get(_MODE, "none")
+        mode = state.configuration.get(MODE, UNMAPPED)
         protocol = state.protocol
         if protocol["minReaderVersion"] < 2 or (
             protocol.get("readerFeatures") is not None and MAPPED not in protocol["readerFeatures"]
         ):
-            mode = "none"  # a property without the feature means nothing
-        if mode not in _MODES:
-            raise log.damaged(f"{_MODE} is {mode!r}")
+            mode = UNMAPPED  # a property without the feature means nothing
+        if mode not in MODES:
+            raise log.damaged(f"{MODE} is {mode!r}")
         with log.understood("its schema"):
             fields = json.loads(state.metadata["schemaString"])["fields"]
             described = [_field(field, mode) for field in fields]
@@ -66,15 +68,22 @@ class TableColumns:
 
 
 def _physical(field: Mapping[str, Any], mode: str) -> str:
-    return str(field["name"] if mode == "none" else field["metadata"][_PHYSICAL])
+    return str(field["name"] if mode == UNMAPPED else field["metadata"][PHYSICAL])
 
 
 def _field(field: Mapping[str, Any], mode: str) -> dict[str, Any]:
-    return {
-        "id": int(field["metadata"][_ID]) if mode == "id" else _physical(field, mode),
+    physical = _physical(field, mode)
+    described = {
+        "id": int(field["metadata"][ID]) if mode == "id" else physical,
         "name": str(field["name"]),
         "type": _type(field["type"], mode),
         "required": not field.get("nullable", True),
+    }
+    number = field["metadata"].get(ID) if mode == "name" else None
+    return {
+        **described,
+        **({"file-name": physical} if physical != described["name"] else {}),
+        **({"file-id": int(number)} if number is not None else {}),
     }
 
 

@@ -20,7 +20,7 @@ def check_features(log: DeltaLog, state: TableState) -> None:
     """Reject a table that could be read wrongly."""
     least = state.protocol["minReaderVersion"]
     if least > _WITH_FEATURES:
-        raise _rejected(log, f"needs version {least} of the protocol of Delta", str(least))
+        raise _rejected(log, newer_protocol(least), str(least))
     if least == _WITH_FEATURES:
         unknown = sorted(set(state.protocol.get("readerFeatures") or ()) - READ)
         if unknown:
@@ -28,6 +28,11 @@ def check_features(log: DeltaLog, state: TableState) -> None:
     provider = (state.metadata.get("format") or {}).get("provider") or "parquet"
     if provider != "parquet":
         raise _rejected(log, f"has files of {provider}", provider)
+
+
+def newer_protocol(least: int) -> str:
+    """Return what is to be said of a table that needs a version of the protocol that nobody knows yet."""
+    return f"needs version {least} of the protocol of Delta"
 
 
 def _rejected(log: DeltaLog, what: str, feature: str) -> TopicError:

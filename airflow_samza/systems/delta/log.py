@@ -1,4 +1,4 @@
-"""The log of a Delta table: its commits and checkpoints by one listing, and which of them make a version.
+"""The log of a Delta table: its commits and checkpoints by a listing, and which of them make a version.
 
 It is read without a library of Delta (decision 110).
 """
@@ -6,11 +6,13 @@ It is read without a library of Delta (decision 110).
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow.fs as pafs
@@ -18,10 +20,11 @@ import pyarrow.fs as pafs
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.failures import is_missing, storage_errors
 from airflow_samza.systems.files.formats.file_format import InputFile, reading
-from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.files.location import Location, storage_in_order
 
 FOLDER = "_delta_log"
 SIDECARS = "_sidecars"
+LAST_CHECKPOINT = f"{FOLDER}/_last_checkpoint"
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(
@@ -29,6 +32,13 @@ _CHECKPOINT = re.compile(
 )
 _FIRST_LINE = 1 << 16
 """Bytes in which the first line of a commit ends, which has what is known of the commit itself."""
+_BLOCK = 100
+"""Files that are looked at before it is asked whether the next ones are old, too."""
+
+
+def commit_path(version: int) -> str:
+    """Return the path of a commit below the folder of its table."""
+    return f"{FOLDER}/{version:020d}.json"
 
 
 class LogFile(NamedTuple):
@@ -103,6 +113,10 @@ class DeltaLog:
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
             raise self.damaged(f"{what} cannot be read") from error
 
+    def without_commits(self, version: int) -> TopicError:
+        """Return the error of a log of which neither commits nor a checkpoint lead to a version."""
+        return self.damaged(f"commits before version {version} are missing")
+
     def damaged(self, what: str) -> TopicError:
         """Return the error of a log that is not as the protocol of Delta demands."""
         return TopicError(
@@ -113,16 +127,19 @@ class DeltaLog:
         )
 
 
-def find_log(table: Location, name: str, stream: str) -> DeltaLog | None:
-    """Return the log of the table in a folder; None: there is no table."""
-    folder = table / FOLDER
-    with storage_errors(path=str(folder), stream=stream, doing="list"):
-        try:
-            infos = table.filesystem.get_file_info(pafs.FileSelector(folder.path, allow_not_found=True))
-        except OSError as error:
-            if is_missing(error):
-                return None
-            raise
+def find_log(table: Location, name: str, stream: str, *, since: int = 0) -> DeltaLog | None:
+    """Return the log of the table in a folder; None: there is no table.
+
+    With ``since``, the version of a checkpoint, older files may be left out, if that checkpoint is there.
+    """
+    log = _log_of(table, name, stream, _listed(table, stream, f"{since:020d}"))
+    if since and (log is None or since not in log.checkpoints):
+        return find_log(table, name, stream)
+    return log
+
+
+def _log_of(table: Location, name: str, stream: str, infos: Iterable[pafs.FileInfo]) -> DeltaLog | None:
+    """Return the log that some files are; None: they are none."""
     commits: dict[int, LogFile] = {}
     single: dict[int, LogFile] = {}
     parts: dict[tuple[int, int], dict[int, LogFile]] = {}
@@ -143,3 +160,73 @@ def find_log(table: Location, name: str, stream: str) -> DeltaLog | None:
     }
     checkpoints.update({version: (file,) for version, file in single.items()})
     return DeltaLog(table, name, stream, commits, checkpoints) if commits or checkpoints else None
+
+
+def log_behind(log: DeltaLog, version: int) -> DeltaLog | None:
+    """Return the part of a log as it is now that begins with a version; None: there is nothing (any more)."""
+    return _log_of(log.table, log.name, log.stream, _listed(log.table, log.stream, f"{version:020d}"))
+
+
+def last_checkpoint(table: Location) -> int:
+    """Return the version of the checkpoint that the log of a table names as its last; 0: nobody knows.
+
+    It may be older than the last one. It is not asked where it saves nothing: where all is listed in any case.
+    """
+    if not _is_disk(table) and storage_in_order(table.filesystem) is None:
+        return 0
+    try:
+        with table.filesystem.open_input_stream((table / LAST_CHECKPOINT).path, compression=None) as source:
+            return int(json.loads(source.read())["version"])
+    except (OSError, ValueError, TypeError, LookupError):
+        return 0
+
+
+def old_part(log: DeltaLog, at: datetime) -> DeltaLog | None:
+    """Return the beginning of a log, with the commits that were written before a time; None: none was."""
+    part: DeltaLog | None = log
+    if (storage := storage_in_order(log.table.filesystem)) is not None:  # older files may have been left out
+        folder = (log.table / FOLDER).path
+        part = _log_of(log.table, log.name, log.stream, storage.list_in_order(folder, "0", partial(_is_old, at=at)))
+    elif _is_disk(log.table):
+        names = sorted(name for name in os.listdir((log.table / FOLDER).path) if name[:1].isdigit())
+        infos: list[pafs.FileInfo] = []
+        for start in range(0, len(names), _BLOCK):
+            paths = [(log.table / FOLDER / name).path for name in names[start : start + _BLOCK]]
+            infos += log.table.filesystem.get_file_info(paths)
+            if infos[-1].mtime is not None and infos[-1].mtime >= at:
+                break
+        part = _log_of(log.table, log.name, log.stream, infos)
+    times = [file.written for file in part.commits.values()] if part is not None else []
+    return part if any(time is not None and time < at for time in times) else None
+
+
+def _is_old(info: pafs.FileInfo, at: datetime) -> bool:
+    """Return whether a file of a log is none of a commit that was written after a time."""
+    is_commit = info.path.endswith(".json")
+    return _is_numbered(info) and not (is_commit and info.mtime is not None and info.mtime >= at)
+
+
+def _is_numbered(info: pafs.FileInfo) -> bool:
+    """Return whether a file of a log is of a version; by name, others come behind all of these."""
+    return bool(info.path.rpartition("/")[2][:1].isdigit() and info.path.split("/")[-2] == FOLDER)
+
+
+def _is_disk(table: Location) -> bool:
+    return isinstance(table.filesystem, pafs.LocalFileSystem)
+
+
+def _listed(table: Location, stream: str, first: str) -> list[pafs.FileInfo]:
+    """Return the files of a log whose names do not come before ``first``; of HDFS all of them."""
+    folder = table / FOLDER
+    with storage_errors(path=str(folder), stream=stream, doing="list"):
+        try:
+            if _is_disk(table):
+                names = [name for name in os.listdir(folder.path) if name >= first]
+                return list(table.filesystem.get_file_info([(folder / name).path for name in names]))
+            if (storage := storage_in_order(table.filesystem)) is not None:
+                return storage.list_in_order(folder.path, first, _is_numbered)
+            return list(table.filesystem.get_file_info(pafs.FileSelector(folder.path, allow_not_found=True)))
+        except OSError as error:
+            if is_missing(error):
+                return []
+            raise

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -13,10 +14,20 @@ from airflow_samza.errors import ConfigError
 from airflow_samza.secrecy import without_passwords
 from airflow_samza.systems.files.formats.options import storage_options
 from airflow_samza.systems.files.location import Location, is_url, open_location
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
-from airflow_samza.systems.tables.options import bad_name, check_one_version, check_options, point_in_time
+from airflow_samza.systems.tables.options import (
+    REJECT,
+    bad_name,
+    check_one_version,
+    check_options,
+    checked_overwrites,
+    point_in_time,
+    version_number,
+)
 
-_OF_STREAM = ("table", "version", "as_of")
+_OF_STREAM = ("table", "version", "as_of", "overwrites")
 _VERSIONS = ("version", "as_of")
 _PART = re.compile(r"[^/\\\0]+")
 
@@ -60,49 +71,77 @@ class DeltaSettings:
         """Return the root, opened with the credentials of the binding."""
         return open_location(self.root, self.storage, secret=self.secret)
 
+    def log_of(self, table: str) -> Filesystem:
+        """Return the storage of a table's folder, opened to commit: with an atomic *put if absent*."""
+        url = self.root if is_url(self.root) else os.path.abspath(os.path.expanduser(self.root))
+        try:
+            return open_filesystem(f"{url.rstrip('/')}/{path_of(table)}", self.storage)
+        except ConfigError as error:
+            raise ConfigError(
+                f"The table {table} lies in {self.place} (system {self.system!r}), a storage to which no epoch can be "
+                "committed exactly once.",
+                hint="Tables are written on disks, HDFS, and object stores at s3://, gs:// and abfss://.",
+                key="root",
+                value=self.place,
+            ) from error
+
 
 @dataclass(frozen=True)
 class TableOptions:
-    """Options of a table that is read: its name, and ``version`` or ``as_of``, or neither of them."""
+    """Options of a Delta table that is read: its name, and ``version`` or ``as_of``, or neither of them.
+
+    ``overwrites`` is the rule for versions that have taken rows away, where the input is read by what is appended.
+    """
 
     table: str
     version: int | None = None
     as_of: datetime | None = None
+    overwrites: str = REJECT
 
     @property
     def path(self) -> str:
-        """The table's folder below the root: a folder for each part of its name, or the path that the name is."""
-        return "/".join(_parts(self.table))
+        """The table's folder below the root."""
+        return path_of(self.table)
 
     @classmethod
     def of(cls, stream: StreamSpec) -> TableOptions:
         """Return the options of a stream; an unknown name or an impossible value is a ``ConfigError``."""
-        options = check_options(stream, _OF_STREAM, what="a Delta table")
+        options = checked_options(stream, _OF_STREAM)
         check_one_version(stream, options, _VERSIONS, reads="one version")
-        table = options.get("table") or stream.name
-        if not all(_PART.fullmatch(part) and part.strip() and part not in (".", "..") for part in _parts(table)):
-            raise bad_name(
-                stream,
-                table,
-                'Write table="web.views" for the table in the folder web/views below the root of the system, or its '
-                'path below the root: table="web.db/views".',
-            )
-        return cls(table, _version(stream, options), point_in_time(stream, options.get("as_of")))
+        as_of = point_in_time(stream, options.get("as_of"))
+        overwrites = checked_overwrites(stream, options)
+        version = max((_number(stream, text) for text in stream.up_to), default=None)
+        version = _number(stream, options["version"]) if options.get("version") else version
+        return cls(table_name(stream, options), version, as_of, overwrites)
+
+
+def checked_options(stream: StreamSpec, names: Sequence[str]) -> dict[str, str]:
+    """Return the options of a stream; an unknown one, and what tables do not have, are rejected."""
+    return check_options(stream, names, what="a Delta table")
+
+
+def table_name(stream: StreamSpec, options: Mapping[str, str]) -> str:
+    """Return the name of a stream's table; an impossible one is rejected."""
+    table = options.get("table") or stream.name
+    if not all(_PART.fullmatch(part) and part.strip() and part not in (".", "..") for part in _parts(table)):
+        raise bad_name(
+            stream,
+            table,
+            'Write table="web.views" for the table in the folder web/views below the root of the system, or its '
+            'path below the root: table="web.db/views".',
+        )
+    return table
+
+
+def path_of(table: str) -> str:
+    """Return a table's folder below the root: a folder for each part of its name, or the path that the name is."""
+    return "/".join(_parts(table))
 
 
 def _parts(table: str) -> list[str]:
     return table.split("/" if "/" in table else ".")
 
 
-def _version(stream: StreamSpec, options: Mapping[str, str]) -> int | None:
-    text = options.get("version")
-    if not text:
-        return None
-    if not text.isdecimal() or len(text) > 18:
-        raise ConfigError(
-            f"Stream {stream.name!r} has the version {text!r}, which is no number.",
-            hint='Write the number as the table\'s history has it: options={"version": "12"}; as_of is a time.',
-            key="version",
-            value=text,
-        )
-    return int(text)
+def _number(stream: StreamSpec, text: str) -> int:
+    hint = 'Write the number as the table\'s history has it: options={"version": "12"}; as_of is a time.'
+    return version_number(stream, text, "version", 18, hint)

@@ -76,3 +76,25 @@ def partition_value(text: str | None, word: str) -> Any:
         return _PARSED.get(word, _decimal)(text)
     except (ValueError, ArithmeticError, KeyError) as error:
         raise ValueError(f"{text!r} is no {word}") from error
+
+
+WRITTEN = ("byte", "short", "int", "long", "string", "date", "boolean", "timestamp", "timestamptz")
+"""Types, beside decimals, by which tables are partitioned that are written here."""
+
+
+def partition_text(value: Any, word: str) -> str | None:
+    """Return a value of a partition as the log writes it; it comes as :func:`partition_value` returns it.
+
+    >>> partition_text(20758, "date"), partition_text(1500000, "timestamptz"), partition_text(True, "boolean")
+    ('2026-11-01', '1970-01-01T00:00:01.500000Z', 'true')
+    """
+    if value is None:
+        return None
+    if word == "boolean":
+        return "true" if value else "false"
+    if word == "date":
+        return (_FIRST_DAY + timedelta(days=value)).isoformat()
+    if word in ("timestamp", "timestamptz"):
+        at = (_EPOCH + timedelta(microseconds=value)).replace(tzinfo=None)
+        return f"{at.isoformat('T', 'microseconds')}Z" if word == "timestamptz" else at.isoformat(" ", "microseconds")
+    return str(value)

@@ -13,12 +13,13 @@ from airflow_samza.systems.delta.columns import TableColumns
 from airflow_samza.systems.delta.log import DeltaLog
 from airflow_samza.systems.delta.partition_values import partition_value
 from airflow_samza.systems.delta.pruning import Pruning, ValueRange
-from airflow_samza.systems.delta.state import AddedFile, TableState, count
+from airflow_samza.systems.delta.state import AddedFile, count
 from airflow_samza.systems.delta.vectors import DeltaVector
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, TimeRange
 from airflow_samza.systems.system import ColumnBound
 from airflow_samza.systems.tables.columns import TableField
 
+_UNKNOWN = ValueRange()
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:|/")
 
 
@@ -26,7 +27,8 @@ class TableFile(NamedTuple):
     """Data file of a version: bytes, rows (with deleted ones; None: the log does not say), and its partition.
 
     ``partition`` is for people, by the names of columns; ``constants`` are its values by the ids of columns, as
-    :func:`~airflow_samza.systems.tables.projection.constant` takes them.
+    :func:`~airflow_samza.systems.tables.projection.constant` takes them. ``begins`` is the least event time, in the
+    column's unit; None: nobody asks, or the log does not say.
     """
 
     path: str
@@ -35,28 +37,44 @@ class TableFile(NamedTuple):
     partition: dict[str, str]
     constants: dict[str, Any]
     vector: DeltaVector | None
+    begins: int | None = None
 
 
 def files_of(
-    log: DeltaLog, state: TableState, columns: TableColumns, bounds: Sequence[ColumnBound], within: TimeRange | None
+    log: DeltaLog,
+    added: Sequence[AddedFile],
+    columns: TableColumns,
+    bounds: Sequence[ColumnBound],
+    within: TimeRange | None,
+    event_time: str | None = None,
 ) -> list[TableFile]:
-    """Return the data files of a version that conditions and data interval do not rule out, by path."""
+    """Return the data files, of those that the log has added, that conditions and data interval do not rule out.
+
+    ``event_time`` is the column whose least value in each file is needed.
+    """
     fields = {field.name: field for field in columns.fields}
-    return list(_Planned(log, columns, fields, Pruning(bounds, within, fields)).files(state.files))
+    return list(_Planned(log, columns, fields, Pruning(bounds, within, fields), event_time).files(added))
 
 
 class _Planned:
     """Files of one version, as a reader with these bounds gets them."""
 
     def __init__(
-        self, log: DeltaLog, columns: TableColumns, fields: Mapping[str, TableField], pruning: Pruning
+        self,
+        log: DeltaLog,
+        columns: TableColumns,
+        fields: Mapping[str, TableField],
+        pruning: Pruning,
+        event_time: str | None,
     ) -> None:
         self._log = log
         self._columns = columns
         self._fields = fields
         self._pruning = pruning
         self._parsed: dict[tuple[str, str | None], Any] = {}
-        self._by_statistics = sorted(pruning.columns - set(columns.partitions))
+        self._event_time = event_time if event_time in fields else None
+        needed = pruning.columns | ({self._event_time} if self._event_time is not None else set())
+        self._by_statistics = sorted(needed - set(columns.partitions))
 
     def files(self, added: Sequence[AddedFile]) -> list[TableFile]:
         found = []
@@ -82,6 +100,9 @@ class _Planned:
                     {name: "null" if values[name] is None else str(text) for name, text in partition.items()},
                     {str(self._fields[name].id): value for name, value in values.items()},
                     self._vector(file),
+                    values.get(self._event_time, ranges.get(self._event_time, _UNKNOWN).low)
+                    if self._event_time is not None
+                    else None,
                 )
             )
         return found

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from airflow_samza.errors import TopicError
@@ -14,9 +13,10 @@ from airflow_samza.systems.delta.vectors import DeltaVector, deleted_positions
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, InputFile
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.system import StreamSpec
+from airflow_samza.systems.tables.changes import CHANGE
 from airflow_samza.systems.tables.consumer import TableConsumer
 from airflow_samza.systems.tables.projection import FileField, file_fields, named_fields
-from airflow_samza.systems.tables.vectors import NONE, Positions
+from airflow_samza.systems.tables.vectors import Positions
 
 
 class DeltaConsumer(TableConsumer):
@@ -44,14 +44,14 @@ class DeltaConsumer(TableConsumer):
                 file=file.shown,
                 stream=file.stream,
             )
+        if listed.get("feed"):  # whose column of changes has no field id
+            fields = tuple(field._replace(id=CHANGE) if field.name == CHANGE else field for field in fields)
         constants = listed.get("constants", {})
         return tuple(field for field in fields if str(field.id) not in constants)
 
-    def deleted(self, listed: Mapping[str, Any]) -> Positions:
-        """Return the positions of the deleted rows of a data file."""
-        vectors = [self._vectors[place] for place in listed.get("deletes", ())]
-        found = [deleted_positions(self._place, one, self.stream.name) for one in vectors]
-        return np.unique(np.concatenate(found)) if found else NONE
+    def positions(self, places: Sequence[int], listed: Mapping[str, Any]) -> list[Positions]:
+        """Return the positions of rows of a data file that some of the range's deletes have."""
+        return [deleted_positions(self._place, self._vectors[place], self.stream.name) for place in places]
 
     def removal(self) -> tuple[str, str, dict[str, Any]]:
         """Return what has become of the planned version."""

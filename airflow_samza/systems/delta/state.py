@@ -1,15 +1,17 @@
-"""The state of a Delta table at a version: its protocol, its metadata, and its files, from checkpoint and commits."""
+"""The state of a Delta table at a version: protocol, metadata, transactions and files, from checkpoint and commits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_samza.systems.delta.log import FOLDER, SIDECARS, DeltaLog, LogFile, Segment
+from airflow_samza.systems.delta.log import FOLDER, SIDECARS, DeltaLog, LogFile, Segment, log_behind
 from airflow_samza.systems.files.formats.file_format import reading
 
 _OF_FILES = ("path", "partitionValues", "size", "stats", "deletionVector")
@@ -27,7 +29,8 @@ def count(value: Any) -> int:
 class AddedFile(NamedTuple):
     """Data file of a version: its path below the table's folder, and what the log says of it.
 
-    ``partition`` are the values of its partition as the log writes them, ``stats`` its statistics, as JSON or read.
+    ``partition`` are the values of its partition as the log writes them, ``stats`` its statistics, as JSON or read;
+    ``encoded`` is the path as the log has it.
     """
 
     path: str
@@ -35,6 +38,7 @@ class AddedFile(NamedTuple):
     partition: Mapping[str, str | None]
     stats: str | Mapping[str, Any] | None
     vector: Mapping[str, Any] | None
+    encoded: str = ""
 
     @classmethod
     def of(cls, action: Mapping[str, Any]) -> AddedFile:
@@ -45,40 +49,61 @@ class AddedFile(NamedTuple):
             dict(action.get("partitionValues") or {}),
             action.get("stats") or action.get(_STATISTICS),
             action.get("deletionVector"),
+            action["path"],
         )
 
 
 class TableState:
-    """State of a table at one version; later actions change what earlier ones have said."""
+    """State of a table at one version; later actions change what earlier ones have said.
+
+    ``transactions`` has the newest version that each application has noted.
+    """
 
     def __init__(self, version: int) -> None:
         self.version = version
         self.protocol: Mapping[str, Any] = {}
         self.metadata: Mapping[str, Any] = {}
-        self._files: dict[tuple[str, str | None], AddedFile] = {}
+        self.transactions: dict[str, int] = {}
+        self.unread: list[Callable[[], Iterable[AddedFile]]] = []
+        """Files of the checkpoint, which are read when somebody asks for them: most commits do not."""
+        self._changes: list[tuple[tuple[str, str | None], AddedFile | None]] = []
 
-    @property
+    @cached_property
     def files(self) -> list[AddedFile]:
         """The files of this version, by path."""
-        return sorted(self._files.values(), key=lambda file: file.path)
+        files = {(file.path, vector_id(file.vector)): file for read in self.unread for file in read()}
+        for key, added in self._changes:
+            if added is None:
+                files.pop(key, None)
+            else:
+                files[key] = added
+        return sorted(files.values(), key=lambda file: file.path)
 
     @property
     def configuration(self) -> Mapping[str, str]:
         """The properties of the table."""
         return dict(self.metadata.get("configuration") or {})
 
-    def add(self, files: Iterable[AddedFile]) -> None:
-        """Take files in."""
-        for file in files:
-            self._files[file.path, vector_id(file.vector)] = file
+    def copy(self, version: int) -> TableState:
+        """Return a state that begins as this one, and is to be that of another version."""
+        state = TableState(version)
+        state.protocol, state.metadata, state.transactions = self.protocol, self.metadata, dict(self.transactions)
+        state.unread, state._changes = list(self.unread), list(self._changes)
+        if "files" in self.__dict__:  # they were read
+            files = self.files
+            state.unread, state._changes = [lambda: files], []
+        return state
 
     def apply(self, action: Mapping[str, Any]) -> None:
         """Take an action of a commit in; those that say nothing about reading are left out."""
         if action.get("add") is not None:
-            self.add([AddedFile.of(action["add"])])
+            added = AddedFile.of(action["add"])
+            self._changes.append(((added.path, vector_id(added.vector)), added))
         elif action.get("remove") is not None:
             removed = action["remove"]
-            self._files.pop((unquote(removed["path"]), vector_id(removed.get("deletionVector"))), None)
+            self._changes.append(((unquote(removed["path"]), vector_id(removed.get("deletionVector"))), None))
+        elif action.get("txn") is not None:
+            self.transactions[str(action["txn"]["appId"])] = int(action["txn"]["version"])
         elif action.get("metaData") is not None:
             self.metadata = dict(action["metaData"])
         elif action.get("protocol") is not None:
@@ -105,12 +130,41 @@ def state_at(log: DeltaLog, segment: Segment) -> TableState:
             with log.understood(_action_of(sidecar)):
                 _apply_checkpoint(log, sidecar, state)
     for file in segment.commits:
-        with log.understood(_action_of(file)):
-            for action in log.actions(file):
-                state.apply(action)
-    if not state.protocol or not state.metadata:
-        raise log.damaged(f"version {segment.version} has no {'metaData' if state.protocol else 'protocol'}")
+        _apply_commit(log, file, state)
+    if not state.protocol or not state.metadata.get("id"):
+        raise log.damaged(f"version {segment.version} has no {'metaData with an id' if state.protocol else 'protocol'}")
     return state
+
+
+def advanced(log: DeltaLog, state: TableState) -> tuple[DeltaLog, TableState] | None:
+    """Return a table as it is now, by the commits behind a state of it; None: it has to be read from its checkpoint.
+
+    So it is if a newer checkpoint is there, or the log is another one by now.
+    """
+    known, now = log.commits.get(state.version), log_behind(log, state.version)
+    if known is None or now is None or now.commits.get(state.version) != known:
+        return None
+    new = range(state.version + 1, now.newest + 1)
+    if max(now.checkpoints, default=0) > max(log.checkpoints, default=0) or not all(one in now.commits for one in new):
+        return None
+    later = state.copy(now.newest)
+    for one in new:
+        _apply_commit(log, now.commits[one], later)
+    return replace(log, commits={**log.commits, **now.commits}), later
+
+
+def newest_state(log: DeltaLog) -> TableState:
+    """Return the state of a table at its newest version."""
+    segment = log.segment(log.newest)
+    if segment is None:
+        raise log.without_commits(log.newest)
+    return state_at(log, segment)
+
+
+def _apply_commit(log: DeltaLog, file: LogFile, state: TableState) -> None:
+    with log.understood(_action_of(file)):
+        for action in log.actions(file):
+            state.apply(action)
 
 
 def _action_of(file: LogFile) -> str:
@@ -132,26 +186,33 @@ def _apply_checkpoint(log: DeltaLog, file: LogFile, state: TableState) -> list[t
 
 
 def _parquet_actions(log: DeltaLog, file: LogFile, state: TableState) -> Iterator[Mapping[str, Any]]:
-    """Yield the few actions of a checkpoint that are not about data files; those are taken in as columns."""
+    """Yield the few actions of a checkpoint that are not about data files; those are read, as columns, when needed."""
     opened = log.opened(file)
     with reading(opened, "a checkpoint of Delta"), opened.random_access() as source:
         parquet = pq.ParquetFile(source)
         fields = set(parquet.schema_arrow.names)
-        of_files = set()
         if "add" in fields:
-            of_files = {field.name for field in parquet.schema_arrow.field("add").type}
-        names = [f"add.{name}" for name in _OF_FILES if name in of_files]
-        if "stats" not in of_files and _STATISTICS in of_files:
-            names.append(f"add.{_STATISTICS}")
-        others = [name for name in ("protocol", "metaData", "sidecar") if name in fields]
+            state.unread.append(partial(_checkpoint_files, log, file))
+        others = [name for name in ("protocol", "metaData", "txn", "sidecar") if name in fields]
         for group in range(parquet.num_row_groups):
-            table = parquet.read_row_group(group, columns=[*names, *others])
-            if names:
-                state.add(_added(table.column("add")))
+            table = parquet.read_row_group(group, columns=others)
             for name in others:
                 column = table.column(name)
                 for value in column.drop_null().to_pylist():
                     yield {name: _plain(value)}
+
+
+def _checkpoint_files(log: DeltaLog, file: LogFile) -> list[AddedFile]:
+    """Return the data files that a file of a checkpoint names."""
+    opened = log.opened(file)
+    with log.understood(_action_of(file)), reading(opened, "a checkpoint of Delta"), opened.random_access() as source:
+        parquet = pq.ParquetFile(source)
+        of_files = {field.name for field in parquet.schema_arrow.field("add").type}
+        names = [f"add.{name}" for name in _OF_FILES if name in of_files]
+        if "stats" not in of_files and _STATISTICS in of_files:
+            names.append(f"add.{_STATISTICS}")
+        groups = range(parquet.num_row_groups)
+        return [one for group in groups for one in _added(parquet.read_row_group(group, columns=names).column("add"))]
 
 
 def _added(column: pa.ChunkedArray) -> Iterator[AddedFile]:
@@ -168,7 +229,7 @@ def _added(column: pa.ChunkedArray) -> Iterator[AddedFile]:
             values.get("deletionVector", none),
             strict=True,
         ):
-            yield AddedFile(unquote(path), count(size), dict(partition or ()), one, vector)
+            yield AddedFile(unquote(path), count(size), dict(partition or ()), one, vector, path)
 
 
 def _plain(value: dict[str, Any]) -> dict[str, Any]:

@@ -2,47 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeVar
 
 import pyarrow.fs as pafs
 
 from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import TopicError
-from airflow_samza.systems.delta.log import DeltaLog, find_log
-from airflow_samza.systems.delta.options import DeltaSettings, TableOptions
+from airflow_samza.schema import Schema
+from airflow_samza.systems.delta.arrivals import fix_arrivals
+from airflow_samza.systems.delta.checkpoints import names_in_use
+from airflow_samza.systems.delta.log import DeltaLog, find_log, last_checkpoint
+from airflow_samza.systems.delta.options import DeltaSettings, TableOptions, path_of
+from airflow_samza.systems.delta.output_options import OutputOptions
+from airflow_samza.systems.delta.publishing import publish
 from airflow_samza.systems.delta.reading import DeltaConsumer
-from airflow_samza.systems.delta.slicing import fix_slice, table_schema
+from airflow_samza.systems.delta.records import view_of
+from airflow_samza.systems.delta.slicing import KIND, fix_changes, fix_slice, table_schema
+from airflow_samza.systems.delta.state import TableState, advanced, newest_state
+from airflow_samza.systems.delta.tables_made import check_columns, make_table
+from airflow_samza.systems.delta.versions import first_since
+from airflow_samza.systems.delta.writing import check_written, fix_target
 from airflow_samza.systems.files.failures import storage_errors
-from airflow_samza.systems.files.formats.options import partition_count
 from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.filesystems.object_store.probe import check_store
 from airflow_samza.systems.system import (
     ColumnBound,
     Publication,
     StreamMetadata,
     StreamSpec,
     SystemBinding,
-    SystemProducer,
 )
+from airflow_samza.systems.tables.commits import TableView
+from airflow_samza.systems.tables.folded_records import Heading
+from airflow_samza.systems.tables.output_target import (
+    with_run_column,
+)
+from airflow_samza.systems.tables.outputs import TableOutputs
+from airflow_samza.systems.tables.sweeping import sweep_files
+
+T = TypeVar("T")
 
 
-class DeltaSystem:
-    """System of the Delta tables in a folder: bounded inputs, of which the plan fixes the version.
+class DeltaSystem(TableOutputs):
+    """System of the Delta tables in a folder: inputs, of which the plan fixes the version, and outputs.
 
     Options of the binding: ``root``, ``partitions`` (of inputs that declare none; 1), and the options of the storage of
     a root that is a URL. The table ``web.views`` lies in the folder ``web/views`` below the root.
     """
 
+    kind = KIND
+    options_of = staticmethod(OutputOptions.of)
+
     def __init__(self, name: str, binding: SystemBinding, root: str | None = None) -> None:
-        self.name = name
-        self.binding = binding
+        super().__init__(name, binding)
         self.settings = DeltaSettings.of(name, binding)
         self._root: Location | None = None
-
-    @property
-    def admin(self) -> DeltaSystem:
-        """The system is its own admin."""
-        return self
+        self._known: dict[tuple[str, str], tuple[DeltaLog, TableState]] = {}
+        """Tables of outputs as they were last seen, by the name of the stream, too: the next look begins there."""
 
     def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
         """Return the declared partition counts of streams whose table exists, and its columns where none are declared.
@@ -51,66 +70,152 @@ class DeltaSystem:
         """
         metadata: dict[str, StreamMetadata] = {}
         for stream in streams:
-            log = None if stream.written else self._found(stream)
+            log = None if stream.written else self._found(stream, TableOptions.of(stream).table)
             if log is not None:
-                metadata[stream.name] = StreamMetadata(self._partitions(stream), schema=table_schema(log, stream))
+                metadata[stream.name] = StreamMetadata(self.partitions(stream), schema=table_schema(log, stream))
         return metadata
-
-    def slice(self, stream: StreamSpec) -> dict[str, Any]:
-        """Return the files of the version that a stream means, and which partition reads what of them."""
-        return self.slice_within(stream, ())
 
     def slice_within(self, stream: StreamSpec, bounds: Sequence[ColumnBound]) -> dict[str, Any]:
         """Return the input range without files that cannot have a row that fulfils all bounds."""
-        log = self._found(stream)
-        if log is None:
-            raise self._missing(stream)
-        return fix_slice(log, stream, self._partitions(stream), bounds)
+        log = self._read(stream, TableOptions.of(stream).table)
+        return fix_slice(log, stream, self.partitions(stream), bounds)
+
+    def changes(self, stream: StreamSpec, since: str, remedy: str, *, carried: bool = False) -> dict[str, Any]:
+        """Return the range of the rows that are in one only of two versions; with ``carried``, in both."""
+        log = self._read(stream, TableOptions.of(stream).table)
+        return fix_changes(log, stream, self.partitions(stream), since, remedy, carried=carried)
+
+    def first_commit(self, stream: StreamSpec, at: datetime) -> tuple[str, datetime] | None:
+        """Return number and time of the first version at or after a time; None: there is none."""
+        log = self._found(stream, TableOptions.of(stream).table)
+        return None if log is None else first_since(log, at)
+
+    def arrived(
+        self,
+        stream: StreamSpec,
+        intake: Mapping[str, Any] | None,
+        *,
+        first_chunk: int = 0,
+        all_of_it: bool = False,
+        unread: bool = False,
+    ) -> dict[str, Any]:
+        """Return the range of what was appended since the record ``intake``; None: of all rows that there are."""
+        return fix_arrivals(
+            self._read(stream, TableOptions.of(stream).table),
+            stream,
+            self.partitions(stream),
+            intake,
+            first_chunk,
+            unread=unread,
+        )
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> DeltaConsumer:
         """Return a consumer of a slice; without one, of the version that the stream means now."""
-        return DeltaConsumer(self._table(stream), stream, slice if slice is not None else self.slice(stream))
+        folder = self._folder(TableOptions.of(stream).table)
+        return DeltaConsumer(folder, stream, slice if slice is not None else self.slice(stream))
 
     def location(self, stream: StreamSpec) -> str:
         """Return the folder of a stream's table."""
-        return str(self._table(stream))
+        options = OutputOptions.of(stream) if stream.written else TableOptions.of(stream)
+        return str(self._folder(options.table))
 
     def create(self, streams: Sequence[StreamSpec]) -> None:
-        """Reject outputs: tables are read."""
+        """Make the missing tables of outputs that say so; their columns must be known."""
         for stream in streams:
-            self.check_writable(stream)
+            options = OutputOptions.of(stream)
+            if options.create and stream.schema is not None and self._found(stream, options.table) is None:
+                columns = with_run_column(Schema.of(stream.schema), options, stream.name)
+                make_table(self.settings.log_of(options.table), options, columns, stream.name)
 
-    def check_writable(self, stream: StreamSpec) -> NoReturn:
-        """Reject the output."""
-        raise TopicError(
-            f"The output {stream.name!r} lies in the system {self.name!r} of kind delta, which reads tables and does "
-            "not write them.",
-            hint="Write it by a system of kind spark (format delta), or to files.",
-            stream=stream.name,
-            system=self.name,
-        )
+    def target(self, stream: StreamSpec, run: str) -> dict[str, Any] | None:
+        """Load the table of an output for a plan; return what tasks need to write to it, None: it is to be made."""
+        options = OutputOptions.of(stream)
+        written = self.planned[stream.name] = self._output(stream, options)
+        return None if written is None else fix_target(*written, check_written(*written, options.mode), run)
 
-    def producer(self, stream: StreamSpec, writer: str) -> SystemProducer:
-        """Reject the output."""
-        self.check_writable(stream)
+    def check_made(self, stream: StreamSpec, columns: Schema) -> None:
+        """Reject columns with which a table cannot be made."""
+        check_columns(OutputOptions.of(stream), columns, stream.name)
+
+    def folder(self, stream: StreamSpec, data: str) -> Location:
+        """Return the folder of a table's data files."""
+        return self._folder(OutputOptions.of(stream).table) / data
+
+    def check_writable(self, stream: StreamSpec, fixed: Mapping[str, Any] | None = None) -> None:
+        """Reject a table that cannot be written, and a storage without a conditional put."""
+        super().check_writable(stream, fixed)
+        check_store(self.settings.log_of(OutputOptions.of(stream).table))
 
     def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
-        """Reject the output."""
-        self.check_writable(stream)
+        """Commit an epoch; the facts are table, version, rows, bytes, files and what was superseded."""
+        self.planned.clear()
+        table = OutputOptions.of(stream).table
+        place, files = self._folder(table), self.settings.log_of(table)
+        return publish(place, files, lambda: self._written(stream, table), stream, publication, self.name)
 
-    def _partitions(self, stream: StreamSpec) -> int:
-        return partition_count(stream, self.name, self.binding)
+    def sweep_output(
+        self, stream: StreamSpec, is_held: Callable[[str], bool], now: float, *, dry: bool = False
+    ) -> tuple[int, int]:
+        """Delete data files of epochs never committed, and those taken out long ago: files and bytes."""
+        table = OutputOptions.of(stream).table
+        if self._found(stream, table) is None:
+            return 0, 0
+        return sweep_files(
+            self._folder(table), partial(self._names_in_use, stream, table), stream.name, is_held, now, dry=dry
+        )
 
-    def _table(self, stream: StreamSpec) -> Location:
+    def _names_in_use(self, stream: StreamSpec, table: str) -> set[str] | None:
+        log = self._read(stream, table)
+        return names_in_use(log, newest_state(log))
+
+    def view(self, stream: StreamSpec, sought: Heading | None = None, *, planned: bool = False) -> TableView:
+        """Return the records of the commits to the table of an output."""
+        written = (
+            self.planned[stream.name]
+            if planned and stream.name in self.planned
+            else self._output(stream, OutputOptions.of(stream))
+        )
+        return TableView({}) if written is None else view_of(written[0], written[1].transactions)
+
+    def _output(self, stream: StreamSpec, options: OutputOptions) -> tuple[DeltaLog, TableState] | None:
+        """Return the newest state of the table of an output; None: it is to be made."""
+        return self._newest(stream, options.table) if options.create else self._written(stream, options.table)
+
+    def _written(self, stream: StreamSpec, table: str) -> tuple[DeltaLog, TableState]:
+        """Return the newest state of a table that is there, with as much of its log as makes it."""
+        return self._there(self._newest(stream, table), stream, table)
+
+    def _newest(self, stream: StreamSpec, table: str) -> tuple[DeltaLog, TableState] | None:
+        place = table, stream.name
+        known = self._known.pop(place, None)
+        newest = advanced(*known) if known is not None else None
+        if newest is None:
+            folder = self._folder(table)
+            log = find_log(folder, table, stream.name, since=last_checkpoint(folder))
+            if log is None:
+                return None
+            newest = log, newest_state(log)
+        self._known[place] = newest
+        return newest
+
+    def _read(self, stream: StreamSpec, table: str) -> DeltaLog:
+        return self._there(self._found(stream, table), stream, table)
+
+    def _there(self, table: T | None, stream: StreamSpec, name: str) -> T:
+        if table is None:
+            raise self._missing(stream, name)
+        return table
+
+    def _folder(self, table: str) -> Location:
         if self._root is None:
             self._root = self.settings.opened()
-        return self._root / TableOptions.of(stream).path
+        return self._root / path_of(table)
 
-    def _found(self, stream: StreamSpec) -> DeltaLog | None:
-        return find_log(self._table(stream), TableOptions.of(stream).table, stream.name)
+    def _found(self, stream: StreamSpec, table: str) -> DeltaLog | None:
+        return find_log(self._folder(table), table, stream.name)
 
-    def _missing(self, stream: StreamSpec) -> TopicError:
-        table, name = self._table(stream), TableOptions.of(stream).table
+    def _missing(self, stream: StreamSpec, name: str) -> TopicError:
+        table = self._folder(name)
         with storage_errors(path=str(table.parent), stream=stream.name, doing="list"):
             infos = table.filesystem.get_file_info(pafs.FileSelector(table.parent.path, allow_not_found=True))
         folders = sorted(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from datetime import datetime, timezone
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
 from itertools import accumulate
+from typing import Any
 
 from airflow_samza.application.rejections import listed
 from airflow_samza.errors import TopicError
@@ -33,7 +34,7 @@ def chosen_segment(log: DeltaLog, options: TableOptions) -> Segment:
         version = _as_of(log, options.as_of)
     segment = log.segment(version)
     if segment is None and version == log.newest:
-        raise log.damaged(f"commits before version {version} are missing")
+        raise log.without_commits(version)
     if segment is None:
         raise TopicError(
             f"The version {version} of the table {log.name} (stream {log.stream!r}) has expired: its log has been "
@@ -61,6 +62,30 @@ def _as_of(log: DeltaLog, at: datetime) -> int:
             as_of=at.isoformat(),
         )
     return versions[place - 1]
+
+
+def first_since(log: DeltaLog, at: datetime) -> tuple[str, datetime] | None:
+    """Return number and time of the first version at or after a time; None: there is none yet."""
+    versions = sorted(version for version in log.commits if version >= log.oldest)
+    later = versions[_place(log, versions, at - timedelta(microseconds=1)) :]
+    if not later:
+        return None
+    return str(later[0]), time_of(log, later[0])
+
+
+def time_of(log: DeltaLog, version: int, actions: Iterable[Mapping[str, Any]] | None = None) -> datetime:
+    """Return the time of a version: that within its commit where it has one, else that of its file.
+
+    ``actions`` are those of the commit, where somebody has read them.
+    """
+    if actions is not None:
+        within = next((one["commitInfo"].get("inCommitTimestamp") for one in actions if one.get("commitInfo")), None)
+    else:
+        within = log.in_commit_time(version) if version in log.commits else None
+    if within is not None:
+        return datetime.fromtimestamp(within / 1000, timezone.utc)
+    file = log.commits.get(version) or log.checkpoints[version][0]
+    return file.written or _NEVER
 
 
 def _place(log: DeltaLog, versions: Sequence[int], at: datetime) -> int:

@@ -61,3 +61,11 @@ def _sync(path: str) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def write_probe(probe: Location) -> None:
+    """Write a file and delete it again, to see whether its folder, which is made if it is missing, can be written."""
+    make_directory(probe.parent)
+    with probe.filesystem.open_output_stream(probe.path, compression=None) as sink:
+        sink.write(b"probe")
+    delete_file(probe)

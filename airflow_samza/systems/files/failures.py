@@ -10,12 +10,20 @@ from airflow_samza.errors import StorageFull, StorageUnavailable, TopicError
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _REJECTED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+NOTHING_IS_LOST = "then try again; nothing that was committed is lost."
+"""End of the hint where there is no room left."""
+
 _IN_THE_WAY = frozenset({errno.ENOTDIR, errno.EISDIR, errno.EEXIST})
 
 
 def is_missing(error: BaseException) -> bool:
     """Return whether an error says that the path does not exist."""
     return isinstance(error, FileNotFoundError) or getattr(error, "errno", None) == errno.ENOENT
+
+
+def is_full(error: BaseException) -> bool:
+    """Return whether an error says that there is no room left."""
+    return getattr(error, "errno", None) in _FULL
 
 
 def is_of_storage(error: OSError) -> bool:
@@ -33,10 +41,10 @@ def translate(error: OSError, *, path: str, stream: str, doing: str) -> TopicErr
     """Return the error for an operation that the storage rejected: ``doing`` is ``read``, ``write`` or ``list``."""
     facts = {"path": path, "stream": stream}
     number = error.errno
-    if number in _FULL:
+    if is_full(error):
         return StorageFull(
             f"There is no room left to {doing} {path} of stream {stream!r}.",
-            hint="Free space or raise the quota, then try again; nothing that was committed is lost.",
+            hint=f"Free space or raise the quota, {NOTHING_IS_LOST}",
             **facts,
         )
     if number in _REJECTED or isinstance(error, PermissionError):

@@ -10,9 +10,11 @@ import pyarrow.fs as pafs
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.manifests import FOLDER, manifest_path, read_manifest
+from airflow_samza.systems.files.namesakes import newest_root
 from airflow_samza.systems.files.published_files import View
 from airflow_samza.systems.files.slots import read_writer
 from airflow_samza.systems.log.fsck import Finding
+from airflow_samza.systems.output_slots import is_of_other_root
 
 _REMEDY = "Restore the file, or clear the stage that wrote it, which writes the output again."
 
@@ -50,18 +52,25 @@ def fsck_output(output: Location) -> Iterator[Finding]:
 
 
 def fsck_unrecorded(
-    output: Location, published: Mapping[str, datetime], recorded: Collection[str]
+    output: Location, published: Mapping[str, datetime], recorded: Collection[str], root: str = ""
 ) -> Iterator[Finding]:
     """Yield a finding for each producer that a root has no record of, and that published after all that it has.
 
     Retention deletes the records of old runs, so an older producer without a record is nothing special. One that is
     newer than the root is a run that was lost when an older copy of the root was restored.
 
-    ``published`` is that of :func:`published_at`, ``recorded`` are the hashes of the producers on record.
+    ``published`` is that of :func:`published_at`, ``recorded`` are the hashes of the producers on record,
+    ``root`` is the identity of the root ("": not known). Producers of other roots are let through.
     """
     newest = max((published[producer] for producer in recorded if producer in published), default=None)
-    for producer, at in sorted(published.items(), key=lambda item: item[1]):
-        if newest is not None and producer not in recorded and at > newest:
+    later = {
+        producer: at
+        for producer, at in published.items()
+        if newest is not None and producer not in recorded and at > newest
+    }
+    view = View.of(output) if later else View(())
+    for producer, at in sorted(later.items(), key=lambda item: item[1]):
+        if not is_of_other_root(root, newest_root(output, view, producer)[0]):
             yield Finding(
                 str(output),
                 f"has files of a run that is not on record, published at {at:%Y-%m-%d %H:%M:%SZ}, after those of all "

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Protocol, runtime_checkable
@@ -213,6 +213,21 @@ def storage_with_versions(filesystem: pafs.FileSystem) -> HasVersions | None:
     """Return the storage behind a filesystem, if it has versions."""
     handler = getattr(filesystem, "handler", None)
     return handler if isinstance(handler, HasVersions) else None
+
+
+@runtime_checkable
+class ListsInOrder(Protocol):
+    """A storage that lists a folder by names, from any of them on: what comes before costs nothing."""
+
+    def list_in_order(self, path: str, behind: str, more: Callable[[pafs.FileInfo], bool]) -> list[pafs.FileInfo]:
+        """Return the files whose names come behind a text, in order, until one that is no ``more``."""
+        ...
+
+
+def storage_in_order(filesystem: pafs.FileSystem) -> ListsInOrder | None:
+    """Return the storage behind a filesystem, if it lists in order."""
+    handler = getattr(filesystem, "handler", None)
+    return handler if isinstance(handler, ListsInOrder) else None
 
 
 def has_glob(path: str) -> bool:

@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 import pyarrow.fs as pafs
 
@@ -29,7 +29,10 @@ _MANIFEST = re.compile(r"(?P<producer>[0-9a-f]{12})\.(?P<generation>\d+(?:\.\d+)
 
 @dataclass(frozen=True)
 class Manifest:
-    """Published epoch: ``files`` are (name, rows, bytes)."""
+    """Published epoch: ``files`` are (name, rows, bytes).
+
+    ``root`` is the identity of the run's root ("": of a former version, which did not note it).
+    """
 
     producer: str
     generation: str
@@ -37,6 +40,7 @@ class Manifest:
     stream: str
     format: str
     files: tuple[tuple[str, int, int], ...]
+    root: str = ""
 
     def encode(self) -> bytes:
         """Return the manifest's JSON."""
@@ -107,6 +111,16 @@ def _manifests(output: Location) -> Iterator[tuple[re.Match[str], pafs.FileInfo]
         match = _MANIFEST.fullmatch(str(info.path).rpartition("/")[2])
         if match is not None and info.type == pafs.FileType.File:
             yield match, info
+
+
+def list_staged(output: Location) -> Iterator[tuple[Location, timedelta | None]]:
+    """Yield the files that wait for publication, with their ages; None of a storage that has no times of files."""
+    now = datetime.now(timezone.utc)
+    selector = pafs.FileSelector(own_path(output, "staging/").path, allow_not_found=True)
+    for info in output.filesystem.get_file_info(selector):
+        if info.is_file:
+            at = None if info.mtime is None else info.mtime.replace(tzinfo=info.mtime.tzinfo or timezone.utc)
+            yield output.at(str(info.path)), None if at is None else now - at
 
 
 def read_manifest(place: Location) -> Manifest:

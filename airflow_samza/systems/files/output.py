@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from airflow_samza.errors import TopicError
 from airflow_samza.schema import Schema
-from airflow_samza.systems.files.durable_files import delete_file, make_directory, sync_directory, sync_file
+from airflow_samza.systems.files.durable_files import make_directory, sync_directory, sync_file, write_probe
 from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.formats.casts import Conformer
 from airflow_samza.systems.files.formats.file_format import FileWriter, check_codec, open_format
@@ -112,10 +112,7 @@ def check_writable(output: Location, stream: StreamSpec) -> None:
     probe = own_path(output, "staging/.writable")
     with storage_errors(path=str(output), stream=stream.name, doing="write"):
         reject_file(output, stream)
-        make_directory(probe.parent)
-        with output.filesystem.open_output_stream(probe.path, compression=None) as sink:
-            sink.write(b"probe")
-        delete_file(probe)
+        write_probe(probe)
 
 
 def reject_file(output: Location, stream: StreamSpec) -> None:

@@ -1,8 +1,8 @@
 """Publishing of staged files under deterministic names, as a list of steps that may each be done again.
 
-Take a turn at the slot, move the staged files, write the manifest, remove the files of lower generations and of runs
-whose slot it is now, clear the staging. The manifest decides: before it, our readers see the former generation or run;
-after it, the new one.
+Claim the names of the files (:mod:`~airflow_samza.systems.files.namesakes`), take a turn at the slot, move the staged
+files, write the manifest, remove the files of lower generations and of runs whose slot it is now, clear the staging.
+The manifest decides: before it, our readers see the former generation or run; after it, the new one.
 
 The race is between attempt A and attempt B, which has a higher generation or is of another run of the slot. Each writes
 its own record (turn, manifest) first and then looks at those of others, so at least one of them sees the other. If A
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pyarrow.fs as pafs
@@ -27,6 +26,7 @@ from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.location import Location, storage_with_versions
 from airflow_samza.systems.files.manifests import (
     Manifest,
+    list_staged,
     manifest_path,
     own_path,
     part_name,
@@ -34,6 +34,7 @@ from airflow_samza.systems.files.manifests import (
     producer_hash,
     read_manifest,
 )
+from airflow_samza.systems.files.namesakes import STALE, Namesakes
 from airflow_samza.systems.files.published_files import View
 from airflow_samza.systems.files.slots import SlotTurn, encode_writer, list_turns, run_digest, winner_at
 from airflow_samza.systems.generations import parse_generation
@@ -49,9 +50,6 @@ from airflow_samza.systems.output_slots import (
 )
 from airflow_samza.systems.system import Publication, StreamSpec
 from airflow_samza.systems.topic_rejections import WRITES_AGAIN
-
-_STALE = timedelta(days=7)
-"""Staged files this old belong to attempts that died; none lives so long."""
 
 
 def publish(output: Location, stream: StreamSpec, format_name: str, publication: Publication) -> dict[str, Any]:
@@ -71,10 +69,11 @@ class _Publisher:
         self.generation = parse_generation(publication.generation)
         self.mine = (self.producer, publication.generation)
         self.place = manifest_path(output, self.producer, publication.generation, publication.epoch)
+        self.namesakes = Namesakes(output, stream.name, publication.producer, publication.root)
         self.slot: SlotCode | None = publication.slot.code if publication.slot is not None else None
 
     def run(self) -> dict[str, Any]:
-        view = self._look()
+        view = self._claim(self._look())
         self._reject_late(view)
         view = self._begin(view)
         if self._info(self.place.path).is_file:
@@ -100,6 +99,19 @@ class _Publisher:
             "files": [name for name, _, _ in manifest.files],
             "superseded": superseded,
         }
+
+    def _claim(self, view: View) -> View:
+        """Claim the names of the producer's files, unless a manifest has its root; reject it if it has a namesake."""
+        if not self.publication.root or self.namesakes.reject_published(view):
+            return view
+        self.namesakes.claim()
+        view = self._look()
+        try:
+            self.namesakes.reject_published(view)
+        except TopicError:
+            self.namesakes.give_back()
+            raise
+        return view
 
     def _look(self) -> View:
         for folder in ("staging/", "manifests/", "slots/"):  # where files are written, moved and deleted
@@ -160,7 +172,7 @@ class _Publisher:
         run = run_digest(publication.producer)
         number = next_turn(view.of_slot(self.slot), view.holders.get(self.slot), run)
         turn = SlotTurn(self.slot, Turn(number, run, *self.mine))
-        writer = SlotWriter(slot, publication.producer, publication.generation)
+        writer = SlotWriter(slot, publication.producer, publication.generation, publication.root)
         self._write_record(turn.place(self.output), encode_writer(writer))
         view = self._look()
         self._reject_late(view)
@@ -181,7 +193,13 @@ class _Publisher:
         sync_directory(self.output)  # before the manifest names the files
         publication = self.publication
         return Manifest(
-            self.producer, publication.generation, publication.epoch, self.stream.name, self.format_name, tuple(files)
+            self.producer,
+            publication.generation,
+            publication.epoch,
+            self.stream.name,
+            self.format_name,
+            tuple(files),
+            publication.root,
         )
 
     def _move(self, staged: Location, final: Location, size: int) -> None:
@@ -301,12 +319,7 @@ class _Publisher:
         for staged in self.publication.staged.values():
             for file in staged["files"]:
                 delete_file(self.output / str(file["path"]))
-        selector = pafs.FileSelector(own_path(self.output, "staging/").path, allow_not_found=True)
-        now = datetime.now(timezone.utc)
-        for info in self.filesystem.get_file_info(selector):
-            if (
-                info.is_file
-                and info.mtime is not None
-                and now - info.mtime.replace(tzinfo=info.mtime.tzinfo or timezone.utc) > _STALE
-            ):
-                delete_file(self.output.at(str(info.path)))
+        self.namesakes.give_back()
+        for place, age in list_staged(self.output):
+            if age is not None and age > STALE:
+                delete_file(place)

@@ -78,7 +78,8 @@ def list_turns(output: Location) -> list[SlotTurn]:
 
 def encode_writer(writer: SlotWriter) -> bytes:
     """Return the content of a record."""
-    return json.dumps({**plain(writer.slot), "producer": writer.producer, "generation": writer.generation}).encode()
+    facts = {"producer": writer.producer, "generation": writer.generation, "root": writer.root}
+    return json.dumps({**plain(writer.slot), **facts}).encode()
 
 
 def read_writer(output: Location, turn: SlotTurn) -> SlotWriter:
@@ -90,7 +91,7 @@ def read_writer(output: Location, turn: SlotTurn) -> SlotWriter:
         slot = converted(record, OutputSlot)
         if slot.code != turn.code:
             raise ValueError("it is of another slot than its name says")
-        return SlotWriter(slot, str(record["producer"]), str(record["generation"]))
+        return SlotWriter(slot, str(record["producer"]), str(record["generation"]), str(record.get("root", "")))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise TopicError(
             f"The record {place} is damaged: {error}.",

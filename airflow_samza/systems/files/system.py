@@ -16,6 +16,7 @@ from airflow_samza.systems.files.formats.options import FileOptions, format_name
 from airflow_samza.systems.files.listing import Listing, find_files, find_missing
 from airflow_samza.systems.files.location import Location, check_inside, has_glob, is_url, named_part, open_location
 from airflow_samza.systems.files.manifests import producer_hash
+from airflow_samza.systems.files.namesakes import Namesakes
 from airflow_samza.systems.files.new_files import FilesRead, find_new_files
 from airflow_samza.systems.files.output import FilesProducer, check_writable, reject_file
 from airflow_samza.systems.files.published_files import View
@@ -195,6 +196,10 @@ class FilesSystem:
         generations = [generation for publisher, generation, _ in view.manifests if publisher == mine]
         generations += [past.turn.generation for past in view.turns if past.turn.producer == mine]  # it was replaced
         return max(generations, key=parse_generation, default=None)
+
+    def reject_namesake(self, stream: StreamSpec, producer: str, root: str) -> None:
+        """Reject a producer if one of its name, under another root, has published to an output."""
+        Namesakes(self._output(stream), stream.name, producer, root).reject_published(self._view(stream))
 
     def slot_writers(self, stream: StreamSpec, slot: OutputSlot) -> list[SlotWriter]:
         """Return who has written the slots that meet one, of what readers see."""

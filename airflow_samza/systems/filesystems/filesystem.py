@@ -220,14 +220,27 @@ def as_os_errors() -> Iterator[None]:
         raise OSError(number, error.sentence.rstrip(".")) from error
 
 
-_IDENTITY = "identity.json"
+IDENTITY = "identity.json"
+"""The file that has the identity of a root."""
 
 
 def root_identity(files: Filesystem) -> str:
     """Return the identity of a root, which the first who asks makes: other roots may use the same brokers or tables."""
     try:
-        content = files.read(_IDENTITY)
+        content = files.read(IDENTITY)
     except FileNotFoundError:
-        files.put_if_absent(_IDENTITY, json.dumps({"identity": uuid.uuid4().hex}).encode())
-        content = files.read(_IDENTITY)
-    return str(json.loads(content)["identity"])
+        files.put_if_absent(IDENTITY, json.dumps({"identity": uuid.uuid4().hex}).encode())
+        content = files.read(IDENTITY)
+    try:
+        identity = json.loads(content)["identity"]
+        if not isinstance(identity, str) or not identity:
+            raise ValueError(f"it has the identity {identity!r}")
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        place = files.location(IDENTITY)
+        raise TopicError(
+            f"The identity of the root is damaged ({place}): {error}.",
+            hint="Restore the file from a backup. With another identity, runs would take for foreign what they have "
+            "written to brokers and tables.",
+            path=place,
+        ) from error
+    return identity

@@ -12,8 +12,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.errors import ConfigError, RuntimeMissing, SamzaError, StorageUnavailable, TopicError, install
+from airflow_samza.errors import (
+    ConfigError,
+    RuntimeMissing,
+    SamzaError,
+    StorageFull,
+    StorageUnavailable,
+    TopicError,
+    install,
+)
+from airflow_samza.systems.files.failures import NOTHING_IS_LOST, is_full
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK
+from airflow_samza.systems.iceberg.hive_catalog import hive_catalog
 from airflow_samza.systems.iceberg.options import CatalogSettings
 
 if TYPE_CHECKING:
@@ -21,10 +31,16 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 ANSWER_SECONDS = 30.0
-"""Seconds within which a REST catalog has to answer a request; pyiceberg itself would wait forever."""
+"""Seconds within which a REST or Hive catalog has to answer a request; pyiceberg itself would wait forever."""
+
+_EXTRAS = {"pyiceberg": "iceberg", "thrift": "hive"}
+"""The extra that brings a package which catalogs need."""
 
 _FIRST_TRIES = 20
-"""Tries to open a catalog in a file that other processes are making at the same time: seconds in all."""
+"""Tries to open a catalog whose tables other processes are making at the same time: two seconds in all."""
+
+_MADE_BY_OTHERS = ("OperationalError", "ProgrammingError", "IntegrityError")
+"""Errors of a database in which another process has just made a table: of SQLite, and two of PostgreSQL."""
 
 _REJECTING = (
     "Unauthorized",
@@ -68,19 +84,28 @@ def _check_folder(settings: CatalogSettings, *, create: bool) -> None:
 
 
 def _constructed(settings: CatalogSettings) -> Catalog:
-    """Return the catalog; one in a file may be being made by several processes at once, of which one wins."""
+    """Return the catalog; the tables of one in a database are made by the first of several processes at once."""
     from pyiceberg.catalog import AVAILABLE_CATALOGS, CatalogType
 
     if settings.type == "rest":
         return _rest(settings)
+    if settings.type == "hive":
+        return hive_catalog(settings, ANSWER_SECONDS)
     for left in reversed(range(_FIRST_TRIES)):
         try:
             return AVAILABLE_CATALOGS[CatalogType(settings.type)](settings.name, dict(settings.properties))
         except Exception as error:
-            if settings.folder is None or not left or type(error).__name__ != "OperationalError":
+            if not left or not _may_have_been_made(error, settings):
                 raise
             time.sleep(0.1)
     raise AssertionError
+
+
+def _may_have_been_made(error: Exception, settings: CatalogSettings) -> bool:
+    """Return whether another process may just have made the tables of a catalog in a database."""
+    kind = type(error).__name__
+    in_file = settings.folder is not None and kind == "OperationalError"  # SQLite's file may be locked, too
+    return in_file or (kind in _MADE_BY_OTHERS and "already exists" in str(error))
 
 
 def _rest(settings: CatalogSettings) -> Catalog:
@@ -95,6 +120,14 @@ def _rest(settings: CatalogSettings) -> Catalog:
             session = super()._create_session()
             session.request = partial(session.request, timeout=ANSWER_SECONDS)  # type: ignore[method-assign]
             return session
+
+        def close(self) -> None:
+            """Close idle connections, which an error that is still remembered would keep open: processes fork."""
+            adapter: Any
+            for adapter in self._session.adapters.values():
+                for pool in adapter.poolmanager.pools._container.values():
+                    pool.close()
+            super().close()
 
     return Impatient(settings.name, **settings.properties)
 
@@ -149,12 +182,13 @@ def catalog_errors(settings: CatalogSettings) -> Iterator[None]:
     except SamzaError:
         raise
     except ModuleNotFoundError as error:
-        if error.name is None or not error.name.startswith("pyiceberg"):
+        library = str(error.name).partition(".")[0]
+        if library not in _EXTRAS:
             raise
         raise RuntimeMissing(
-            f"The system {settings.system!r} of kind iceberg needs pyiceberg, which is not installed here.",
-            hint=install("iceberg"),
-            library="pyiceberg",
+            f"The system {settings.system!r} of kind iceberg needs {library}, which is not installed here.",
+            hint=install(_EXTRAS[library]),
+            library=library,
         ) from error
     except Exception as error:
         raise _translated(error, settings) from None  # the cause may show a secret
@@ -172,6 +206,12 @@ def _translated(error: Exception, settings: CatalogSettings) -> SamzaError:
         return TopicError(
             f"{where} rejects the credentials: {text}.",
             hint="Correct them in the system's binding (in Airflow: in its connection), and let it read the table.",
+            **facts,
+        )
+    if is_full(error) or "database or disk is full" in text:
+        return StorageFull(
+            f"{where} has no room left: {text}.",
+            hint=f"Free space where it and its tables lie, {NOTHING_IS_LOST}",
             **facts,
         )
     if isinstance(error, FileNotFoundError):

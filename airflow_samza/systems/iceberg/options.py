@@ -11,8 +11,15 @@ from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError
 from airflow_samza.secrecy import without, without_passwords
 from airflow_samza.systems.system import StreamSpec, SystemBinding, option_text
-from airflow_samza.systems.tables.options import bad_name, check_one_version, check_options, point_in_time
-from airflow_samza.systems.topic_rejections import unknown_value
+from airflow_samza.systems.tables.options import (
+    REJECT,
+    bad_name,
+    check_one_version,
+    check_options,
+    checked_overwrites,
+    point_in_time,
+    version_number,
+)
 
 CATALOG_FILE = "catalog.db"
 """The SQLite database of an embedded catalog, in its folder."""
@@ -21,9 +28,6 @@ CATALOG_TYPES = ("rest", "sql", "hive", "glue", "dynamodb", "bigquery")
 
 _OURS = ("root", "partitions", "catalog")
 _DEFAULT = "default"
-REJECT, SKIP = "reject", "skip"
-"""The rules for snapshots that have taken rows away from an input that is read by what is appended."""
-
 _OF_STREAM = ("table", "snapshot", "ref", "as_of", "overwrites")
 _VERSIONS = ("snapshot", "ref", "as_of")
 
@@ -115,7 +119,8 @@ def _embedded(system: str, root: str, properties: Mapping[str, str]) -> dict[str
 class TableOptions:
     """Options of a table that is read: its name, and one of ``snapshot``, ``ref`` and ``as_of``, or none of them.
 
-    ``overwrites`` is the rule for snapshots that have taken rows away, where the input is read by what is appended.
+    ``overwrites`` is the rule for snapshots that have taken rows away, where the input is read by what is appended. Of
+    the snapshots ``up_to`` the newest is the latest that is read; (): the newest that there is.
     """
 
     table: str
@@ -123,6 +128,7 @@ class TableOptions:
     ref: str | None = None
     as_of: datetime | None = None
     overwrites: str = REJECT
+    up_to: tuple[int, ...] = ()
 
     @property
     def identifier(self) -> tuple[str, ...]:
@@ -135,11 +141,10 @@ class TableOptions:
         options = checked_options(stream, _OF_STREAM)
         check_one_version(stream, options, _VERSIONS, reads="one snapshot")
         as_of = point_in_time(stream, options.get("as_of"))
-        overwrites = options.get("overwrites") or REJECT
-        if overwrites not in (REJECT, SKIP):
-            raise unknown_value(stream.name, "overwrites", overwrites, f"Choose {REJECT} or {SKIP}.")
+        overwrites = checked_overwrites(stream, options)
         name, ref = table_name(stream, options), options.get("ref") or None
-        return cls(name, _snapshot(stream, options), ref, as_of, overwrites)
+        snapshot = _id(stream, options["snapshot"]) if options.get("snapshot") else None
+        return cls(name, snapshot, ref, as_of, overwrites, tuple(_id(stream, text) for text in stream.up_to))
 
 
 def identifier_of(table: str) -> tuple[str, ...]:
@@ -161,15 +166,6 @@ def table_name(stream: StreamSpec, options: Mapping[str, str]) -> str:
     return table
 
 
-def _snapshot(stream: StreamSpec, options: Mapping[str, str]) -> int | None:
-    text = options.get("snapshot")
-    if not text:
-        return None
-    if not text.isdecimal():
-        raise ConfigError(
-            f"Stream {stream.name!r} has the snapshot {text!r}, which is no id.",
-            hint='Write the id as the table has it: options={"snapshot": "8271638172635514"}; ref is a tag or branch.',
-            key="snapshot",
-            value=text,
-        )
-    return int(text)
+def _id(stream: StreamSpec, text: str) -> int:
+    hint = 'Write the id as the table has it: options={"snapshot": "8271638172635514"}; ref is a tag or branch.'
+    return version_number(stream, text, "snapshot", 19, hint)

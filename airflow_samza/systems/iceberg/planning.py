@@ -6,14 +6,14 @@ of the table as it is now, and prunes no deletes; what cannot be read is rejecte
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, InputFile, TimeRange, reading
 from airflow_samza.systems.iceberg.deletes import DeleteFile, puffin_vectors
 from airflow_samza.systems.iceberg.storage import TableStorage
-from airflow_samza.systems.system import ColumnBound
+from airflow_samza.systems.system import ColumnBound, StreamSpec
 from airflow_samza.systems.tables.columns import TableField
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ class TableFile(NamedTuple):
     """Data file of a snapshot: bytes, rows (with deleted ones), and the values of its partition.
 
     ``partition`` is for people, by the names of partition fields; ``constants`` are the values of identity partitions
-    by the ids of columns, as :func:`~airflow_samza.systems.tables.projection.constant` takes them.
+    by the ids of columns, as :func:`~airflow_samza.systems.tables.projection.constant` takes them. ``begins`` is the
+    least event time, in the column's unit; None: the stream has none, or the manifest does not say.
     """
 
     path: str
@@ -46,6 +47,7 @@ class TableFile(NamedTuple):
     partition: dict[str, str]
     constants: dict[str, Any]
     deletes: tuple[DeleteFile, ...]
+    begins: int | None = None
 
 
 def files_of(
@@ -54,7 +56,7 @@ def files_of(
     schema: Schema,
     where: BooleanExpression,
     storage: TableStorage,
-    stream: str,
+    stream: StreamSpec,
 ) -> list[TableFile]:
     """Return the data files of a snapshot that the filter does not rule out, by path."""
     from pyiceberg.manifest import INITIAL_SEQUENCE_NUMBER, DataFileContent, ManifestContent
@@ -69,15 +71,16 @@ def files_of(
     deletes = [one for one in manifests if one.content == ManifestContent.DELETES]
     for entry in _entries(ManifestGroupPlanner(metadata, table.io), deletes):
         if entry.data_file.content == DataFileContent.EQUALITY_DELETES:
-            raise _rejected(name, stream, "has equality deletes", str(entry.data_file.file_path))
+            raise _rejected(name, stream.name, "has equality deletes", str(entry.data_file.file_path))
         index.add_delete_file(entry, partition_key=entry.data_file.partition)
     data = [one for one in manifests if one.content == ManifestContent.DATA]
     partitions = _Partitions(table, schema)
-    vectors = _Vectors(storage, stream)
+    begins = _beginning(schema, stream)
+    vectors = _Vectors(storage, stream.name)
     files = []
     for entry in _entries(ManifestGroupPlanner(metadata, table.io, where), data):
         file = entry.data_file
-        _check_file(file, name, stream)
+        _check_file(file, name, stream.name)
         sequence = entry.sequence_number or INITIAL_SEQUENCE_NUMBER
         applied = index.for_data_file(sequence, file, partition_key=file.partition)
         files.append(
@@ -87,18 +90,17 @@ def files_of(
                 file.record_count,
                 *partitions.of(file),
                 tuple(vectors.deletes(file.file_path, sorted(applied, key=lambda one: one.file_path))),
+                begins(file),
             )
         )
     return sorted(files)
 
 
-def added_files(
-    table: Table, snapshots: Sequence[Snapshot], schema: Schema, storage: TableStorage, stream: str
-) -> list[TableFile]:
+def added_files(table: Table, snapshots: Sequence[Snapshot], schema: Schema, stream: StreamSpec) -> list[TableFile]:
     """Return the data files that snapshots have added, snapshot by snapshot."""
     from pyiceberg.manifest import ManifestContent, ManifestEntryStatus
 
-    name, partitions = ".".join(table.name()), _Partitions(table, schema)
+    name, partitions, begins = ".".join(table.name()), _Partitions(table, schema), _beginning(schema, stream)
     files = []
     for snapshot in snapshots:
         added = []
@@ -108,9 +110,9 @@ def added_files(
             for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
                 if entry.status == ManifestEntryStatus.ADDED and entry.snapshot_id == snapshot.snapshot_id:
                     file = entry.data_file
-                    _check_file(file, name, stream)
+                    _check_file(file, name, stream.name)
                     size, rows = file.file_size_in_bytes, file.record_count
-                    added.append(TableFile(file.file_path, size, rows, *partitions.of(file), ()))
+                    added.append(TableFile(file.file_path, size, rows, *partitions.of(file), (), begins(file)))
         files += sorted(added)
     return files
 
@@ -120,6 +122,23 @@ def _check_file(file: DataFile, table: str, stream: str) -> None:
         raise _rejected(table, stream, f"has files of {file.file_format.value}", file.file_path)
     if file.key_metadata is not None:
         raise _rejected(table, stream, "is encrypted", file.file_path)
+
+
+def _beginning(schema: Schema, stream: StreamSpec) -> Callable[[DataFile], int | None]:
+    """Return the function that reads the least event time of a stream from the bounds of a file."""
+    from pyiceberg.conversions import from_bytes
+    from pyiceberg.types import PrimitiveType
+
+    field = next((field for field in schema.fields if field.name == stream.timestamp), None)
+    kind = field.field_type if field is not None else None
+    if field is None or not isinstance(kind, PrimitiveType) or str(kind) not in _UNITS:
+        return lambda _: None
+
+    def begins(file: DataFile) -> int | None:
+        low = (file.lower_bounds or {}).get(field.field_id)
+        return None if low is None else int(from_bytes(kind, low))
+
+    return begins
 
 
 def _entries(planner: ManifestGroupPlanner, manifests: Sequence[ManifestFile]) -> Iterator[Any]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from airflow_samza.errors import TopicError
@@ -16,7 +15,7 @@ from airflow_samza.systems.iceberg.storage import TableStorage
 from airflow_samza.systems.system import StreamSpec
 from airflow_samza.systems.tables.consumer import TableConsumer
 from airflow_samza.systems.tables.projection import FileField, file_fields
-from airflow_samza.systems.tables.vectors import NONE, Positions
+from airflow_samza.systems.tables.vectors import Positions
 
 
 class IcebergConsumer(TableConsumer):
@@ -33,13 +32,10 @@ class IcebergConsumer(TableConsumer):
         """Return a data file of the range, ready to be opened."""
         return input_file(self._storage, listed["path"], int(listed["size"]), self.stream.name)
 
-    def deleted(self, listed: Mapping[str, Any]) -> Positions:
-        """Return the positions of the deleted rows of a data file."""
-        files = [self._deletes[place] for place in listed.get("deletes", ())]
-        if not files:
-            return NONE
-        found = [deleted_positions(self._storage.at(one.path), one, listed["path"], self.stream.name) for one in files]
-        return np.unique(np.concatenate(found))
+    def positions(self, places: Sequence[int], listed: Mapping[str, Any]) -> list[Positions]:
+        """Return the positions of rows of a data file that some of the range's deletes have."""
+        files = [self._deletes[place] for place in places]
+        return [deleted_positions(self._storage.at(one.path), one, listed["path"], self.stream.name) for one in files]
 
     def file_fields(self, schema: pa.Schema, file: InputFile, listed: Mapping[str, Any]) -> tuple[FileField, ...]:
         """Return the columns of a data file by their field ids, or by the table's name mapping."""

@@ -16,6 +16,13 @@ from airflow_samza.systems.iceberg.planning import TableFile, files_of, filter_o
 from airflow_samza.systems.iceberg.snapshots import chosen_snapshot, schema_of
 from airflow_samza.systems.iceberg.storage import TableStorage
 from airflow_samza.systems.system import ColumnBound, StreamSpec
+from airflow_samza.systems.tables.changes import (
+    carried_parts,
+    changed_parts,
+    changed_range,
+    check_comparable,
+    not_there,
+)
 from airflow_samza.systems.tables.columns import TableField, columns_of
 from airflow_samza.systems.tables.slicing import checked_columns, units_of
 
@@ -40,10 +47,10 @@ def fix_slice(
 ) -> dict[str, Any]:
     """Return the input range of a stream: what of the snapshot ``bounds`` and the data interval leave to be read.
 
-    Keys beside those of every system: ``table``, ``snapshot`` (its id as a text), ``bytes``, ``rows`` (with deleted
-    ones), ``schema`` (DDL, when none is declared), ``columns`` (as the table's metadata has them), ``names`` (its name
-    mapping, for files without field ids), ``files``, ``deletes``, and ``splits``: per partition [file, start, end] in
-    row groups.
+    Keys beside those of every system: ``table``, ``location`` (of the table), ``snapshot`` (its id as a text),
+    ``table_id``, ``bytes``, ``rows`` (with deleted ones), ``schema`` (DDL, when none is declared), ``columns`` (as the
+    table's metadata has them), ``names`` (its name mapping, for files without field ids), ``files``, ``deletes``, and
+    ``splits``: per partition [file, start, end] in row groups.
     """
     options = TableOptions.of(stream)
     snapshot = chosen_snapshot(table.metadata, options, stream.name)
@@ -53,7 +60,7 @@ def fix_slice(
     files: list[TableFile] = []
     if snapshot is not None:
         where = filter_of(bounds, within, {column.name: column for column in columns})
-        files = files_of(table, snapshot, schema, where, storage, stream.name)
+        files = files_of(table, snapshot, schema, where, storage, stream)
     total = sum(file.size for file in files)
     warn_of_few_tasks(stream, partitions, total)
     units = cut_units(files, cut_from(total, partitions), storage, stream.name)
@@ -63,6 +70,34 @@ def fix_slice(
         "offsets": None,
         "splits": [[list(split) for split in splits] for splits in pack(units, partitions)],
     }
+
+
+def fix_changes(
+    table: Table, stream: StreamSpec, partitions: int, storage: TableStorage, since: str, remedy: str, *, carried: bool
+) -> dict[str, Any]:
+    """Return the range of the rows that are in one only of two snapshots; with ``carried``, in both."""
+    options, everything = TableOptions.of(stream), filter_of((), None, {})
+    snapshot = chosen_snapshot(table.metadata, options, stream.name)
+    schema = schema_of(table.metadata, options, snapshot)
+    name = ".".join(table.name())
+    former: list[TableFile] = []
+    check_comparable((), table_columns(schema), "the beginning", name, remedy)
+    if since:
+        then = table.metadata.snapshot_by_id(int(since))
+        if then is None:
+            raise not_there(since, name, "snapshot", remedy)
+        columns_then = columns_at(table, then, schema)
+        check_comparable(columns_then, table_columns(schema), f"the snapshot {since}", name, remedy)
+        former = files_of(table, then, schema, everything, storage, stream)
+    files = [] if snapshot is None else files_of(table, snapshot, schema, everything, storage, stream)
+    parts = (carried_parts if carried else changed_parts)(former, files, lambda file: file.deletes)
+    return changed_range(
+        parts,
+        lambda some: described_range(table, stream, snapshot, schema, some),
+        lambda some, threshold: cut_units(some, threshold, storage, stream.name),
+        partitions,
+        remedy,
+    )
 
 
 def described_range(
@@ -77,7 +112,9 @@ def described_range(
     return {
         "kind": KIND,
         "table": ".".join(table.name()),
+        "location": table.location(),
         "snapshot": str(snapshot.snapshot_id) if snapshot is not None else None,
+        "table_id": str(table.metadata.table_uuid),
         "bytes": sum(file.size for file in files),
         "rows": sum(file.rows for file in files),
         "schema": None if stream.schema is not None else found.ddl(),
@@ -91,6 +128,16 @@ def described_range(
 def cut_units(files: Sequence[TableFile], threshold: int, storage: TableStorage, stream: str) -> list[Unit]:
     """Return the units of files; those of more bytes than the threshold are cut by row groups."""
     return units_of([input_file(storage, file.path, file.size, stream) for file in files], threshold)
+
+
+def table_columns(schema: TableSchema) -> tuple[TableField, ...]:
+    """Return the columns of a schema of a table."""
+    return columns_of(_json(schema))
+
+
+def columns_at(table: Table, snapshot: Snapshot, schema: TableSchema) -> tuple[TableField, ...]:
+    """Return the columns that a table had at a snapshot; those of ``schema`` where the snapshot names no schema."""
+    return table_columns(next((one for one in table.metadata.schemas if one.schema_id == snapshot.schema_id), schema))
 
 
 def _json(schema: Any) -> list[Any]:

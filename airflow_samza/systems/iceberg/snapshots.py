@@ -22,10 +22,70 @@ def chosen_snapshot(metadata: TableMetadata, options: TableOptions, stream: str)
     if options.snapshot is not None:
         return _by_id(metadata, options, options.snapshot, stream)
     if options.ref is not None:
-        return _by_id(metadata, options, _named(metadata, options, stream), stream)
+        named = _by_id(metadata, options, _named(metadata, options, stream), stream)
+        return _limited(metadata, options, named, stream) if options.up_to else named
     if options.as_of is not None:
         return _as_of(metadata, options, options.as_of, stream)
-    return metadata.current_snapshot()
+    head = metadata.current_snapshot()
+    return _limited(metadata, options, head, stream) if options.up_to else head
+
+
+def _limited(metadata: TableMetadata, options: TableOptions, head: Snapshot | None, stream: str) -> Snapshot:
+    """Return the newest of the snapshots up to which a stream is read; it has to be in the history of the head.
+
+    Those that have expired are older than those that have not.
+    """
+    there = [one for number in options.up_to if (one := metadata.snapshot_by_id(number)) is not None]
+    if not there:
+        return _by_id(metadata, options, options.up_to[0], stream)  # is an error
+    newest = max(there, key=_order)
+    if head is not None and not is_within(metadata, newest, head):
+        raise TopicError(
+            f"The snapshot {newest.snapshot_id} of the table {options.table}, up to which stream {stream!r} is to be "
+            f"read, is not in the history of {options.ref or 'the current snapshot'}: the table was rolled back.",
+            hint=f"{_newest(metadata)}Start a run that names another one, or none.",
+            table=options.table,
+            stream=stream,
+            snapshot=str(newest.snapshot_id),
+        )
+    return newest
+
+
+def is_within(metadata: TableMetadata, snapshot: Snapshot, head: Snapshot) -> bool:
+    """Return whether a snapshot is in the history of another one; where that has expired, whether it is older."""
+    at = head
+    while at.snapshot_id != snapshot.snapshot_id:
+        if at.parent_snapshot_id is None:
+            return False
+        parent = metadata.snapshot_by_id(at.parent_snapshot_id)
+        if parent is None:
+            return _order(snapshot) < _order(at)
+        at = parent
+    return True
+
+
+def _order(snapshot: Snapshot) -> tuple[int, int]:
+    return snapshot.sequence_number or 0, snapshot.timestamp_ms
+
+
+def first_since(metadata: TableMetadata, options: TableOptions, at: datetime, stream: str) -> Snapshot | None:
+    """Return the first snapshot at or after a time that has changed rows, of the history that a stream reads.
+
+    A branch that is not there yet has none.
+    """
+    there = options.ref is None or options.ref in metadata.refs
+    one = chosen_snapshot(metadata, options, stream) if there else None
+    first = None
+    while one is not None and one.timestamp_ms >= at.timestamp() * 1000:
+        if one.summary is None or one.summary.operation.value != "replace":
+            first = one
+        one = metadata.snapshot_by_id(one.parent_snapshot_id) if one.parent_snapshot_id is not None else None
+    return first
+
+
+def time_of(snapshot: Snapshot) -> datetime:
+    """Return the time of a snapshot."""
+    return datetime.fromtimestamp(snapshot.timestamp_ms / 1000, timezone.utc)
 
 
 def schema_of(metadata: TableMetadata, options: TableOptions, snapshot: Snapshot | None) -> Schema:
@@ -87,8 +147,5 @@ def _newest(metadata: TableMetadata) -> str:
     snapshots = sorted(metadata.snapshots, key=lambda one: one.timestamp_ms, reverse=True)
     if not snapshots:
         return "The table has no snapshot at all. "
-    texts = (
-        f"{one.snapshot_id} ({datetime.fromtimestamp(one.timestamp_ms / 1000, timezone.utc).isoformat(' ', 'seconds')})"
-        for one in snapshots[:_SHOWN]
-    )
+    texts = (f"{one.snapshot_id} ({time_of(one).isoformat(' ', 'seconds')})" for one in snapshots[:_SHOWN])
     return f"Its newest snapshots are {listed(texts)}. "

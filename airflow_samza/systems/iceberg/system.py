@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import os
-import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from airflow_samza.errors import SamzaError
 from airflow_samza.schema import Schema
-from airflow_samza.systems.files.durable_files import delete_file, make_directory
-from airflow_samza.systems.files.failures import storage_errors
-from airflow_samza.systems.files.formats.options import partition_count
+from airflow_samza.systems.capabilities import OutputCommit
+from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.iceberg.arrivals import fix_arrivals
+from airflow_samza.systems.iceberg.branches import properties_of, reject_foreign
 from airflow_samza.systems.iceberg.catalogs import find_table, load_table, opened_catalog
-from airflow_samza.systems.iceberg.commits import TableView
-from airflow_samza.systems.iceberg.options import CatalogSettings, TableOptions
-from airflow_samza.systems.iceberg.output import IcebergProducer
-from airflow_samza.systems.iceberg.output_options import OutputOptions
-from airflow_samza.systems.iceberg.output_target import OutputTarget, check_messages, columns_unknown, fix_target
-from airflow_samza.systems.iceberg.publishing import publish
+from airflow_samza.systems.iceberg.expiry import names_in_use
+from airflow_samza.systems.iceberg.held_snapshots import hold_snapshot
+from airflow_samza.systems.iceberg.options import CatalogSettings, TableOptions, identifier_of, table_name
+from airflow_samza.systems.iceberg.output_options import MAIN, OutputOptions
+from airflow_samza.systems.iceberg.output_target import data_folder, fix_target
+from airflow_samza.systems.iceberg.publishing import discard_branch, find_published, publish, publish_branch
 from airflow_samza.systems.iceberg.reading import IcebergConsumer
-from airflow_samza.systems.iceberg.slicing import KIND, fix_slice, table_schema
+from airflow_samza.systems.iceberg.slicing import KIND, fix_changes, fix_slice, table_schema
+from airflow_samza.systems.iceberg.snapshots import first_since, time_of
 from airflow_samza.systems.iceberg.storage import TableStorage
-from airflow_samza.systems.iceberg.tables_made import check_partition_columns, make_table
-from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
+from airflow_samza.systems.iceberg.tables_made import MADE, make_table
 from airflow_samza.systems.system import (
     ColumnBound,
     Publication,
@@ -32,31 +33,33 @@ from airflow_samza.systems.system import (
     StreamSpec,
     SystemBinding,
 )
+from airflow_samza.systems.tables.commits import TableView
+from airflow_samza.systems.tables.folded_records import Heading
+from airflow_samza.systems.tables.output_target import (
+    check_partition_columns,
+    with_run_column,
+)
+from airflow_samza.systems.tables.outputs import TableOutputs
+from airflow_samza.systems.tables.sweeping import DATA_FILES, METADATA_FILES, sweep_files
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-LOOK_SECONDS = 5.0
-"""Time between two looks of a continuous run at a table."""
 
-
-class IcebergSystem:
+class IcebergSystem(TableOutputs):
     """System of the tables of an Iceberg catalog: bounded inputs, of which the plan fixes the snapshot, and outputs.
 
     Options of the binding: ``root`` (a folder with a catalog of its own), or ``type``, ``uri`` and other properties of
     pyiceberg; ``catalog`` (its name, for catalogs in a database), ``partitions`` (of inputs that declare none; 1).
     """
 
+    kind = KIND
+    options_of = staticmethod(OutputOptions.of)
+
     def __init__(self, name: str, binding: SystemBinding, root: str | None = None) -> None:
-        self.name = name
-        self.binding = binding
+        super().__init__(name, binding)
         self.settings = CatalogSettings.of(name, binding)
         self._storage = TableStorage(self.settings.properties)
-
-    @property
-    def admin(self) -> IcebergSystem:
-        """The system is its own admin."""
-        return self
 
     def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
         """Return the declared partition counts of streams whose table exists, and its columns where none are declared.
@@ -73,19 +76,23 @@ class IcebergSystem:
                 table = find_table(catalog, options.identifier)
                 if table is not None:
                     columns = table_schema(table, stream)
-                    metadata[stream.name] = StreamMetadata(self._partitions(stream), schema=columns)
+                    metadata[stream.name] = StreamMetadata(self.partitions(stream), schema=columns)
         return metadata
-
-    def slice(self, stream: StreamSpec) -> dict[str, Any]:
-        """Return the files of the snapshot that a stream means, and which partition reads what of them."""
-        return self.slice_within(stream, ())
 
     def slice_within(self, stream: StreamSpec, bounds: Sequence[ColumnBound]) -> dict[str, Any]:
         """Return the input range without files that cannot have a row that fulfils all bounds."""
         options = TableOptions.of(stream)
         with opened_catalog(self.settings) as catalog:
             table = load_table(catalog, self.settings, options.identifier, stream.name)
-            return fix_slice(table, stream, self._partitions(stream), self._storage, bounds)
+            return fix_slice(table, stream, self.partitions(stream), self._storage, bounds)
+
+    def changes(self, stream: StreamSpec, since: str, remedy: str, *, carried: bool = False) -> dict[str, Any]:
+        """Return the range of the rows that are in one only of two snapshots; with ``carried``, in both."""
+        options = TableOptions.of(stream)
+        with opened_catalog(self.settings) as catalog:
+            table = load_table(catalog, self.settings, options.identifier, stream.name)
+            partitions = self.partitions(stream)
+            return fix_changes(table, stream, partitions, self._storage, since, remedy, carried=carried)
 
     def arrived(
         self,
@@ -101,12 +108,16 @@ class IcebergSystem:
         with opened_catalog(self.settings) as catalog:
             table = load_table(catalog, self.settings, options.identifier, stream.name)
             return fix_arrivals(
-                table, stream, self._partitions(stream), self._storage, intake, first_chunk, unread=unread
+                table, stream, self.partitions(stream), self._storage, intake, first_chunk, unread=unread
             )
 
-    def look_seconds(self, stream: StreamSpec) -> float:
-        """Return how long a continuous run waits between two looks at the table."""
-        return LOOK_SECONDS
+    def first_commit(self, stream: StreamSpec, at: datetime) -> tuple[str, datetime] | None:
+        """Return id and time of the first snapshot at or after a time that is no compaction; None: there is none."""
+        options = TableOptions.of(stream)
+        with opened_catalog(self.settings) as catalog:
+            table = find_table(catalog, options.identifier)
+            found = first_since(table.metadata, options, at, stream.name) if table is not None else None
+            return None if found is None else (str(found.snapshot_id), time_of(found))
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> IcebergConsumer:
         """Return a consumer of a slice; without one, of the snapshot that the stream means now."""
@@ -114,7 +125,7 @@ class IcebergSystem:
 
     def location(self, stream: StreamSpec) -> str:
         """Return the catalog and the name of a stream's table."""
-        return f"{self.settings.place}#{'.'.join(TableOptions.of(stream).identifier)}"
+        return f"{self.settings.place}#{'.'.join(identifier_of(table_name(stream, dict(stream.options))))}"
 
     def create(self, streams: Sequence[StreamSpec]) -> None:
         """Make the missing tables of outputs that say so; their columns must be known."""
@@ -123,72 +134,98 @@ class IcebergSystem:
             if options.create and stream.schema is not None:
                 with opened_catalog(self.settings, create=True) as catalog:
                     if find_table(catalog, options.identifier) is None:
-                        make_table(catalog, options, Schema.of(stream.schema), stream.name)
+                        columns = with_run_column(Schema.of(stream.schema), options, stream.name)
+                        make_table(catalog, options, columns, stream.name)
 
-    def fix_output(self, stream: StreamSpec, columns: Schema | None, run: str = "") -> dict[str, Any]:
-        """Return what tasks need to write to the table of an output; messages that do not fit it are rejected.
+    def target(self, stream: StreamSpec, run: str) -> dict[str, Any] | None:
+        """Load the table of an output for a plan; return what tasks need to write to it, None: it is to be made."""
+        with self._written(OutputOptions.of(stream), stream) as table:
+            self.planned[stream.name] = table
+            return None if table is None else fix_target(table, stream.name, run)
 
-        Of a table that is yet to be made it is its name alone.
-        """
-        options = OutputOptions.of(stream)
-        with self._written(options, stream) as table:
-            if table is None:
-                if columns is None:
-                    raise columns_unknown(options, stream.name)
-                check_partition_columns(options, columns, stream.name)
-                return {"kind": KIND, "table": options.table, "made": True}
-            fixed = fix_target(table, stream.name, run)
-            if columns is not None:
-                check_messages(OutputTarget.of(fixed), columns, stream.name)
-            return fixed
+    def check_made(self, stream: StreamSpec, columns: Schema) -> None:
+        """Reject columns with which a table cannot be made."""
+        check_partition_columns(OutputOptions.of(stream), columns, stream.name)
 
-    def check_writable(self, stream: StreamSpec) -> None:
-        """Reject a table that does not exist, or cannot be written here, and a folder that may not be written."""
-        fixed = self.fix_output(stream, Schema.of(stream.schema) if stream.schema is not None else None)
-        if "data" in fixed:
-            probe = self._storage.at(f"{fixed['data']}/samza-probe-{uuid.uuid4().hex}")
-            with storage_errors(path=str(probe), stream=stream.name, doing="write"):
-                make_directory(probe.parent)
-                with probe.filesystem.open_output_stream(probe.path, compression=None) as sink:
-                    sink.write(b"probe")
-                delete_file(probe)
-
-    def producer(self, stream: StreamSpec, writer: str, fixed: Mapping[str, Any] | None = None) -> IcebergProducer:
-        """Return a producer of one try at a task; without what the plan has fixed, to the table as it is now."""
-        if fixed is None:
-            fixed = self.fix_output(stream, None)
-        return IcebergProducer(self._storage, stream, writer, OutputTarget.of(fixed))
+    def folder(self, stream: StreamSpec, data: str) -> Location:
+        """Return the folder of a table's data files."""
+        return self._storage.at(data)
 
     def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
         """Commit an epoch; the facts are table, snapshot, rows, bytes, files and what was superseded."""
+        self.planned.clear()
         return publish(self.settings, self._storage, stream, publication)
 
-    def standing(self, stream: StreamSpec, producer: str) -> str | None:
-        """Return the newest generation of a producer that has committed to a table; None when it never has."""
-        newest = self._view(stream).newest(producer, stream.name)
-        return None if newest is None else ".".join(map(str, newest))
+    def hold(self, stream: StreamSpec, reader: str, version: str) -> str | None:
+        """Tag a snapshot up to which a reader has read, so that it does not expire; return why that is not possible."""
+        options = TableOptions.of(stream)
+        try:
+            with opened_catalog(self.settings) as catalog:
+                hold_snapshot(load_table(catalog, self.settings, options.identifier, stream.name), reader, version)
+        except SamzaError as error:
+            return error.sentence.rstrip(".")
+        return None
 
-    def slot_writers(self, stream: StreamSpec, slot: OutputSlot) -> list[SlotWriter]:
-        """Return who has written the slots that meet one, of what readers see."""
-        return self._view(stream).writers(slot.code)
+    def branch(self, stream: StreamSpec) -> str | None:
+        """Return the branch to which an output commits; None: readers see at once what it commits."""
+        branch = OutputOptions.of(stream).branch
+        return None if branch == MAIN else branch
 
-    def outside_slots(self, stream: StreamSpec, producers: Iterable[str]) -> list[str]:
-        """Return those of some producers whose rows readers see, and who wrote them as no slot."""
-        outside = self._view(stream).outside()
-        return [producer for producer in producers if producer in outside] if outside else []
-
-    def successor(self, stream: StreamSpec, producer: str) -> str | None:
-        """Return the producer of the run that has replaced what a producer wrote; None: it stands, or never wrote."""
-        return self._view(stream).successor(producer, stream.name)
-
-    def _view(self, stream: StreamSpec) -> TableView:
+    def check_branch(self, stream: StreamSpec, run: str) -> None:
+        """Reject a branch that exists, and is not of the run ``<application>/<run>``."""
         options = OutputOptions.of(stream)
-        with self._written(options, stream) as table:
-            return TableView.of(options.table, {} if table is None else table.properties)
+        with self._written(options, stream, planned=True) as table:
+            if table is not None:
+                reject_foreign(table, options.branch, run, stream.name)
+
+    def publish_branch(self, stream: StreamSpec, run: str, committed: Collection[OutputCommit]) -> str | None:
+        """Publish the branch of a run: ``main`` takes its snapshot, in one commit with the records of its commits."""
+        return publish_branch(self.settings, stream, run, committed)
+
+    def published_version(self, stream: StreamSpec, committed: Collection[OutputCommit]) -> str | None:
+        """Return the snapshot by which readers see what was committed to a branch; None: they do not."""
+        return find_published(self.settings, stream, committed)
+
+    def drop_branch(self, stream: StreamSpec, run: str) -> bool:
+        """Drop the branch of a run; return False where there is none."""
+        return discard_branch(self.settings, stream, run)
+
+    def sweep_output(
+        self, stream: StreamSpec, is_held: Callable[[str], bool], now: float, *, dry: bool = False
+    ) -> tuple[int, int]:
+        """Delete data files and metadata of commits that never landed, and what no snapshot has: files and bytes."""
+        with self._written(OutputOptions.of(stream), stream) as table:
+            if table is None:
+                return 0, 0
+            places = [(data_folder(table), DATA_FILES)]
+            if table.properties.get(MADE) == "true":
+                places.append((table.metadata_location.rpartition("/")[0], METADATA_FILES))
+            swept = [
+                sweep_files(
+                    self._storage.at(place),
+                    lambda: names_in_use(table),
+                    stream.name,
+                    is_held,
+                    now,
+                    dry=dry,
+                    names=names,
+                )
+                for place, names in places
+            ]
+            return sum(files for files, _ in swept), sum(size for _, size in swept)
+
+    def view(self, stream: StreamSpec, sought: Heading | None = None, *, planned: bool = False) -> TableView:
+        """Return the records of the commits to the table of an output."""
+        options = OutputOptions.of(stream)
+        with self._written(options, stream, planned=planned) as table:
+            return TableView.of(options.table, {} if table is None else properties_of(table, options.branch), sought)
 
     @contextmanager
-    def _written(self, options: OutputOptions, stream: StreamSpec) -> Iterator[Table | None]:
+    def _written(self, options: OutputOptions, stream: StreamSpec, *, planned: bool = False) -> Iterator[Table | None]:
         """Let the table of an output be asked; None: it is to be made, and the catalog of its folder may be, too."""
+        if planned and stream.name in self.planned:
+            yield self.planned[stream.name]
+            return
         if options.create and self.settings.folder is not None and not os.path.isfile(self.settings.place):
             yield None
             return
@@ -198,6 +235,3 @@ class IcebergSystem:
                 if options.create
                 else load_table(catalog, self.settings, options.identifier, stream.name, written=True)
             )
-
-    def _partitions(self, stream: StreamSpec) -> int:
-        return partition_count(stream, self.name, self.binding)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import ConfigError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.iceberg.catalogs import find_table
 from airflow_samza.systems.iceberg.output_options import OutputOptions
+from airflow_samza.systems.tables.output_target import check_partition_columns
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
     from pyiceberg.table.update.spec import UpdateSpec
-
-PRODUCER, GENERATION, EPOCH = "samza.producer", "samza.generation", "samza.epoch"
-"""Properties of the snapshots that outputs have committed, for people."""
 
 MADE = "samza.made"
 """Property of the tables that outputs have made: their old snapshots are expired by whom commits."""
@@ -27,17 +24,9 @@ BOUNDED = {
     "write.metadata.previous-versions-max": "20",
     "commit.manifest-merge.enabled": "true",
     "commit.manifest.min-count-to-merge": "20",
+    "commit.manifest.target-size-bytes": str(2**17),
 }
 """Properties of such tables, where the output does not say otherwise."""
-
-KEPT_SNAPSHOTS = 100
-"""Snapshots that such a table keeps; a branch or a tag may keep others."""
-
-KEPT_EPOCHS = 10
-"""Snapshots that it keeps of the epochs of one generation of a stage."""
-
-_AT_ONCE = 10
-"""Snapshots that are expired together: that is a commit, too."""
 
 
 def make_table(catalog: Catalog, options: OutputOptions, columns: Schema, stream: str) -> Table:
@@ -77,35 +66,3 @@ def _add_field(update: UpdateSpec, column: str, transform: str, columns: Schema,
             key="partition_by",
             value=column,
         ) from error
-
-
-def check_partition_columns(options: OutputOptions, columns: Schema, stream: str) -> None:
-    """Reject a partition field of a column that there is not."""
-    for column, _ in options.partition_by:
-        if column not in columns:
-            raise ConfigError(
-                f"The output {stream!r} is partitioned by the column {column!r}, which its messages do not have.",
-                hint=f"{did_you_mean(column, columns.names)}Their columns are {listed(columns.names)}.",
-                key="partition_by",
-                value=column,
-            )
-
-
-def expire_snapshots(table: Table) -> None:
-    """Expire the oldest snapshots of a table that an output has made, and those of epochs long ago; their files stay.
-
-    The cost of a commit grows with the number of snapshots.
-    """
-    if table.properties.get(MADE) != "true":
-        return
-    snapshots = sorted(table.metadata.snapshots, key=lambda one: one.sequence_number or 0)
-    epochs: dict[tuple[str, str], list[int]] = {}
-    for one in snapshots:
-        named = one.summary.additional_properties if one.summary is not None else {}
-        if PRODUCER in named:
-            epochs.setdefault((named[PRODUCER], named[GENERATION]), []).append(one.snapshot_id)
-    old = {one.snapshot_id for one in snapshots[:-KEPT_SNAPSHOTS]}
-    old.update(number for numbers in epochs.values() for number in numbers[:-KEPT_EPOCHS])
-    old -= {ref.snapshot_id for ref in table.metadata.refs.values()}
-    if len(old) >= _AT_ONCE:
-        table.maintenance.expire_snapshots().by_ids(sorted(old)).commit()

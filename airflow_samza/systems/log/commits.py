@@ -65,7 +65,7 @@ def tail_of_snapshot(topic: Topic, last: int) -> Tail:
     try:
         state = record["state"]
         offsets = [int(offset) for offset in state["next"]]
-        seen = ProducersSeen.from_json(state["seen"], state.get("slots", ()))
+        seen = ProducersSeen.from_json(state["seen"], state.get("slots", ()), state.get("roots", {}))
         schema = state["schema"]
     except (KeyError, ValueError, TypeError, RecordUnreadable) as error:
         raise topic.damaged(path, f"cannot be understood ({error!r})") from None
@@ -101,17 +101,19 @@ def append_commit(
     schema: str | None = None,
     check: Callable[[], None] | None = None,
     slot: OutputSlot | None = None,
+    root: str = "",
 ) -> Commit | None:
     """Add a commit and return it; None when this producer has published this epoch of this generation already.
 
     A generation older than one seen is rejected (TopicError, facts: ``winner``). Racing writers each get a number of
     their own. ``check`` is asked once, before anything new is written. With a ``slot`` it replaces what another run has
-    written of it (rule O1).
+    written of it (rule O1), and with a ``root`` it is rejected where a run of its name under another one has committed.
     """
     entries = tuple(control_entry(message) for message in control)
     tail = load_tail(topic)
     losses = 0
     while True:
+        tail.seen.reject_namesake(topic.name, producer, root)
         if not once and tail.seen.is_published(topic.name, producer, generation, epoch, slot):
             return None
         if slot is not None:
@@ -139,6 +141,7 @@ def append_commit(
             once,
             schema or tail.schema,
             slot,
+            root,
         )
         offsets = tuple(
             before + rows + len(entries) for before, rows in zip(tail.next, base.rows_by_partition, strict=True)

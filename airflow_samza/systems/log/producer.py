@@ -73,6 +73,7 @@ def publish_segments(
     *,
     once: bool = False,
     slot: OutputSlot | None = None,
+    root: str = "",
 ) -> dict[str, Any]:
     """Commit what producers staged.
 
@@ -100,6 +101,7 @@ def publish_segments(
         schema=schema,
         check=lambda: store.before_commit(topic, segments, control),
         slot=slot,
+        root=root,
     )
     duplicate = commit is None
     if commit is None:

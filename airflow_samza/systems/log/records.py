@@ -33,12 +33,12 @@ def _typed(data: Mapping[str, Any], form: type[Form]) -> Form:
 
 def _check_keys(data: Mapping[str, Any], form: type[msgspec.Struct]) -> None:
     for name in form.__struct_encode_fields__:
-        if name != _SLOT:
+        if name not in (_SLOT, _ROOT):
             data[name]
 
 
-_SLOT = "slot"
-"""The key of a commit's JSON that only those of a slot have."""
+_SLOT, _ROOT = "slot", "root"
+"""The keys of a commit's JSON that only those of a slot have, and those of a run whose root is known."""
 
 
 class Segment(msgspec.Struct, frozen=True, rename={"name": "segment"}):
@@ -75,7 +75,7 @@ class Commit(msgspec.Struct, frozen=True, dict=True):
 
     ``next`` is the offset after it, per partition; the control entries are the last offsets of every partition.
     ``once`` marks a producer that never comes back (an append), so that nobody has to remember it. ``slot`` is what it
-    replaces of another run; None: it adds to what is there.
+    replaces of another run; None: it adds to what is there. ``root`` is the identity of the run's root ("": not noted).
     """
 
     number: _Whole
@@ -89,12 +89,18 @@ class Commit(msgspec.Struct, frozen=True, dict=True):
     once: bool = False
     schema: str | None = None
     slot: OutputSlot | None = None
+    root: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form."""
         record = {"version": VERSION, **msgspec.to_builtins(self)}
-        slot = record.pop(_SLOT)
-        return record if slot is None else {**record, _SLOT: plain(self.slot)}
+        if self.slot is None:
+            del record[_SLOT]
+        else:
+            record[_SLOT] = plain(self.slot)
+        if not self.root:
+            del record[_ROOT]
+        return record
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Commit:

@@ -212,7 +212,12 @@ class LogSystem:
             [publication.staged[task] for task in sorted(publication.staged)],
             publication.control,
             slot=publication.slot,
+            root=publication.root,
         )
+
+    def reject_namesake(self, stream: StreamSpec, producer: str, root: str) -> None:
+        """Reject a producer if one of its name, under another root, has published to a topic."""
+        self._seen(stream).reject_namesake(stream.name, producer, root)
 
     def slot_writers(self, stream: StreamSpec, slot: OutputSlot) -> list[SlotWriter]:
         """Return who has written the slots that meet one, of what readers see."""

@@ -58,7 +58,7 @@ class Tail:
         self.next = list(commit.next)
         self.schema = self.schema or commit.schema
         if not commit.once:
-            self.seen.add(commit.producer, commit.generation, commit.epoch, commit.slot)
+            self.seen.add(commit.producer, commit.generation, commit.epoch, commit.slot, commit.root)
 
     def advance(self, up_to: int | None = None) -> None:
         """Read the commits that were added since."""
@@ -71,8 +71,8 @@ class Tail:
     def state(self) -> dict[str, Any]:
         """Return what a snapshot keeps of it."""
         state = {"next": list(self.next), "seen": self.seen.to_json(), "schema": self.schema}
-        slots = self.seen.slots_to_json()
-        return {**state, "slots": slots} if slots else state
+        later = {"slots": self.seen.slots_to_json(), "roots": self.seen.roots()}
+        return {**state, **{name: value for name, value in later.items() if value}}
 
 
 def read_commit(

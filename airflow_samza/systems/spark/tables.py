@@ -111,6 +111,12 @@ class SparkTable:
             )
         if self.skips_repeats:
             return Delivery(True, "Delta skips a transaction that it has")
+        if self.is_in_catalog and is_iceberg(self.format):
+            return Delivery(
+                False,
+                "an append that dies between Spark's write and the record of it is looked for in the table's "
+                "snapshots, and is made again if its own has expired",
+            )
         unless = ", unless the table is one of Delta's" if self.is_in_catalog and self.format is None else ""
         return Delivery(False, f"an append that dies between Spark's write and the record of it is made again{unless}")
 
@@ -183,6 +189,11 @@ def _named(table: SparkTable, binding: SystemBinding) -> SparkTable:
 def is_delta(format: str | None) -> bool:
     """Return whether a format, or the provider of a table, is Delta, which knows the transactions of writers."""
     return format is not None and format.lower() == "delta"
+
+
+def is_iceberg(format: str | None) -> bool:
+    """Return whether a format, or the provider of a table, is Iceberg, whose snapshots have properties of writers."""
+    return format is not None and format.lower() == "iceberg"
 
 
 _OF_FILES = frozenset({None, "parquet", "orc", "csv", "json", "text", "xml", "avro", "binaryfile"})

@@ -1,1 +1,1 @@
-"""Parts that kinds of systems share whose streams are tables of data files: columns, deleted rows, the consumer."""
+"""Parts that kinds of systems share whose streams are tables of data files: columns, files, commits, the consumer."""

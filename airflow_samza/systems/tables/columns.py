@@ -45,13 +45,25 @@ class TableType(NamedTuple):
 
 
 class TableField(NamedTuple):
-    """Column or inner field of a table. ``default`` is True where rows of older files have a value other than null."""
+    """Column or inner field of a table. ``default`` is True where rows of older files have a value other than null.
+
+    Files have it by ``file_name`` ("": by its name) and with the field id ``file_id`` (None: its id, where that is a
+    number), if the table maps its columns.
+    """
 
     id: int | str
     name: str
     type: TableType
     required: bool = False
     default: bool = False
+    file_name: str = ""
+    file_id: int | None = None
+
+    @property
+    def field_id(self) -> int | None:
+        """The field id that files have; None: they have none."""
+        number = self.id if self.file_id is None else self.file_id
+        return number if isinstance(number, int) and number else None
 
 
 def columns_of(fields: Iterable[Mapping[str, Any]]) -> tuple[TableField, ...]:
@@ -67,6 +79,8 @@ def columns_of(fields: Iterable[Mapping[str, Any]]) -> tuple[TableField, ...]:
             _type(field["type"]),
             bool(field["required"]),
             field.get("initial-default") is not None,
+            str(field.get("file-name", "")),
+            field.get("file-id"),
         )
         for field in fields
     )
@@ -86,6 +100,23 @@ def _type(kind: Any) -> TableType:
             for name in names
         ),
     )
+
+
+def inner_fields(columns: Iterable[TableField]) -> Iterator[tuple[int | str, str, TableField]]:
+    """Yield columns and all fields within them, each with its key and its path.
+
+    The key is the id where that is a field's own, else it follows from the keys of those around it.
+    """
+    for column in columns:
+        yield column.id, column.name, column
+        yield from _within(column.type, str(column.id), column.name)
+
+
+def _within(kind: TableType, key: str, path: str) -> Iterator[tuple[int | str, str, TableField]]:
+    for field in kind.fields:
+        own = field.id if isinstance(field.id, int) and field.id else f"{key}.{field.id or field.name}"
+        yield own, f"{path}.{field.name}", field
+        yield from _within(field.type, str(own), f"{path}.{field.name}")
 
 
 def column_type(field: TableField, table: str) -> DataType:

@@ -8,13 +8,16 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza.errors import TopicError
 from airflow_samza.schema import Schema
+from airflow_samza.systems.dictionaries import batch_of
 from airflow_samza.systems.files.failures import is_missing
 from airflow_samza.systems.files.formats.casts import Conformer
-from airflow_samza.systems.files.formats.file_format import InputFile, Unreadable, reading
+from airflow_samza.systems.files.formats.file_format import InputFile, Unreadable, reading, rows_without_columns
 from airflow_samza.systems.files.formats.limits import check_values
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.packing import Split
@@ -33,10 +36,17 @@ from airflow_samza.systems.system import (
     StreamSpec,
     SystemStreamPartition,
 )
-from airflow_samza.systems.tables.columns import columns_of, data_type
+from airflow_samza.systems.tables.changes import ADDED, BEFORE, CHANGE, COMMIT, COMMITTED, REMOVED
+from airflow_samza.systems.tables.columns import TableField, TableType, columns_of, data_type
 from airflow_samza.systems.tables.projection import FileField
+from airflow_samza.systems.tables.rewritten import RewrittenRows
 from airflow_samza.systems.tables.rows import TableRows
-from airflow_samza.systems.tables.vectors import Positions
+from airflow_samza.systems.tables.vectors import NONE, Positions
+
+WHOLE = Split(0, 0, None)
+
+_OF_FEED = TableField(CHANGE, CHANGE, TableType("string"))
+"""The column in which the files of a change data feed say what became of each row."""
 
 
 class TableConsumer(ABC):
@@ -49,8 +59,10 @@ class TableConsumer(ABC):
         self._table = str(slice["table"])
         self._columns = {column.name: column for column in columns_of(slice["columns"])}
         self._files = slice["files"]
+        self._commits = slice.get("commits", ())
         self._chunks = chunks_of(slice)
         self._within = Within.of(stream, self.schema)
+        self._remedy: str | None = slice.get("remedy")
 
     def read(
         self,
@@ -84,14 +96,50 @@ class TableConsumer(ABC):
         target = projected_schema(self.schema, columns, self.stream.name)
         wanted = target if self._within is None else self._within.added_to(target, self.schema)
         listed = self._files[split.file]
+        rows = (
+            self._changed(listed, wanted)
+            if "parts" in listed
+            else self._rows(listed, split, wanted, bounds, dictionaries=dictionaries)
+        )
+        with closing(rows):
+            for batch in rows:
+                if isinstance(batch, Unreadable) or self._within is None:
+                    yield batch
+                else:
+                    yield self._within.rows_of(batch).select(target.names)
+
+    def _changed(
+        self, listed: Mapping[str, Any], target: pa.Schema
+    ) -> Generator[pa.RecordBatch | Unreadable, None, None]:
+        """Yield the rows that a commit has changed: those that are gone, then those that have come.
+
+        Rows that it has only written anew cancel out, whichever columns are read.
+        """
+        whole = pa.schema([field for field in self.schema if field.name in self._columns])
+        added = [part for part in listed["parts"] if part["change"] == ADDED]
+        batches = (batch for part in added for batch in self._rows(part, WHOLE, whole))
+        rewritten = RewrittenRows(batch for batch in batches if not isinstance(batch, Unreadable))
+        for part in listed["parts"]:
+            changed = rewritten.new if part["change"] == ADDED else rewritten.gone
+            for batch in self._rows(part, WHOLE, whole):
+                if isinstance(batch, Unreadable):
+                    yield batch
+                elif (rows := changed(batch)).num_rows:
+                    yield _marked(rows, target, self._marks({**part, "commit": listed["commit"]}))
+
+    def _rows(
+        self,
+        listed: Mapping[str, Any],
+        split: Split,
+        wanted: pa.Schema,
+        bounds: tuple[ColumnBound, ...] = (),
+        *,
+        dictionaries: bool = False,
+    ) -> Generator[pa.RecordBatch | Unreadable, None, None]:
         file = dataclasses.replace(self.input_file(listed), dictionaries=dictionaries)
         try:
             with reading(file, "parquet"):
-                for batch in self._conformed(file, listed, split, wanted, bounds):
-                    if isinstance(batch, Unreadable):
-                        yield batch
-                        continue
-                    yield batch if self._within is None else self._within.rows_of(batch).select(target.names)
+                yield from self._conformed(file, listed, split, wanted, bounds)
         except TopicError as error:
             if error.__cause__ is not None and is_missing(error.__cause__):
                 raise self._gone(file) from error
@@ -105,7 +153,11 @@ class TableConsumer(ABC):
         wanted: pa.Schema,
         bounds: tuple[ColumnBound, ...],
     ) -> Iterator[pa.RecordBatch | Unreadable]:
+        target, wanted = wanted, pa.schema([field for field in wanted if field.name in self._columns])
         columns = [self._columns[name] for name in wanted.names]
+        feed = bool(listed.get("feed"))
+        if feed:
+            columns, wanted = [*columns, _OF_FEED], wanted.append(pa.field(CHANGE, pa.string()))
         whole = pa.schema([pa.field(column.name, data_type(column.type).to_arrow()) for column in columns])
         conformer = Conformer.check(
             whole,
@@ -116,14 +168,42 @@ class TableConsumer(ABC):
             dictionaries=file.dictionaries,
             any_bytes=True,
         )
-        deleted = self.deleted(listed)
+        deleted, only = self._positions(listed)
+        if only is not None and not len(only):
+            return
         with closing(TableRows(file, split, lambda schema: self.file_fields(schema, file, listed))) as rows:
             rows.skip_by(bounds, self._columns)
+            if only is not None:
+                deleted = rows.others(only)
             row = 0
             for batch in rows.batches(columns, listed.get("constants", {}), deleted):
                 check_values(batch, row, file.shown, file.stream)
                 row += batch.num_rows
-                yield from fitting(conformer, batch) if self.stream.tolerant else (conformer.apply(batch),)
+                for one in fitting(conformer, batch) if self.stream.tolerant else (conformer.apply(batch),):
+                    if isinstance(one, Unreadable) or (not feed and len(target) == len(wanted)):
+                        yield one
+                        continue
+                    if feed:
+                        one = one.filter(_of_change(one.column(CHANGE), listed["change"]))
+                    yield _marked(one, target, self._marks(listed))
+
+    def _marks(self, listed: Mapping[str, Any]) -> dict[str, pa.Scalar]:
+        """Return what a part of changes says of all of its rows, by column."""
+        marks = {CHANGE: pa.scalar(listed["change"], pa.string())}
+        if "commit" in listed:
+            commit = self._commits[listed["commit"]]
+            marks[COMMIT] = pa.scalar(int(commit["number"]), pa.int64())
+            marks[COMMITTED] = pa.scalar(int(commit["time"]) * 1000, pa.timestamp("us", "UTC"))
+        return marks
+
+    def _positions(self, listed: Mapping[str, Any]) -> tuple[Positions, Positions | None]:
+        """Return the positions of the deleted rows of a file, and of a part of changes those that it consists of."""
+        deleted, only = (
+            np.unique(np.concatenate(self.positions(places, listed))) if (places := listed.get(name)) else None
+            for name in ("deletes", "only")
+        )
+        deleted = NONE if deleted is None else deleted
+        return deleted, None if only is None else np.setdiff1d(only, deleted, assume_unique=True)
 
     @abstractmethod
     def input_file(self, listed: Mapping[str, Any]) -> InputFile:
@@ -134,8 +214,8 @@ class TableConsumer(ABC):
         """Return the columns of a data file that are columns of the table, with their ids."""
 
     @abstractmethod
-    def deleted(self, listed: Mapping[str, Any]) -> Positions:
-        """Return the positions of the deleted rows of a data file."""
+    def positions(self, places: Sequence[int], listed: Mapping[str, Any]) -> list[Positions]:
+        """Return the positions of rows of a data file that some of the range's deletes have."""
 
     @abstractmethod
     def removal(self) -> tuple[str, str, dict[str, Any]]:
@@ -145,8 +225,21 @@ class TableConsumer(ABC):
         why, hint, facts = self.removal()
         return TopicError(
             f"File {file.shown} of the table {self._table} (stream {file.stream!r}) is gone: {why}.",
-            hint=f"Clear the plan task, so that a new plan reads {hint}.",
+            hint=self._remedy or f"Clear the plan task, so that a new plan reads {hint}.",
             file=file.shown,
             stream=file.stream,
             **facts,
         )
+
+
+def _marked(batch: pa.RecordBatch, target: pa.Schema, marks: Mapping[str, pa.Scalar]) -> pa.RecordBatch:
+    """Return rows with the columns that say what became of them, unless they have these already."""
+    there = set(batch.schema.names)
+    columns = [batch.column(name) if name in there else pa.repeat(marks[name], batch.num_rows) for name in target.names]
+    return batch_of(columns, target) if columns else rows_without_columns(batch.num_rows)
+
+
+def _of_change(changes: pa.StringArray, change: str) -> pa.BooleanArray:
+    """Return which rows of a change data feed are gone, or have come."""
+    is_gone = pc.is_in(changes, pa.array([REMOVED, BEFORE]))
+    return is_gone if change == REMOVED else pc.invert(is_gone)

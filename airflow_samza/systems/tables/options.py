@@ -8,6 +8,10 @@ from datetime import datetime, timezone
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError
 from airflow_samza.systems.system import StreamSpec
+from airflow_samza.systems.topic_rejections import unknown_value
+
+REJECT, SKIP = "reject", "skip"
+"""The rules for versions that have taken rows away from an input that is read by what is appended."""
 
 
 def check_options(stream: StreamSpec, names: Sequence[str], *, what: str) -> dict[str, str]:
@@ -48,6 +52,18 @@ def check_one_version(stream: StreamSpec, options: Mapping[str, str], names: Seq
         )
 
 
+def version_number(stream: StreamSpec, text: str, key: str, digits: int, write: str) -> int:
+    """Return the id of a snapshot, or the number of a version, that a text names; ``write`` is the hint."""
+    if not text.isdecimal() or len(text) > digits:
+        raise ConfigError(
+            f"Stream {stream.name!r} has the {key} {text!r}, which is no {'id' if key == 'snapshot' else 'number'}.",
+            hint=write,
+            key=key,
+            value=text,
+        )
+    return int(text)
+
+
 def bad_name(stream: StreamSpec, table: str, hint: str) -> ConfigError:
     """Return the error for a name that no table can have."""
     return ConfigError(f"Stream {stream.name!r} has the table name {table!r}.", hint=hint, key="table", value=table)
@@ -67,3 +83,11 @@ def point_in_time(stream: StreamSpec, text: str | None) -> datetime | None:
             value=text,
         ) from None
     return at if at.tzinfo is not None else at.replace(tzinfo=timezone.utc)
+
+
+def checked_overwrites(stream: StreamSpec, options: Mapping[str, str]) -> str:
+    """Return the rule for versions that have taken rows away."""
+    overwrites = options.get("overwrites") or REJECT
+    if overwrites not in (REJECT, SKIP):
+        raise unknown_value(stream.name, "overwrites", overwrites, f"Choose {REJECT} or {SKIP}.")
+    return overwrites

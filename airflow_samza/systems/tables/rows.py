@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from airflow_samza.systems.dictionaries import batch_of
@@ -35,6 +36,10 @@ class TableRows:
     def close(self) -> None:
         """Give the file back."""
         self._opened.close()
+
+    def others(self, positions: Positions) -> Positions:
+        """Return the positions of the file that are not among some."""
+        return np.setdiff1d(np.arange(self._opened.parquet.metadata.num_rows), positions, assume_unique=True)
 
     def skip_by(self, bounds: Sequence[ColumnBound], columns: Mapping[str, TableField]) -> None:
         """Skip row groups by bounds of columns of the table, which may have other names in the file."""

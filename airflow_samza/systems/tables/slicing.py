@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from airflow_samza.errors import SchemaError
-from airflow_samza.schema import Schema
+from airflow_samza.schema import DataType, Field, Schema
 from airflow_samza.systems.files.formats.casts import fits, shown
 from airflow_samza.systems.files.formats.file_format import InputFile, open_format, reading
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.packing import Unit
 from airflow_samza.systems.system import StreamSpec
+from airflow_samza.systems.tables.changes import CHANGE_FIELDS
 from airflow_samza.systems.tables.columns import TableField, column_type, fields_of
 
 
@@ -29,13 +30,19 @@ def units_of(files: Sequence[InputFile], threshold: int) -> list[Unit]:
 def checked_columns(columns: Sequence[TableField], name: str, stream: StreamSpec, hint: Callable[[str], str]) -> Schema:
     """Return the columns that a stream has: the declared ones, if the table's fit them, else those of the table.
 
-    ``hint`` says what to do about a declared column that the table does not have.
+    A stream of changes has those of changes, too. ``hint`` says what to do about a declared column that the table does
+    not have.
     """
+    marks = _marks(columns, name, stream) if stream.changes else ()
     if stream.schema is None:
-        return Schema(fields_of(columns, name))
+        return Schema((*fields_of(columns, name), *marks))
     declared = Schema.of(stream.schema)
     by_name = {column.name: column for column in columns}
+    marked = {mark.name: mark.type for mark in marks}
     for field in declared.fields:
+        if field.name in marked:
+            _check_mark(field, marked[field.name], stream)
+            continue
         column = by_name.get(field.name)
         if column is None:
             raise SchemaError(
@@ -58,3 +65,31 @@ def checked_columns(columns: Sequence[TableField], name: str, stream: StreamSpec
                 found=kind.ddl(),
             )
     return declared
+
+
+def _marks(columns: Sequence[TableField], name: str, stream: StreamSpec) -> tuple[Field, ...]:
+    """Return the columns that changes have beside those of their table, which may not have such names in any case."""
+    names = {mark.name for mark in CHANGE_FIELDS}
+    taken = next((column.name for column in columns if column.name.lower() in names), None)
+    if taken is not None:
+        raise SchemaError(
+            f"The table {name} has a column {taken!r}, and the input {stream.name!r} with changes=True gives this name "
+            "to a column of changes.",
+            hint="Rename the column of the table, or leave changes= out.",
+            stream=stream.name,
+            table=name,
+            column=taken,
+        )
+    return CHANGE_FIELDS
+
+
+def _check_mark(field: Field, kind: DataType, stream: StreamSpec) -> None:
+    if field.type != kind:
+        raise SchemaError(
+            f"Stream {stream.name!r} declares {field.name!r} as {field.type.ddl()}, and changes have it as "
+            f"{kind.ddl()}.",
+            hint=f"Declare {field.name!r} as {kind.ddl()} and convert it in the application.",
+            stream=stream.name,
+            column=field.name,
+            declared=field.type.ddl(),
+        )

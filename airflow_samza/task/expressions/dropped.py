@@ -1,7 +1,7 @@
 """Rejection of what Catalyst's optimizer may move, merge or drop.
 
 Where that decides whether a row fails, the expression is left to Catalyst. Only expressions that can fail are
-concerned: one that has a value on every row has the same value in any order.
+concerned: one that has a value on every row has the same value in any order (decision 111).
 """
 
 from __future__ import annotations

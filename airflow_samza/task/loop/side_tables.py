@@ -22,7 +22,8 @@ from airflow_samza.application.descriptors import TableDescriptor
 from airflow_samza.application.task_api import IncomingMessageEnvelope
 from airflow_samza.config import Config
 from airflow_samza.errors import MessageError, SamzaError
-from airflow_samza.quoting import MOST, error_text, one_line, quoted, show_messages
+from airflow_samza.quoting import MOST, error_text, one_line, plainly, quoted, show_messages
+from airflow_samza.runs.tables.push_checks import check_keys
 from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import Schema
 from airflow_samza.storage.columnar import ColumnarTable
@@ -45,6 +46,8 @@ SIDE_INPUT_SECONDS = "side_input_seconds"
 
 Its name is this, a dot, and the stream's id.
 """
+
+_SHOWN = 3
 
 
 class SideTable:
@@ -74,6 +77,8 @@ class SideTable:
         self._processing: SideInputsProcessing | None = None
         self._readers: dict[str, SideMessages] = {}
         self._without_key = 0
+        checked = table.from_table is not None and table.processor is None
+        self._taken: list[pa.RecordBatch] | None = [] if checked else None
         self._dropped = DroppedMessages(table.table_id)
 
     def take(self, place: Place, run: MessageRun) -> None:
@@ -122,6 +127,8 @@ class SideTable:
         counted, self._without_key = self._without_key + self.store.ignored - before, 0
         if self._processing is not None:
             counted += self._processing.ignored.pop(self.table.table_id, 0)
+        if self._taken is not None and (self._taken or counted):
+            _check_keys(self.table, self._taken, self.store.count, counted)
         if counted:
             filled.ignored[self.table.table_id] = filled.ignored.get(self.table.table_id, 0) + counted
         filled.metrics = added(filled.metrics, self._metrics.counters)
@@ -154,6 +161,8 @@ class SideTable:
     def _write(self, place: Place, batch: pa.RecordBatch, offset: int | None) -> None:
         for _, rows in self._fitting(place, batch, offset, self._conformer(place[0])):
             self.store.write(rows)
+            if self._taken is not None:
+                self._taken.append(rows.select(list(self.store.key)))
 
     def _fitting(
         self, place: Place, batch: pa.RecordBatch, offset: int | None, conformer: SchemaConformer
@@ -356,3 +365,18 @@ def _take(readers: Sequence[SideTable], place: Place, envelope: Envelope, report
             table.take(place, envelope)
     else:
         report.control_messages += 1
+
+
+def _check_keys(table: TableDescriptor, taken: Sequence[pa.RecordBatch], rows: int, nulls: int) -> None:
+    """Reject keys of a lake's table as those of a push are: no order says which of two rows counts (decision 114)."""
+    examples: list[Any] = []
+    duplicates = sum(keys.num_rows for keys in taken) - rows
+    if duplicates > 0:
+        keyed = pa.Table.from_batches(taken).group_by(list(table.key), use_threads=False)  # the first keys first
+        counts = keyed.aggregate([([], "count_all")])
+        for key in counts.filter(pc.field("count_all") > 1).drop_columns("count_all").slice(0, _SHOWN).to_pylist():
+            values = tuple(key.values())
+            examples.append(plainly(values[0] if len(values) == 1 else values))
+    hint = "or push it (leave from_table= out), and say what becomes of such rows."
+    name = f"The table {table.from_table}, which fills the table {table.table_id!r},"
+    check_keys(name, table.table_id, table.key, nulls, duplicates, examples, otherwise=(hint, hint))

@@ -89,6 +89,26 @@ def _(scene: Scene) -> str:
     return _group(scene, poll_interval=0)
 
 
+@row("dag", "[samza] poll_interval = 0 in Airflow's configuration", PARSE)
+def _(scene: Scene) -> str:
+    scene.monkeypatch.setenv("AIRFLOW__SAMZA__POLL_INTERVAL", "0")
+    return _group(scene)
+
+
+@row("dag", "[samza] keep_topics_after_success = inf in Airflow's configuration", PARSE)
+def _(scene: Scene) -> str:
+    scene.monkeypatch.setenv("AIRFLOW__SAMZA__KEEP_TOPICS_AFTER_SUCCESS", "inf")
+    return _group(scene)
+
+
+@row("dag", "keep_runs= of less than no runs", PARSE)
+def _(scene: Scene) -> str:
+    _home(scene)
+    from airflow_samza.provider.operators.retention import SamzaRetentionOperator
+
+    return raised(lambda: SamzaRetentionOperator(task_id="sweep", keep_runs=-1))
+
+
 @row("dag", "partition_key= in an Airflow without partitions of asset events", PARSE)
 def _(scene: Scene) -> str:
     _home(scene)

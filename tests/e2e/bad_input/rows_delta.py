@@ -94,9 +94,75 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
-@row("delta", "An output that is a table of Delta", PLAN)
+def _written(scene: Scene, output: str) -> str:
+    """Return the error of an application that writes to a table."""
+    out = f'app.output_stream("out", system="lake", {output})'
+    scene.application(f'app.input_stream("views", system="lake", table="web.views").select("member_id").send_to({out})')
+    return scene.plan()
+
+
+@row("delta", "An output to a table with a CHECK constraint", PLAN)
 def _(scene: Scene) -> str:
     table(scene)
-    out = 'app.output_stream("out", system="lake", schema="member_id bigint", partitions=1)'
-    scene.application(f'app.input_stream("views", system="lake", table="web.views").select("member_id").send_to({out})')
-    return scene.prepare()
+    place = scene.folder / "checked"
+    HandMade(place, [column("member_id", "long")], configuration={"delta.constraints.few": "member_id < 9"}).begin()
+    (place / "web/views").rename(scene.folder / "lake/web/checked")
+    return _written(scene, 'table="web.checked"')
+
+
+@row("delta", "An output whose table is partitioned by an expression", PLAN)
+def _(scene: Scene) -> str:
+    table(scene)
+    return _written(scene, 'table="web.copies", create=True, partition_by="day(at)"')
+
+
+@row("delta", "An output with a property that is not set here", PLAN)
+def _(scene: Scene) -> str:
+    table(scene)
+    return _written(scene, 'table="web.copies", create=True, options={"delta.enableDeletionVectors": "true"}')
+
+
+def _changes(scene: Scene, more: str, name: str = "country") -> str:
+    """Return the error of an application that reads the changes of a table."""
+    place = scene.folder / "lake"
+    HandMade(place, [column("member_id", "long"), column(name, "string")], name="web.changed").begin()
+    scene.systems |= {"lake": f"delta:{place}", "data": f"files:{scene.folder / 'data'}"}
+    views = f'app.input_stream("views", table="web.changed", changes=True{more})'
+    scene.application(f'{views}.send_to(app.output_stream("out", system="data"))')
+    return scene.plan()
+
+
+@row("delta", "Changes of a table, and no slice=", "at the call")
+def _(scene: Scene) -> str:
+    return _changes(scene, ', system="lake"')
+
+
+@row("delta", "Changes of a table with declared columns that do not tell inserts from deletes", "at the call")
+def _(scene: Scene) -> str:
+    return _changes(scene, ', system="lake", slice="checkpoint", schema="member_id bigint"')
+
+
+@row("delta", "Changes of what is no table", PLAN)
+def _(scene: Scene) -> str:
+    return _changes(scene, ', system="data", slice="checkpoint"')
+
+
+@row("delta", "Changes of a table that has a column of such a name itself", PLAN)
+def _(scene: Scene) -> str:
+    return _changes(scene, ', system="lake", slice="checkpoint"', "_Change_Type")
+
+
+@row("delta", "Changes of one version", PLAN)
+def _(scene: Scene) -> str:
+    return _changes(scene, ', system="lake", slice="checkpoint", options={"version": "0"}')
+
+
+@row("delta", "Changes of which some are not to be read", PLAN)
+def _(scene: Scene) -> str:
+    return _changes(scene, ', system="lake", slice="checkpoint", options={"overwrites": "skip"}')
+
+
+@row("delta", "An output whose columns are to be mapped in a way that there is not", PLAN)
+def _(scene: Scene) -> str:
+    table(scene)
+    return _written(scene, 'table="web.copies", create=True, options={"delta.columnMapping.mode": "names"}')

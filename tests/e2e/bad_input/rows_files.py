@@ -290,6 +290,14 @@ def _(scene: Scene) -> str:
     return scene.prepare(interval=DataInterval.from_iso("2013-01-01", "2013-01-02"))
 
 
+@row("files", "A run of the name of one under another root that has written the output", PLAN)
+def _(scene: Scene) -> str:
+    _written(scene, 9, application="page-views")
+    output = Slotted("files", str(scene.folder / "data"))
+    output.publish("page-views/run-1", [1], None, stage="views", root="0123456789abcdef")
+    return scene.prepare()
+
+
 @row("files", "A run whose output another run of its interval has replaced", STAGE)
 def _(scene: Scene) -> str:
     output = Slotted("files", str(scene.folder / "data"))

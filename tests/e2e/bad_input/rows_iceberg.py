@@ -113,3 +113,53 @@ def _(scene: Scene) -> str:
 def _(scene: Scene) -> str:
     table(scene)
     return _written(scene, 'table="web.copies", create=True, partition_by="zorder(member_id)"')
+
+
+BY_RUN = "by `plan` of a Dag run, and by `run`"
+
+
+@row("iceberg", "A limit on what is read of an input that the application does not have", BY_RUN)
+def _(scene: Scene) -> str:
+    table(scene)
+    return scene.prepare(input_versions={"view": "8271638172635514"})
+
+
+@row("iceberg", "A snapshot up to which is to be read, and that has expired", BY_RUN)
+def _(scene: Scene) -> str:
+    table_of(scene.folder / "lake", table(scene).schema(), name="web.empty")
+    scene.application('app.input_stream("views", system="lake", table="web.empty").send_to(app.output_stream("out"))')
+    return scene.prepare(input_versions={"views": "8271638172635514"})
+
+
+@row("iceberg", "A limit on an input of which the application says what is read", BY_RUN)
+def _(scene: Scene) -> str:
+    table(scene, ', options={"as_of": "2026-11-01T00:00Z"}')
+    return scene.prepare(input_versions={"views": "8271638172635514"})
+
+
+@row("iceberg", "A table as a side input by a key", PLAN)
+def _(scene: Scene) -> str:
+    table(scene)
+    side = 'app.side_input("members", system="lake", table="web.views", key="member_id", partitions=2)'
+    scene.application(
+        f'members = app.table("by-id", key="member_id", side_inputs=[{side}])',
+        'views = app.input_stream("views", system="lake", table="web.views", partitions=2)',
+        'keyed = views.partition_by("member_id", id="by-member").select("member_id", id="ids")',
+        'keyed.join(members, id="named").send_to(app.output_stream("out", system="data"))',
+    )
+    return scene.plan()
+
+
+@row("iceberg", "A branch of an output that somebody else has begun", PLAN)
+def _(scene: Scene) -> str:
+    made = table(scene)
+    snapshot = made.metadata.current_snapshot_id
+    assert snapshot is not None
+    made.manage_snapshots().create_branch(snapshot, "audit").commit()
+    return _written(scene, 'table="web.views", branch="audit"')
+
+
+@row("iceberg", "An output to the branch that readers see", PLAN)
+def _(scene: Scene) -> str:
+    table(scene)
+    return _written(scene, 'table="web.views", branch="main"')

@@ -5,21 +5,31 @@ What is rejected before Spark is asked, what the rows are rejected for, and what
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
+import pyarrow as pa
+
 from airflow_samza.engine.push import make_topic, push_stream
+from airflow_samza.launch.table_push import push_bindings
 from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_checks import check_columns
 from airflow_samza.runs.tables.push_request import request_path
 from airflow_samza.runs.tables.rollback import rollback
+from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import Schema
 from airflow_samza.spark.push_failures import failures_of_source
 from airflow_samza.spark.push_source import read_source
+from airflow_samza.systems.delta.system import DeltaSystem
+from airflow_samza.systems.system import StreamSpec, SystemBinding
+from airflow_samza.systems.tables.changes import CARRIED, REMOVED
+from airflow_samza.task.tables.push_changes import changed_rows
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.scene import APPLICATION, Scene, raised
+from tests.support.delta_lake import HandMade, column
 from tests.support.pushes import SCHEMA, TOPIC, Pushes
 
 PUSH, CHECKED, MADE = "by the push", "by the push, before anything is seen", "when a version is looked for"
@@ -44,9 +54,9 @@ def columns(scene: Scene, source: str) -> str:
     return raised(lambda: check_columns(pushes(scene).request("tuesday"), Schema.of(source), SCHEMA, loose=False))
 
 
-def asked(scene: Scene, table: str, source: object, *lines: str) -> str:
+def asked(scene: Scene, table: str, source: object, *lines: str, **more: Any) -> str:
     scene.application(*(lines or (f"table = {TABLE}", "app.local_table('seen', key='id', schema='id bigint')")))
-    return raised(lambda: scene.runtime().push(APPLICATION, table, source, "monday"))
+    return raised(lambda: scene.runtime().push(APPLICATION, table, source, "monday", **more))
 
 
 @row("push", "A wrong key column in the source of a push", CHECKED)
@@ -189,6 +199,65 @@ def _(scene: Scene) -> str:
 @row("push", "A source with a secret in it", PUSH)
 def _(scene: Scene) -> str:
     return asked(scene, "profiles", {"jdbc": {"url": "jdbc:h2:mem:x", "dbtable": "profiles", "password": "hush"}})
+
+
+def lake(scene: Scene, source: dict[str, Any], **more: Any) -> str:
+    """Push from a table of Delta that has the version 0 and no other."""
+    made = HandMade(scene.folder / "lake", [column("id", "long"), column("tier", "string")], name="ml.profiles")
+    made.begin()
+    scene.systems |= {"lake": f"delta:{scene.folder / 'lake'}", "files": f"files:{scene.folder / 'data'}"}
+    return asked(scene, "profiles", source, **more)
+
+
+@row("push", "A source in a table of a lake that is not there", PUSH)
+def _(scene: Scene) -> str:
+    return lake(scene, {"delta": "ml.profile", "system": "lake"})
+
+
+@row("push", "A source at a version that the table does not have", PUSH)
+def _(scene: Scene) -> str:
+    return lake(scene, {"delta": "ml.profiles", "system": "lake", "version": "7"})
+
+
+@row("push", "An incremental push from a table of a lake, from which the current version is not", PUSH)
+def _(scene: Scene) -> str:
+    pushes(scene).push("sunday", {1: "gold"})
+    return lake(scene, {"delta": "ml.profiles", "system": "lake"}, mode="incremental")
+
+
+@row("push", "An incremental push since a version of a table that has expired", PUSH)
+def _(scene: Scene) -> str:
+    source = {"delta": "ml.profiles", "system": "lake"}
+    place, lakes = pushes(scene), {"lake": SystemBinding("delta", {"root": str(scene.folder / "lake")})}
+    lake(scene, {"delta": "no.such", "system": "lake"})
+    former = DeltaSystem("lake", lakes["lake"]).slice(StreamSpec("source", 1, options=(("table", "ml.profiles"),)))
+    place.push("sunday", {1: "gold"}, source={**source, "version": "3"}, table_id=former["table_id"])
+    return raised(lambda: scene.runtime().push(APPLICATION, "profiles", source, "monday", mode="incremental"))
+
+
+@row("push", "Rows that are gone from a table of a lake, whose key other rows have", CHECKED)
+def _(scene: Scene) -> str:
+    columns = {"id": [7, 7], DELETED: [False, False], "change": [CARRIED, REMOVED]}
+    return raised(lambda: list(changed_rows(iter([pa.RecordBatch.from_pydict(columns)]), ["id"], "profiles")))
+
+
+@row("push", "A source in a table of a lake without a system", PUSH)
+def _(scene: Scene) -> str:
+    return lake(scene, {"delta": "ml.profiles"})
+
+
+@row("push", "A source in a table of a lake in a system of another kind", PUSH)
+def _(scene: Scene) -> str:
+    return lake(scene, {"delta": "ml.profiles", "system": "files"})
+
+
+@row("push", "A source in a table of a lake, with a connection of its own", PUSH)
+def _(scene: Scene) -> str:
+    request = pushes(scene).request("monday", source={"iceberg": "ml.profiles", "system": "lake"})
+    scene.application(f"table = {TABLE}")
+    request = replace(request, reference=APPLICATION)
+    bindings = {"lake": SystemBinding("iceberg", {"root": "/lake"})}
+    return raised(lambda: push_bindings(bindings, request, {"password": "hush"}))
 
 
 @row("push", "A push that keeps the last row of a key, without a column to order by", PUSH)

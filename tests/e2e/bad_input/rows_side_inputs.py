@@ -79,6 +79,18 @@ def _(scene: Scene) -> str:
     return scene.prepare()
 
 
+@row("plan", "Files as a side input by a key", PLAN)
+def _(scene: Scene) -> str:
+    scene.views()
+    scene.application(
+        'tiers = app.side_input("tiers", system="lake", path="views", schema=View, key="member_id", partitions=2)',
+        'table = app.table("by-id", key="member_id", side_inputs=[tiers])',
+        f'{VIEWS}.select("member_id", id="ids").partition_by("member_id", id="by-member")'
+        f'.join(table, id="with-tier").send_to({OUT})',
+    )
+    return scene.plan()
+
+
 @row("plan", "A side input without the column of its table's key", PLAN)
 def _(scene: Scene) -> str:
     _application(scene, f'{TABLE}, schema="member_id bigint, tier string")')

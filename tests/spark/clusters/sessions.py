@@ -173,7 +173,6 @@ OTHERS: dict[str, frozenset[str]] = {
             "cancel_ends_one_stage",
             "error_of_a_callable",
             "no_secret",
-            "java_that_is_killed",
         }
     ),
     "standalone-cluster": frozenset(
@@ -185,7 +184,7 @@ OTHERS: dict[str, frozenset[str]] = {
             "closing_the_run",
         }
     ),
-    "local-on-s3": frozenset({"one_after_the_other", "no_secret", "runner_that_is_killed", "closing_the_run"}),
+    "local-on-s3": frozenset({"no_secret", "runner_that_is_killed"}),
 }
 """Of the other kinds, the rules that they keep in a way of their own. All the rest runs in ``make nightly``."""
 

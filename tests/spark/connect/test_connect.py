@@ -308,6 +308,7 @@ def source(spark: SparkSession, number: int) -> DataFrame:
     return spark.range(0, 2, 1, 2).mapInArrow(rows, "country string, n int")
 
 
+@pytest.mark.nightly
 def test_what_keeps_rows_in_their_partitions_is_let_through(spark: SparkSession) -> None:
     operator = load_application(APPLICATION).spec().operator("connected-1-transform-in-a-cache")
     for number, function in enumerate(NARROW.values()):
@@ -336,6 +337,7 @@ def test_the_format_samza_reads_and_writes_over_spark_connect(spark: SparkSessio
     assert spark.read.format("samza").options(root=str(tmp_path), topic="more").load().count() == 2
 
 
+@pytest.mark.nightly
 def test_a_dataframe_comes_in_and_a_table_goes_out_over_spark_connect(server: ConnectServer, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 

@@ -30,7 +30,7 @@ from airflow_samza.engine.attempt_state import AttemptState
 from airflow_samza.engine.local_engine import LocalEngine
 from airflow_samza.engine.stage_runner import StageRunner
 from airflow_samza.errors import SamzaError
-from airflow_samza.launch import code_shipping, launcher, run_together, stage_wait, submission
+from airflow_samza.launch import code_shipping, launcher, recorded_runs, run_together, submission
 from airflow_samza.launch.runner_settings import RunnerSettings
 from airflow_samza.runs import failpoints
 from airflow_samza.runs.records.folders import RunFolder, must_read
@@ -288,7 +288,7 @@ class Machine:
                 O_EXCL=os.O_EXCL,
             )
             patch.setattr(failpoints, "os", system)
-            for module in (stage_wait, run_together):
+            for module in (recorded_runs, run_together):
                 patch.setattr(module, "POLL_SECONDS", 0.002)
             patch.setattr(Looks, "pause", self._pause(Looks.pause))
             patch.setattr(stage_loop, "SHORTEST_SECONDS", 0.001)

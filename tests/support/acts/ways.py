@@ -25,7 +25,7 @@ from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.provider import stage_watch
 from airflow_samza.provider.dag import SamzaDag
 from airflow_samza.provider.hooks.samza import SamzaHook
-from airflow_samza.provider.operators import stream as stream_operator
+from airflow_samza.provider.operators import producer_waits
 from airflow_samza.provider.operators.cleanup import SamzaCleanupOperator
 from airflow_samza.provider.operators.plan import SamzaPlanOperator
 from airflow_samza.provider.operators.samza_operator import SamzaOperator
@@ -502,6 +502,6 @@ def connected(machine: Machine) -> Any:
         patch.setattr(ProducerTasks, "states", _states)
         patch.setattr(SamzaOperator, "log", _NoLog())
         patch.setattr(settling, "SETTLE_SECONDS", 0.0)
-        patch.setattr(stream_operator, "LOOK_AGAIN_SECONDS", 0.5)
+        patch.setattr(producer_waits, "LOOK_AGAIN_SECONDS", 0.5)
         patch.setattr(stage_watch, "SHORTEST_NAP", 0.002)
         yield

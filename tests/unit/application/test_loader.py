@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -47,8 +46,6 @@ def pipelines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (package / "needy.py").write_text("import a_module_that_nobody_has")
     (package / "wrong.py").write_text("from airflow_samza import stream_application\nstream_application('not a name')")
     monkeypatch.syspath_prepend(str(tmp_path))
-    for name in [name for name in sys.modules if name.startswith("loader_pipelines")]:
-        monkeypatch.delitem(sys.modules, name)
 
 
 @pytest.mark.parametrize(("attribute", "name"), [("views", "views"), ("Clicks", "clicks"), ("Group.inner", "views")])

@@ -53,6 +53,20 @@ def test_a_declarative_table_of_one_side_input_takes_its_schema() -> None:
     assert schema.names == ("id", "v")
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"from_table": "web.t"}, "has from_table=, and no system="),
+        ({"options": {"ref": "a"}}, "has options=, and no from_table="),
+        ({"from_table": "web.t", "system": "lake", "partitions": 4}, "has from_table=, .*, and partitions="),
+        ({"from_table": "web.t", "system": "lake", "partitioner": "hash"}, "has from_table=, .*, and partitioner="),
+    ],
+)
+def test_rejects_a_table_of_a_lake_without_its_place_or_with_partitions(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(SamzaError, match=said):
+        described(lambda app: app.pushed_table("t", key="id", **options))
+
+
 def test_rejects_a_declarative_table_whose_side_input_lacks_the_key() -> None:
     def describe(app: Any) -> None:
         app.table("t", key="id", side_inputs=[app.side_input("s", schema="v string")])

@@ -19,7 +19,7 @@ from airflow_samza.chooser.alignment import (
 from airflow_samza.chooser.batching import BatchingChooser, HeldBatches
 from airflow_samza.chooser.bootstrapping import BootstrappingChooser, HeadGate
 from airflow_samza.chooser.default import ChooserContext, default_chooser, make_chooser
-from airflow_samza.chooser.message_chooser import MessageChooser, OrderedChooser
+from airflow_samza.chooser.message_chooser import MessageChooser, OrderedChooser, restore_chooser
 from airflow_samza.chooser.offsets import PartitionHead
 from airflow_samza.chooser.settings import BOOTSTRAP_PRIORITY, AlsoNamed, ChooserSettings, InputChoice
 from airflow_samza.chooser.tiered_priority import MissingTier, NoTiers, PriorityTiers, TieredPriorityChooser
@@ -452,3 +452,25 @@ def test_every_built_in_chooser_is_plugged_in_by_name(name: str) -> None:
 def test_a_built_in_chooser_that_lacks_what_it_needs_is_rejected(name: str, needs: str) -> None:
     with pytest.raises(ConfigError, match=needs):
         make_chooser(ChooserContext(ChooserSettings(factory=f"{factories.__name__}:{name}")))
+
+
+def test_of_two_keys_for_one_input_the_systems_is_taken() -> None:
+    keys = {"systems.k.streams.a.samza.bootstrap": "false", "streams.a.samza.bootstrap": "true"}
+    config = Config({**keys, "streams.a.samza.system": "k"})
+    assert ChooserSettings.of(config, ["k.a"]).bootstrap == frozenset()
+
+
+def test_a_state_is_restored_where_there_is_one_and_the_chooser_has_any() -> None:
+    restored = []
+
+    class Counting:
+        def snapshot(self) -> Any:
+            return 1
+
+        def restore(self, state: Any) -> None:
+            restored.append(state)
+
+    restore_chooser(object(), {"count": 1})
+    restore_chooser(Counting(), None)
+    restore_chooser(Counting(), 2)
+    assert restored == [2]

@@ -122,6 +122,7 @@ def test_a_resumed_run_takes_a_callable_that_was_fixed(shop: Shop) -> None:
     assert shop.rows == SUMS
 
 
+@pytest.mark.extended
 def test_a_run_again_keeps_the_stages_before_an_edit(shop: Shop) -> None:
     assert shop.run().returncode == 0
     shop.edit("return batch\n", "return batch.slice(0, 0)\n")
@@ -147,7 +148,7 @@ def test_a_run_again_keeps_everything_where_nothing_has_changed(shop: Shop) -> N
     assert shop.rows == SUMS
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_a_run_again_writes_an_output_that_somebody_has_deleted(shop: Shop) -> None:
     assert shop.run().returncode == 0
     shutil.rmtree(shop.folder / "out")
@@ -169,7 +170,7 @@ def test_a_run_again_runs_what_an_input_has_changed_for(shop: Shop) -> None:
     assert shop.rows == {**SUMS, "ch": 118}
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_a_failed_run_names_one_command_that_helps_where_an_input_file_has_changed(shop: Shop) -> None:
     shop.edit("sales.partition_by", "sales.map_batches(checked, schema=SCHEMA).partition_by")
     shop.fails()

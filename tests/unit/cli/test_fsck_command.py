@@ -12,9 +12,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from airflow_samza.cli.app import app
+from airflow_samza.errors import TopicError
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.systems.filesystems.filesystem import TEMPORARY_PREFIX
+from airflow_samza.systems.filesystems.filesystem import TEMPORARY_PREFIX, root_identity
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from tests.support.budgets import extended_but
 from tests.support.looping import APPLICATION, Place
@@ -104,6 +106,7 @@ def emptied(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", extended_but([cut_off], [cut_off, emptied]))
+@pytest.mark.extended
 def test_no_file_can_be_damaged_unnoticed(root: Root, damage: Callable[[Path], None]) -> None:
     unnoticed = []
     for path in root.files():
@@ -204,3 +207,19 @@ def test_programs_get_an_object_for_each_thing_that_was_looked_at(root: Root) ->
     assert done.exit_code == 1
     assert damaged["kind"] == "topic"
     assert any(finding["serious"] and finding["remedy"] for finding in damaged["findings"])
+
+
+@pytest.mark.parametrize("content", ["{", "{}", '{"identity": ""}', "[]"])
+def test_a_damaged_identity_of_the_root_is_named_by_fsck_and_by_who_asks_for_it(tmp_path: Path, content: str) -> None:
+    files = open_filesystem(str(tmp_path))
+    identity = root_identity(files)
+    assert root_identity(files) == identity
+    sound = CliRunner().invoke(app, ["fsck", "--root", str(tmp_path)])
+    assert (sound.exit_code, "0 damaged" in sound.output) == (0, True)
+    (tmp_path / "identity.json").write_text(content)
+    done = CliRunner().invoke(app, ["fsck", "--root", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "root identity.json: damaged" in done.output
+    with pytest.raises(TopicError, match="The identity of the root is damaged") as error:
+        root_identity(files)
+    assert "Restore the file from a backup" in error.value.hint

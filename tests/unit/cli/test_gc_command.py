@@ -45,6 +45,7 @@ def test_it_tells_what_it_would_delete_and_then_deletes_just_that(here: Here) ->
     assert gc(here, "--keep-runs", "1").endswith("Deleted 0 runs, 0 topics and 0 other folders.\n")
 
 
+@pytest.mark.extended
 def test_a_run_that_is_kept_because_it_is_damaged_is_named_in_one_sentence(here: Here) -> None:
     (here.root / "runs/producing/run-0/plan/1.json").write_text("{")
     (line,) = [line for line in gc(here, "--keep-runs", "1").splitlines() if "the run producing/run-0" in line]
@@ -52,6 +53,7 @@ def test_a_run_that_is_kept_because_it_is_damaged_is_named_in_one_sentence(here:
     assert line.endswith(" is damaged: it is not a JSON object.")
 
 
+@pytest.mark.extended
 def test_programs_get_json_of_what_is_or_would_be_deleted(here: Here) -> None:
     would = json.loads(gc(here, "--dry-run", "--keep-runs", "1", "--json"))
     assert would["dry_run"]
@@ -60,6 +62,7 @@ def test_programs_get_json_of_what_is_or_would_be_deleted(here: Here) -> None:
     assert json.loads(gc(here, "--keep-runs", "1", "--json")) == {**would, "dry_run": False}
 
 
+@pytest.mark.extended
 def test_a_number_that_keeps_nothing_is_rejected(here: Here) -> None:
     done = CliRunner().invoke(app, ["gc", "--root", str(here.root), "--keep-runs", "0"])
     assert done.exit_code != 0

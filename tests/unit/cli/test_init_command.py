@@ -30,6 +30,7 @@ def run_in(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("name", extended_but(["page_views"], ["page_views", "clicks2"]))
+@pytest.mark.extended
 def test_the_test_that_is_written_passes_and_the_application_can_be_planned(tmp_path: Path, name: str) -> None:
     said = init(str(tmp_path / "first"), "--name", name)
     assert said.exit_code == 0, said.output
@@ -48,12 +49,9 @@ def test_the_dag_that_is_written_is_one_that_airflow_reads(tmp_path: Path, monke
 
     init(str(tmp_path), "--name", "init_views")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "pipelines", raising=False)
     bag = DagBag(dag_folder=str(tmp_path / "dags" / "init_views_dag.py"))
     assert not bag.import_errors
     assert [task.task_id for task in bag.dags["init_views"].tasks] == ["plan", "page-views", "by-country", "cleanup"]
-    monkeypatch.delitem(sys.modules, "pipelines", raising=False)
-    monkeypatch.delitem(sys.modules, "pipelines.init_views", raising=False)
 
 
 def test_nothing_is_written_where_one_of_the_files_is(tmp_path: Path) -> None:

@@ -102,7 +102,6 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
         for run_id in made.files.list(f"runs/{application}"):
             for pid in made.pids(application, run_id):
                 os.kill(pid, signal.SIGKILL)
-    sys.modules.pop("looping_app", None)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +111,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
         pytest.param(signal.SIGTERM, 143, "Terminated.", marks=pytest.mark.extended),
     ],
 )
+@pytest.mark.extended
 def test_a_run_that_is_asked_to_end_cancels_its_work_says_how_to_go_on_and_goes_on(
     shell: Shell, sent: int, code: int, word: str
 ) -> None:

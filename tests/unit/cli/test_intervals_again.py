@@ -80,7 +80,7 @@ def shell(tmp_path: Path) -> Shell:
     return Shell(tmp_path)
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_a_day_that_is_run_again_under_another_id_is_there_once(shell: Shell) -> None:
     shell.day(1, 1, 2)
     shell.day(2, 3)
@@ -105,7 +105,7 @@ def test_again_keeps_a_stage_whose_output_stands_and_runs_one_whose_output_was_r
     assert shell.rows() == [1]
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_a_partition_key_is_of_the_run_and_its_output(shell: Shell) -> None:
     shell.day(1, 1)
     shell.run("nl", "--partition-key", "nl", application="partitioned", day=None)

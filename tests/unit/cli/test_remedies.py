@@ -11,6 +11,7 @@ import pytest
 
 import airflow_samza
 from airflow_samza.cli.remedies import on_the_command_line
+from tests.support.syntax_trees import parsed
 
 PACKAGE = Path(airflow_samza.__file__).parent
 
@@ -35,7 +36,7 @@ def hints() -> Iterator[tuple[str, str]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         if path.relative_to(PACKAGE).parts[0] == "provider":
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path.read_text(encoding="utf-8"))):
             given = [word.value for word in node.keywords if word.arg == "hint"] if isinstance(node, ast.Call) else []
             if isinstance(node, ast.Assign) and any(
                 isinstance(target, ast.Name) and target.id == "hint" for target in node.targets

@@ -6,7 +6,7 @@ Runners have no Spark.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,6 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parents[3]}:{tmp_path}")
     (tmp_path / "looping_app.py").write_text(APPLICATION)
-    sys.modules.pop("looping_app", None)
     Place(tmp_path).send(0, 40)
     use_instead(monkeypatch, tmp_path / "dials")
 
@@ -97,17 +96,13 @@ def app(app):
 
 
 @pytest.fixture
-def lines(run: Run, tmp_path: Path) -> Iterator[Callable[..., None]]:
-    """A function that writes a module with an application called ``looping``."""
-    written: list[str] = []
+def lines(run: Run, tmp_path: Path) -> Callable[..., None]:
+    """Return a function that writes a module with an application called ``looping``."""
 
     def write(name: str, value: str, kept: str = "lines") -> None:
         (tmp_path / f"{name}.py").write_text(LINES.format(value=value, kept=kept))
-        written.append(name)
 
-    yield write
-    for name in written:
-        sys.modules.pop(name, None)
+    return write
 
 
 @pytest.mark.extended
@@ -131,6 +126,7 @@ def test_rejects_to_resume_the_run_of_another_application_of_the_same_name(
     assert any("has succeeded before" in text for text in run("x=2", application="positive:app"))
 
 
+@pytest.mark.extended
 def test_a_run_whose_application_has_moved_and_changed_its_functions_goes_on_with_those(
     run: Run, lines: Callable[..., None], tmp_path: Path
 ) -> None:

@@ -14,7 +14,9 @@ from typer.testing import CliRunner
 from airflow_samza import stream_application
 from airflow_samza.cli.app import app
 from airflow_samza.cli.status_command import watched
+from airflow_samza.launch.warm import places
 from airflow_samza.planner.planner import ExecutionPlanner
+from airflow_samza.private_folder import private_folder
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent, Manifest, Staged, commit
 from airflow_samza.runs.records.folders import RunFolder, write_once
@@ -142,8 +144,17 @@ def test_watching_ends_with_the_run() -> None:
     assert pauses == [2.0, 2.0]
 
 
-def test_a_status_names_the_warm_runner_that_has_served_the_run(tmp_path: Path) -> None:
+def test_a_status_names_the_warm_runner_that_has_served_the_run_and_what_became_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = plan_a_run(tmp_path, "warm", 100.0)
     claim = RunnerFolder(RunFolder(run.application, run.run_id), "key", 2).claim
     write_once(LocalFilesystem(tmp_path), claim, Claim(claimed_at=101.0, warm="0123-4567, run 3, keeper 89"))
-    assert "served by the warm runner 0123-4567, run 3, keeper 89" in ask(tmp_path, "warm").stdout
+    served = "served by the warm runner 0123-4567, run 3, keeper 89 (it was there already"
+    assert f"{served})" in ask(tmp_path, "warm").stdout
+    monkeypatch.setattr(places, "scratch_folder", lambda name: private_folder(str(tmp_path / name)))
+    places.note_end("0123-4567", "it was idle for 600 s; 3 runs")
+    places.note_end("0123-8901", "it was asked to")
+    assert f"{served}, and it has ended: it was idle for 600 s; 3 runs)" in ask(tmp_path, "warm").stdout
+    private_folder(str(tmp_path / "warm" / "0123-4567"))
+    assert f"{served}, and it is there for the next run)" in ask(tmp_path, "warm").stdout

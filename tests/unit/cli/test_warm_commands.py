@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from airflow_samza.cli.app import app
 from airflow_samza.launch.warm import places, taking
 from airflow_samza.launch.warm.places import WarmPlace, new_place
+from airflow_samza.launch.warm.settings import VARIABLE
 from airflow_samza.private_folder import private_folder
 
 
@@ -35,13 +36,24 @@ def started(key: str) -> WarmPlace:
     return place
 
 
-def test_a_host_without_any_says_so() -> None:
+def test_a_list_says_why_there_are_fewer_than_one_expects(monkeypatch: pytest.MonkeyPatch) -> None:
+    started("0123").remove("it was idle for 600 s; 4 runs")
+    places.note_end(places.NONE_STARTED, "of the 2048 MiB of this host 100 MiB are free")
+    switched_off, last = ask("list").splitlines()[1:]
+    assert switched_off == "AIRFLOW__SAMZA__WARM_RUNNERS switches them off in this shell."
+    assert last.endswith(" none was started: of the 2048 MiB of this host 100 MiB are free")
+    monkeypatch.delenv(VARIABLE)
+    assert ask("list").splitlines()[1:] == [last]
+
+
+def test_a_host_without_any_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE)
     assert ask("list") == ask("end") == "There are no warm runners of this user on this host.\n"
 
 
 def test_one_that_does_not_answer_is_listed_with_what_it_serves() -> None:
     place = started("0123")
-    line = ask("list").splitlines()[1].split()
+    line = ask("list").splitlines()[-1].split()
     assert line[0] == place.name
     assert " ".join(line[1:]) == f"does not answer {os.getpid()} local[2] /data/samza samza_default"
 

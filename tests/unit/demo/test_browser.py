@@ -23,6 +23,7 @@ def test_a_browser_on_the_path_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert find_chromium() == str(browser)
 
 
+@pytest.mark.extended
 def test_without_any_browser_the_sentence_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("CHROMIUM", raising=False)
     monkeypatch.setenv("PATH", os.pathsep.join([str(tmp_path)]))

@@ -57,6 +57,7 @@ def followed(airflow: LocalAirflow, capsys: pytest.CaptureFixture[str], seconds:
     return state, [" ".join(line.split()[2:]) for line in lines]
 
 
+@pytest.mark.extended
 def test_the_changes_of_the_last_moment_are_printed_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     running = ("running", {"plan": "success", "views": "running"})
     airflow = Scripted(
@@ -72,6 +73,7 @@ def test_a_run_that_fails_is_an_end(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (state, changes) == ("failed", ["plan failed", "views upstream_failed"])
 
 
+@pytest.mark.extended
 def test_another_try_and_each_index_of_a_mapped_task_are_changes_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -119,6 +121,7 @@ def process() -> Iterator[psutil.Popen]:
     started.wait()
 
 
+@pytest.mark.extended
 def test_a_scheduler_that_is_gone_is_named(tmp_path: Path, process: psutil.Popen) -> None:
     airflow = Scripted(tmp_path, ("running", {"plan": "running"}))
     airflow._parts = {"Airflow's scheduler": psutil.Process(process.pid)}

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.documentation_pages import text_of
+from tests.support.syntax_trees import parsed
 
 PACKAGE = Path(__file__).parents[3] / "airflow_samza"
 OF_OTHERS = {"database is locked", "OutOfMemoryError"}
@@ -27,7 +28,7 @@ def texts() -> Iterator[str]:
     """Yield the errors that a page lists word for word, and texts in the code, with ``…`` for a value."""
     yield text_of("reference/errors.md")
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.JoinedStr):
                 yield "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):

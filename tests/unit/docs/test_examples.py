@@ -21,6 +21,7 @@ RUN_BY_COMMANDS = {
         for name in ("make_views.py", "dutch_views.py")
     ),
     ("how-to/iceberg.md", "per_country.py"),
+    ("how-to/delta.md", "per_country.py"),
 }
 """A script and an application that a page runs by commands, as its own test does (such as ``test_iceberg_page.py``)."""
 

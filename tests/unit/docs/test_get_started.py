@@ -120,14 +120,10 @@ def test_the_dag_of_a_page_has_its_tasks(
         if "/" in name:
             (tmp_path / name).parent.mkdir(exist_ok=True)
             (tmp_path / name).write_text(text)
-    for module in ("pipelines", f"pipelines.{dag}"):
-        monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
     bag = DagBag(dag_folder=str(tmp_path / "dags" / f"{dag}_dag.py"))
     assert not bag.import_errors
     assert tasks <= {task.task_id for task in bag.dags[dag].tasks}
-    for module in ("pipelines", f"pipelines.{dag}"):
-        monkeypatch.delitem(sys.modules, module, raising=False)
 
 
 def test_a_view_gets_the_name_of_its_country() -> None:
@@ -139,6 +135,7 @@ def test_a_view_gets_the_name_of_its_country() -> None:
     test()
 
 
+@pytest.mark.extended
 def test_the_plan_that_is_explained_is_that_of_the_first_pipeline(tmp_path: Path) -> None:
     for name, text in files_of("page_views").items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from datetime import date
 from pathlib import Path
@@ -12,9 +13,14 @@ from tests.support.documentation_pages import DOCS, text_of
 
 
 def test_every_parameter_that_the_page_names_is_one() -> None:
+    from airflow_samza.application.declarations.streams import PushedTableOptions
+    from airflow_samza.provider.operators.table_push import SamzaTablePushOperator
     from airflow_samza.runs.tables.push_request import PushRequest
 
-    known = {*PushRequest.__dataclass_fields__, "source_conn_id", "table_versions", "spark_conf", "least"}
+    of_the_operator = inspect.signature(SamzaTablePushOperator).parameters
+    of_the_table = PushedTableOptions.__annotations__
+    of_runs = {"spark_conf", "systems", "table_versions", "input_versions", "least", "broadcast"}
+    known = {*PushRequest.__dataclass_fields__, *of_the_operator, *of_the_table, *of_runs}
     assert set(re.findall(r"`(\w+)=", text_of("how-to/pushes.md"))) <= known
 
 

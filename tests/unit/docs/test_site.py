@@ -25,6 +25,7 @@ from airflow_samza.provider.stats import COUNTERS, METRICS, gauges_of
 from scripts.site import reference
 from scripts.site.docstrings import PlainDocstrings
 from scripts.site.hooks import ROOT_PAGES, boxes, moved, rows_with_anchors
+from tests.support.syntax_trees import parsed
 from tests.unit.docs.test_commands import problem
 from tests.unit.docs.test_metrics_page import FULL as FULL_REPORT
 from tests.unit.provider.test_import_paths import FIRST_NAMES, HOMES
@@ -95,6 +96,7 @@ def test_the_reference_has_every_error_class_and_what_it_is_for() -> None:
     assert sorted(name for name, _, _ in rows) == sorted(kinds - {"SamzaError"})
 
 
+@pytest.mark.extended
 def test_parameters_of_the_reference_are_described_and_their_defaults_readable() -> None:
     package = griffe.load("airflow_samza", search_paths=[ROOT], extensions=griffe.load_extensions(PlainDocstrings))
     lacking, unreadable = [], []
@@ -178,7 +180,7 @@ def test_the_reference_has_every_counter_of_the_engine() -> None:
     counted = {
         str(key.value).partition("{")[0].rstrip("._")
         for path in [*(ROOT / "airflow_samza/task").rglob("*.py"), ROOT / "airflow_samza/storage/snapshots.py"]
-        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for function in ast.walk(parsed(path.read_text(encoding="utf-8")))
         if isinstance(function, ast.FunctionDef) and function.name in ("metrics", "facts")
         for found in ast.walk(function)
         if isinstance(found, ast.Dict)

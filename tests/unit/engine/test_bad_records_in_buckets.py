@@ -132,6 +132,7 @@ def bucket(s3: S3Server, tmp_path: Path) -> Bucket:
     return Bucket(s3, f"letters/{tmp_path.parent.name}/{tmp_path.name}")
 
 
+@pytest.mark.extended
 def test_two_stages_send_what_fails_to_one_output_in_a_bucket(bucket: Bucket) -> None:
     bucket.run(bucket.plan("readings"))
     letters = bucket.letters()
@@ -161,13 +162,14 @@ def test_a_cleared_stage_replaces_its_dead_letters_in_the_bucket(bucket: Bucket)
     assert not set(before) & set(bucket.parts())
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_a_second_run_leaves_the_dead_letters_of_the_first(bucket: Bucket) -> None:
     for run_id in ("run 1", "run 2"):
         bucket.run(bucket.plan("readings", run_id))
     assert bucket.counted() == {name: 2 * count for name, count in DEAD_LETTERS.items()}
 
 
+@pytest.mark.extended
 def test_a_stage_that_fails_shows_no_dead_letters_in_the_bucket(bucket: Bucket) -> None:
     with pytest.raises(MessageError, match="fifty is neither"):
         bucket.run(bucket.plan("strict"))
@@ -189,6 +191,7 @@ def died(root: str, lake: str, run_id: str) -> None:
 
 
 @pytest.mark.parametrize("place", extended_but(["after-first-publish"], ["task-after-manifest", "after-first-publish"]))
+@pytest.mark.extended
 def test_dead_letters_of_a_runner_that_died_come_once(bucket: Bucket, place: str, tmp_path: Path) -> None:
     plan = bucket.plan("readings")
     path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])

@@ -131,6 +131,7 @@ def test_a_run_may_start_from_the_state_of_a_named_one(here: Here) -> None:
     assert left.parent == 1
 
 
+@pytest.mark.extended
 def test_a_run_that_finds_the_state_busy_is_told_how_to_wait_in_airflow_and_on_the_command_line(here: Here) -> None:
     clicks(here, 0, 6)
     here.plan(COUNTING, "run-1")
@@ -197,6 +198,7 @@ def test_a_start_record_names_the_version(here: Here) -> None:
 
 
 @pytest.mark.parametrize("seed", extended_but(range(1), range(8)))
+@pytest.mark.few(1, 3)
 def test_any_sequence_of_runs_gives_what_one_run_gives(here: Here, seed: int) -> None:
     """Runs, backfills, retries, clears and runs that die after some stages, in random order."""
     rng = random.Random(seed)

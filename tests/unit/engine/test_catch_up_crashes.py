@@ -71,6 +71,7 @@ def dying(forked: ForkedRuns, tmp_path: Path) -> Dying:
 
 
 @pytest.mark.parametrize("step", extended_but(RETRIED, EVERY_STEP, EVERY_STEP[::2]))
+@pytest.mark.few(1, 5)
 def test_a_retry_goes_on_wherever_the_run_died(dying: Dying, step: str) -> None:
     assert dying.drive("run-2", die_at=step) == -signal.SIGKILL
     dying.clicks(4)
@@ -80,6 +81,7 @@ def test_a_retry_goes_on_wherever_the_run_died(dying: Dying, step: str) -> None:
 
 
 @pytest.mark.parametrize("step", extended_but(PASSED_BY, EVERY_STEP, EVERY_STEP[1::2]))
+@pytest.mark.few(1, 5)
 def test_the_next_run_goes_on_or_names_the_dead_one(dying: Dying, step: str) -> None:
     assert dying.drive("run-2", die_at=step) == -signal.SIGKILL
     dying.clicks(4)
@@ -92,6 +94,7 @@ def test_the_next_run_goes_on_or_names_the_dead_one(dying: Dying, step: str) -> 
 
 
 @pytest.mark.parametrize("step", extended_but(CLEARED, EVERY_STEP, EVERY_STEP[::2]))
+@pytest.mark.few(0, 5)
 def test_a_run_that_is_cleared_replaces_what_it_left_behind(dying: Dying, step: str) -> None:
     assert dying.drive("run-2", die_at=step) == -signal.SIGKILL
     dying.clicks(4)

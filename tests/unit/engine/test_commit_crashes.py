@@ -104,6 +104,7 @@ def first_stage(plan: RunPlan) -> str:
 
 
 @pytest.mark.parametrize("step", EVERY_STEP)
+@pytest.mark.few(4)
 def test_dying_at_any_step_loses_and_doubles_nothing(crashing: Crashing, step: str) -> None:
     plan = crashing.prepare("run-1")
     stage = first_stage(plan)

@@ -64,6 +64,7 @@ def reject_difference(place: Place, run: RunPlan, why: str = "") -> None:
 
 @pytest.mark.parametrize("mode", ["pipelined", "continuous"])
 @pytest.mark.parametrize("step", extended_but(QUICK, PLACES, PLACES[1::2]))
+@pytest.mark.few(2, 7)
 def test_dying_at_any_step_of_any_epoch_loses_and_doubles_nothing(
     tmp_path: Path, runners: Runners, mode: str, step: str
 ) -> None:

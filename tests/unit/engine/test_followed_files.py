@@ -133,6 +133,7 @@ def test_a_cleared_stage_of_a_continuous_run_reads_the_same_looks_again(lake: La
         "after-epoch",
     ],
 )
+@pytest.mark.few(2)
 def test_an_attempt_that_dies_loses_and_repeats_no_file(
     lake: Lake, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

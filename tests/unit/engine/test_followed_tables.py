@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,9 +60,9 @@ class PreparingStage(LocalStage):
 
 
 @contextmanager
-def running(here: Here, application: str) -> Iterator[tuple[RunPlan, threading.Event]]:
+def running(here: Here, application: str, **request: Any) -> Iterator[tuple[RunPlan, threading.Event]]:
     """A continuous run in a thread, drained at the end. The event lets tables be prepared."""
-    plan = here.plan(application, "run-1", mode=CONTINUOUS)
+    plan = here.plan(application, "run-1", mode=CONTINUOUS, **request)
     failed: list[BaseException] = []
     may = threading.Event()
 

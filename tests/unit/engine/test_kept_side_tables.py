@@ -132,6 +132,7 @@ def test_a_table_is_made_anew_when_its_side_input_has_another_id(here: Here, mod
     assert times(here) == [(1, 1), (1, 1)]
 
 
+@pytest.mark.extended
 def test_tables_beyond_what_a_worker_keeps_are_taken_from_the_host(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm_tables, "_WARM", warm_tables.WarmTables(0))  # of two tasks one is forgotten in each epoch
     here.log.admin.create([StreamSpec("views", 2, "member_id bigint, page string")])

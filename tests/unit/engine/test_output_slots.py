@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,12 +20,14 @@ from airflow_samza.runs.upkeep.retention import sweep_application
 from airflow_samza.systems.files.fsck import fsck_output
 from airflow_samza.systems.files.location import open_location
 from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.system import SystemBinding
 from tests.support import slot_apps
 from tests.support.budgets import extended_but
-from tests.support.slot_runs import FILES, LOG, OTHERS, TABLE, Outputs, days, notes
+from tests.support.runs_here import Here
+from tests.support.slot_runs import DELTA, FILES, LOG, OTHERS, TABLE, Outputs, days, notes
 
 APPS = "tests.support.slot_apps"
-everywhere = pytest.mark.parametrize("application", [FILES, LOG, TABLE])
+everywhere = pytest.mark.parametrize("application", extended_but([FILES, TABLE], [FILES, LOG, TABLE, DELTA]))
 
 
 @pytest.fixture
@@ -73,7 +76,7 @@ def test_the_files_of_another_application_are_rejected_by_the_plan(outputs: Outp
     outputs.day(1, 1)
     outputs.day(2, 2)
     outputs.run(OTHERS[application], "theirs", 1)
-    said = r"The output 'out' of stream 'out' holds what the run 'theirs' of the application 'others(-log|-table)?' wrote for"
+    said = r"The output 'out' of stream 'out' holds what the run 'theirs' of the application 'others(-log|-table|-delta)?' wrote for"
     with pytest.raises(TopicError, match=said) as caught:
         outputs.plan(application, "ours", 1)
     assert 'mode="append"' in caught.value.hint
@@ -114,6 +117,7 @@ def test_a_run_that_was_planned_before_the_other_one_published_is_rejected_when_
 
 @everywhere
 @pytest.mark.parametrize("way", ["parameter", "option"])
+@pytest.mark.few(1)
 def test_an_output_with_mode_append_adds_and_the_plan_says_so(outputs: Outputs, application: str, way: str) -> None:
     slot_apps.OUTPUT.update({"mode": "append"} if way == "parameter" else {"options": {"mode": "append"}})
     outputs.day(1, 1)
@@ -251,6 +255,7 @@ def test_two_stages_of_a_run_share_its_slot(outputs: Outputs) -> None:
 
 
 @everywhere
+@pytest.mark.few(1)
 def test_a_pipelined_run_replaces_too(outputs: Outputs, application: str) -> None:
     outputs.day(1, *range(10))
     outputs.run(application, "scheduled", 1)
@@ -287,6 +292,7 @@ EVERY_STEP = ("before-commit", "after-commit", "after-first-publish", "before-re
 
 @pytest.mark.parametrize("place", extended_but(["after-first-publish"], EVERY_STEP))
 @everywhere
+@pytest.mark.few(1)
 def test_a_process_that_dies_while_it_replaces_is_rolled_forward(
     outputs: Outputs, application: str, place: str, tmp_path: Path
 ) -> None:
@@ -302,13 +308,14 @@ def test_a_process_that_dies_while_it_replaces_is_rolled_forward(
     program = (
         "import sys; from tests.support.runs_here import run_stage; from airflow_samza.launch.runtime import SparkRuntime;"
         "from airflow_samza.systems.system import SystemBinding;"
-        "root, lake, tables, name = sys.argv[1:];"
+        "root, lake, tables, deltas, name = sys.argv[1:];"
         "plan = SparkRuntime(root).load_plan(name, 'by-hand');"
         "run_stage(root, plan, 'rows', 1, {'lake': SystemBinding('files', {'root': lake}),"
-        "'tables': SystemBinding('iceberg', {'root': tables})})"
+        "'tables': SystemBinding('iceberg', {'root': tables}),"
+        "'deltas': SystemBinding('delta', {'root': deltas})})"
     )
-    roots = str(outputs.here.root), str(outputs.lake), str(outputs.bindings["tables"].options["root"])
-    arguments = [sys.executable, "-c", program, *roots, plan.application]
+    roots = [str(outputs.bindings[name].options["root"]) for name in ("lake", "tables", "deltas")]
+    arguments = [sys.executable, "-c", program, str(outputs.here.root), *roots, plan.application]
     assert subprocess.run(arguments, env=environment, check=False).returncode == -9
     assert outputs.rows(application) in ([1], [2])
     outputs.here.stages(plan)
@@ -332,6 +339,45 @@ def test_deleting_an_old_run_deletes_nothing_of_the_run_that_has_replaced_it(
         outputs.plan(application, "old", 1)
     outputs.run(application, "newer", 1)
     assert outputs.rows(application) == [2]
+
+
+@pytest.mark.parametrize(
+    ("application", "mode"),
+    [
+        (FILES, "replace"),
+        pytest.param(FILES, "append", marks=pytest.mark.extended),
+        pytest.param(TABLE, "append", marks=pytest.mark.extended),
+        (DELTA, "replace"),
+        (LOG, "replace"),
+        pytest.param(LOG, "append", marks=pytest.mark.extended),
+    ],
+)
+def test_a_run_of_the_same_name_under_another_root_is_rejected_and_loses_no_rows_in_silence(
+    outputs: Outputs, application: str, mode: str
+) -> None:
+    slot_apps.OUTPUT.update({"mode": mode} if mode == "append" else {})
+    outputs.day(1, 1, 2)
+    if application == LOG:  # of a root of its own, as streams are that applications share
+        outputs.bindings["log"] = SystemBinding("log", {"root": str(outputs.here.root)})
+    other = Here(outputs.lake.parent / "other", bindings=outputs.bindings)
+    planned_before = other.plan(application, "scheduled", interval=days(1))
+    plan = outputs.run(application, "scheduled", 1)
+    said = "generation .* of .*/scheduled/.* has committed, .* under another root, whose identity is"
+    with pytest.raises(TopicError, match=said):
+        other.stages(planned_before)
+    again = Here(outputs.lake.parent / "again", bindings=outputs.bindings)
+    for generation in (1, 2):
+        with pytest.raises(TopicError, match=said):
+            again.plan(application, "scheduled", interval=days(1), generation=generation)
+    assert outputs.rows(application) == [1, 2]
+    outputs.here.stages(plan, generation=2)  # a clear of the stage
+    assert outputs.rows(application) == [1, 2]
+    outputs.day(1, 3)
+    outputs.run(application, "scheduled", 1, generation=2)  # a clear of the plan
+    assert outputs.rows(application) == [3]
+    shutil.copy(outputs.here.root / "identity.json", again.root)
+    again.whole(application, "scheduled", interval=days(1), generation=3)
+    assert outputs.rows(application) == [3]
 
 
 def test_fsck_finds_a_replaced_folder_sound(outputs: Outputs) -> None:

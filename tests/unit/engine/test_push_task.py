@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -41,6 +42,25 @@ def test_a_key_that_comes_twice_is_counted_and_staged_once(tmp_path: Path, colum
     batch = pa.RecordBatch.from_pydict({"k": pa.array(keys, types[column]), DELETED: [False] * 3})
     manifest = task_of(tmp_path, column).run(0, iter([batch.slice(0, 2), batch.slice(2)]))
     assert (manifest.rows, manifest.duplicates) == (2, 1)
+
+
+def test_a_task_that_spark_runs_again_keeps_what_its_first_try_has_staged(tmp_path: Path) -> None:
+    task = task_of(tmp_path, "string")
+
+    def batches(key: str) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"k": [key], DELETED: [False]})
+
+    first = task.run(0, batches("first"))
+    assert task.run(0, batches("again")).staged["segment"] == first.staged["segment"]
+    slow = batches("slow")
+    late = dataclasses.replace(task, epoch=1)
+
+    def overtaken() -> Iterator[pa.RecordBatch]:
+        late.run(0, batches("quick"))
+        yield from slow
+
+    assert late.run(0, overtaken()).rows == 1
+    assert len(list((tmp_path / "topics" / "t-push" / "segments").iterdir())) == 2
 
 
 def test_examples_of_keys_are_not_told_where_no_message_is_shown(tmp_path: Path) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
-import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -49,6 +47,7 @@ from tests.support import runner_without_spark
 from tests.support.faulty_filesystem import FaultyFilesystem, failing_with
 from tests.support.looping import APPLICATION, Place
 from tests.support.runner_without_spark import Dials
+from tests.support.small_disks import small_disk
 from tests.support.waiting import until
 
 PATIENCE = 60.0
@@ -114,11 +113,9 @@ class Ground:
 def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ground]:
     (tmp_path / "looping_app.py").write_text(APPLICATION)
     monkeypatch.syspath_prepend(str(tmp_path))
-    sys.modules.pop("looping_app", None)
     made = Ground(tmp_path, runner_without_spark.use_instead(monkeypatch, tmp_path / "dials"))
     yield made
     made.close()
-    sys.modules.pop("looping_app", None)
 
 
 @contextmanager
@@ -138,6 +135,7 @@ def impatience(frozen: psutil.Process) -> Iterator[None]:
         yield
 
 
+@pytest.mark.extended
 def test_a_failure_is_told_as_soon_as_there_is_room_to_tell_it(ground: Ground) -> None:
     ground.dials.turn("hold")
     handle = ground.submit(ground.stages[0])
@@ -158,11 +156,8 @@ def test_a_failure_is_told_as_soon_as_there_is_room_to_tell_it(ground: Ground) -
 def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A small disk of its own, where this process may mount one; else a folder."""
     place = tmp_path_factory.mktemp("disk")
-    mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(place)]
-    mounted = shutil.which("mount") is not None and subprocess.run(mount, capture_output=True).returncode == 0
-    yield place
-    if mounted:
-        subprocess.run(["umount", "-l", str(place)], check=True)
+    with small_disk(place, 24):
+        yield place
 
 
 @pytest.fixture
@@ -279,7 +274,7 @@ def test_a_runner_that_wakes_up_before_anybody_took_over_goes_on(ground: Ground)
     assert len(ground.runners()) == 1
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_a_spark_that_answers_nothing_is_given_up_and_replaced(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     ground.dials.turn("hold")
     monkeypatch.setenv(runner_without_spark.PULSE_SECONDS, "2")
@@ -313,7 +308,7 @@ def test_a_java_that_is_frozen_before_it_is_a_spark_is_given_up_and_replaced(
     ground.the_rest()
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_a_runner_whose_container_is_gone_is_replaced_when_work_is_to_be_left_to_it(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -182,6 +182,7 @@ def test_a_section_that_was_written_anew_is_not_added_to_a_state_that_holds_the_
 
 
 @pytest.mark.parametrize("mode", ["staged", "pipelined"])
+@pytest.mark.few(1)
 def test_a_consumer_of_many_epochs_ends_where_the_section_does(here: Here, mode: str) -> None:
     produce(here, "monday", 0, 20)
     produce(here, "tuesday", 20, 3)

@@ -40,6 +40,7 @@ def minutes(here: Here) -> list[int]:
 
 
 @pytest.mark.parametrize("application", ["merged", "merged_behind_topics"])
+@pytest.mark.few(1)
 def test_a_continuous_run_leaves_an_input_out_that_falls_silent_and_takes_it_in_again(
     here: Here, application: str
 ) -> None:

@@ -6,25 +6,35 @@ import dataclasses
 import itertools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from airflow_samza.engine.local_engine import LocalEngine
+from airflow_samza.engine.positions import TaskPosition
 from airflow_samza.engine.producers import Producers
+from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.engine.stage_loop import StageLoop
 from airflow_samza.errors import SamzaError, StageError, UpstreamCleared
+from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs import finish
-from airflow_samza.runs.records.epoch_records import newest_intent
+from airflow_samza.runs.records.epoch_records import InputIntent, newest_intent
 from airflow_samza.runs.records.folders import write_once
+from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
-from airflow_samza.runs.stages.stage_state import StageProgress
+from airflow_samza.runs.stages.stage_state import StageHandle, StageProgress
 from airflow_samza.systems.filesystems.opening import open_filesystem
-from airflow_samza.systems.system import StreamSpec
+from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.support.looping import APPLICATION, Place
+from tests.support.stand_ins import Attempt
 from tests.support.waiting import until
 from tests.support.without_spark import run_stage
+from tests.unit.runs.progress.test_progress import Records, of_task, views
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -36,8 +46,9 @@ class Died(Exception):
 class Stages:
     """Stages of a run, each in a thread of its own."""
 
-    def __init__(self, place: Place, run: RunPlan) -> None:
+    def __init__(self, place: Place, run: RunPlan, systems: Mapping[str, SystemBinding] | None = None) -> None:
         self.place = place
+        self.systems = systems or {}
         self.run = run
         self.errors: dict[str, SamzaError] = {}
         self.progress: dict[str, list[StageProgress]] = {}
@@ -51,7 +62,9 @@ class Stages:
 
     def _run(self, stage_id: str, generation: int) -> None:
         try:
-            self.progress[stage_id] = run_stage(self.place.runtime, self.run, stage_id, generation, {}).progress
+            self.progress[stage_id] = run_stage(
+                self.place.runtime, self.run, stage_id, generation, self.systems
+            ).progress
         except SamzaError as error:
             self.errors[stage_id] = error
 
@@ -113,6 +126,85 @@ def test_a_continuous_run_ends_when_it_is_drained(place: Place) -> None:
     assert place.counted() == place.expected()
     assert place.minutes() == place.expected_minutes()
     assert place.copied() == sorted(place.sent)
+
+
+def test_messages_are_gathered_between_epochs_until_the_run_is_drained(place: Place) -> None:
+    run = place.prepare(
+        "unbounded", "continuous", **{"job.epoch.min.ms": "3600000", "job.epoch.max.messages": "1000000"}
+    )
+    stages = Stages(place, run).start()
+    until(lambda: len(place.rows("copy")) == 100)
+    for first in range(100, 150, 10):
+        place.send(first, 10)
+        time.sleep(0.1)
+    assert len(place.rows("copy")) == 100
+    place.runtime.drain(run)
+    results = stages.join()
+    assert place.copied() == sorted(place.sent)
+    assert place.counted() == place.expected()
+    assert results["lines"].epochs <= 3
+
+
+def test_a_stage_that_is_behind_gathers_nothing(place: Place) -> None:
+    run = place.prepare("unbounded", "continuous", **{"job.epoch.min.ms": "3600000"})
+    stages = Stages(place, run).start()
+    until(lambda: len(place.rows("copy")) > 90)  # of seven an epoch and task
+    place.runtime.drain(run)
+    stages.join()
+    assert place.counted() == place.expected()
+
+
+def test_messages_that_came_during_a_long_epoch_are_not_gathered_any_longer(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+
+    def finish_slowly(*arguments: Any) -> Any:
+        finished = finish.finish_epoch(*arguments)
+        now[0] += 3600
+        return finished
+
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=time.sleep)
+    monkeypatch.setattr("airflow_samza.engine.stage_loop.time", clock)
+    monkeypatch.setattr("airflow_samza.engine.stage_loop.finish_epoch", finish_slowly)
+    gathering = {"job.epoch.min.ms": "3600000", "job.epoch.max.messages": "1000000"}
+    run = place.prepare("unbounded", "continuous", **gathering)
+    stages = Stages(place, run).start()
+    until(lambda: len(place.rows("copy")) == 100)
+    place.send(100, 50)
+    until(lambda: len(place.rows("copy")) == 150)  # of the two stages each lets the other's clock go on
+    place.runtime.drain(run)
+    stages.join()
+    assert place.counted() == place.expected()
+
+
+INTO_A_TABLE = """
+from airflow_samza import stream_application
+
+@stream_application("copying")
+def copies(app):
+    lines = app.input_stream("lines", system="log", schema="word string, n bigint", partitions=2, bounded=False)
+    lines.send_to(app.output_stream("copies", system="lake", table="copies", create=True))
+"""
+
+
+@pytest.mark.extended
+def test_a_table_gets_a_commit_a_second_at_most(place_of: Callable[[str], Place]) -> None:
+    place = place_of(INTO_A_TABLE)
+    systems = {"lake": SystemBinding("delta", {"root": str(place.folder / "lake")})}
+    place.runtime = SparkRuntime(str(place.folder / "root"), systems)
+    place.send(0, 10)
+    began = time.monotonic()
+    run = place.runtime.prepare(RunRequest("looping_app:copies", "run", mode="continuous"))
+    stages = Stages(place, run, systems).start()
+    for first in range(10, 250, 10):
+        place.send(first, 10)
+        time.sleep(0.1)
+    place.runtime.drain(run)
+    (result,) = stages.join().values()
+    assert result.outputs[0].messages == 250
+    versions = len(list((place.folder / "lake" / "copies" / "_delta_log").glob("*.json")))
+    assert 3 <= versions <= time.monotonic() - began + 3
 
 
 def test_a_stopped_run_flushes_nothing_and_leaves_its_state(place: Place) -> None:
@@ -193,6 +285,7 @@ def test_a_stage_that_reads_what_it_writes_runs_until_its_own_topic_has_ended(pl
     assert next(iter(results.values())).epochs > 5
 
 
+@pytest.mark.extended
 def test_old_epochs_and_their_state_are_deleted(place: Place) -> None:
     place.send(100, 400)
     run = place.prepare("bounded", "pipelined")
@@ -246,3 +339,21 @@ def test_a_lost_producer_is_seen_behind_a_stream_that_the_stage_writes_itself(pl
     )
     with pytest.raises(StageError, match="that stage failed for good"):
         Producers(files, {"log": place.log}, circular, place.folder_of(run, "by-word"), None).reject_lost()
+
+
+@pytest.mark.parametrize(
+    ("passed", "head", "active"), [(0.9, 0, []), (1.0, 0, [0]), (1.0, 5, [0, 1]), (0.0, 5, [0, 1])]
+)
+def test_a_task_that_follows_the_clock_has_an_epoch_a_second_where_no_task_has_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passed: float, head: int, active: list[int]
+) -> None:
+    records = Records(tmp_path, views, partitions=3)
+    attempt = Attempt(StageHandle("views", "run-1", "page-views", Generation(1, 1), 1))
+    now = 50.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    loop = StageLoop(LocalEngine(), StageContext(records.files, {}, attempt, {}, {}, records.run))
+    loop._positions = {task: TaskPosition(records.run.plan, "page-views", task, None) for task in range(3)}
+    loop._positions[0].take(of_task(0, 0, 0, follows_clock=True))
+    loop._positions[2].take(of_task(2, 0, 0, follows_clock=True, ended=True))
+    now += passed
+    assert loop._active({"page-views": InputIntent("page-views", {"offsets": [[0, head]] * 3})}) == active

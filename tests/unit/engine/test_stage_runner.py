@@ -15,9 +15,10 @@ import pytest
 from airflow_samza.engine import stage_runner
 from airflow_samza.engine.heartbeat import RunnerHeartbeat
 from airflow_samza.engine.local_engine import LocalEngine
-from airflow_samza.engine.stage_runner import StageRunner
+from airflow_samza.engine.stage_runner import StageRunner, run_process
 from airflow_samza.errors import RuntimeMissing, SamzaError, StageFailed, StageLost
 from airflow_samza.launch.bindings import bindings_to_json
+from airflow_samza.launch.runner_settings import GAVE_WAY
 from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.runs.records.folders import RunFolder, must_read, read, write_once
 from airflow_samza.runs.records.liveness import identity
@@ -31,9 +32,12 @@ from airflow_samza.runs.stages.stage_runners import (
     RunnerFolder,
     RunnerPlace,
     StageRequest,
+    claim_runner,
     enqueue,
+    newest_runner,
 )
 from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, SUCCEEDED, StageHandle, StatusRecord
+from airflow_samza.systems.filesystems.local import LocalFilesystem
 from tests.support.runs_here import Here
 from tests.support.waiting import until
 
@@ -309,3 +313,14 @@ def test_a_root_that_comes_back_is_served(ground: Ground, monkeypatch: pytest.Mo
     closing.join()
     assert away == []
     assert ground.files.exists(ground.handle(first).folder.result)
+
+
+def test_a_process_that_finds_another_alive_gives_way_and_leaves_nothing(tmp_path: Path) -> None:
+    files, run = LocalFilesystem(tmp_path), RunFolder("app", "run-1")
+    there = claim_runner(files, run, "key")
+    assert there is not None
+    files.put("starting.log", b"says nothing")
+    settings = {"starting_log": "starting.log", "bindings": {}}
+    assert run_process([str(tmp_path), "app", "run-1", "key"], lambda *_: Engine(), settings) == GAVE_WAY
+    assert not files.exists("starting.log")
+    assert newest_runner(files, run, "key") == there

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 
 from airflow_samza.errors import ConfigError, StateError, TopicError
-from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
 from airflow_samza.systems.system import SystemBinding
 from tests.support import table_apps
-from tests.support.iceberg_lake import append, catalog_at, stream, system_at, table_of
+from tests.support.iceberg_lake import append, catalog_at, compact, stream, system_at, table_of
 from tests.support.runs_here import Here
+from tests.support.waiting import until
 
 FOLLOWING = "tests.support.table_apps:following"
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -32,14 +35,25 @@ class Following:
     def append(self, *rows: int) -> None:
         self.refreshed.append(pa.table({"n": list(rows)}, SCHEMA))
 
+    def drop_tags(self) -> None:
+        """Drop the tags that keep from expiry what was read."""
+        for name in [name for name in self.refreshed.metadata.refs if name != "main"]:
+            self.refreshed.manage_snapshots().remove_tag(name).commit()
+
     @property
     def refreshed(self) -> Table:
         self.table.refresh()
         return self.table
 
-    def run(self) -> RunPlan:
+    def run(self, **request: Any) -> RunPlan:
         self.runs += 1
-        return self.here.whole(FOLLOWING, f"run-{self.runs}")
+        return self.here.whole(FOLLOWING, f"run-{self.runs}", **request)
+
+    @property
+    def head(self) -> str:
+        head = self.refreshed.current_snapshot()
+        assert head is not None
+        return str(head.snapshot_id)
 
     def plan(self) -> RunPlan:
         self.runs += 1
@@ -90,6 +104,29 @@ def test_a_cleared_run_reads_the_snapshot_of_its_plan(following: Following) -> N
     assert following.copied == [1, 2]
 
 
+def test_a_run_reads_no_further_than_the_newest_snapshot_that_its_request_names(following: Following) -> None:
+    heads = []
+    for number in range(5):
+        following.append(number)
+        heads.append(following.head)
+    limits = [heads[:1], [heads[2], heads[1]], heads[1:2], heads[:1], [], heads[2:3]]
+    copied = []
+    for limit in limits:  # the fourth and the last lie before what was read
+        run = following.run(input_versions={"views": ",".join(limit)} if limit else {})
+        copied.append(following.copied)
+    assert copied == [[0], [0, 1, 2], [0, 1, 2], [0, 1, 2], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]
+    again = following.here.whole(FOLLOWING, run.run_id, generation=2, input_versions={"views": heads[2]})
+    assert again.stream("views").slice == run.stream("views").slice
+    following.append(5)
+    following.drop_tags()
+    with following.refreshed.maintenance.expire_snapshots() as expiring:
+        expiring.by_ids([int(head) for head in heads[2:4]])
+    following.run(input_versions={"views": f"{heads[3]},{following.head}"})
+    assert following.copied == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(TopicError, match=rf"no snapshot {heads[3]}: it has expired"):
+        following.run(input_versions={"views": heads[3]})
+
+
 def test_a_compaction_is_no_news(following: Following) -> None:
     following.append(1)
     following.append(2)
@@ -98,24 +135,6 @@ def test_a_compaction_is_no_news(following: Following) -> None:
     following.append(3)
     following.run()
     assert following.copied == [1, 2, 3]
-
-
-def compact(table: Table) -> None:
-    """Put the rows of a table into one file, as a rewrite of data files does, whose operation is ``replace``."""
-    from pyiceberg.io.pyarrow import _dataframe_to_data_files
-    from pyiceberg.table.snapshots import Operation, Summary
-    from pyiceberg.table.update import AddSnapshotUpdate
-
-    rows, former = table.scan().to_arrow(), [task.file for task in table.scan().plan_files()]
-    with table.transaction() as transaction:
-        with transaction.update_snapshot().overwrite() as update:
-            for file in former:
-                update.delete_data_file(file)
-            for file in _dataframe_to_data_files(table.metadata, rows, table.io):
-                update.append_data_file(file)
-        for one in transaction._updates:
-            if isinstance(one, AddSnapshotUpdate):
-                object.__setattr__(one.snapshot, "summary", Summary(Operation.REPLACE))
 
 
 @pytest.mark.parametrize("what", ["replaced", "deleted"])
@@ -145,6 +164,7 @@ def test_a_snapshot_that_has_expired_since_is_an_error(following: Following) -> 
     read = following.refreshed.metadata.current_snapshot_id
     for number in (2, 3, 4):
         following.append(number)
+    following.drop_tags()
     newer = [one.snapshot_id for one in following.refreshed.metadata.snapshots][:-1]
     following.refreshed.maintenance.expire_snapshots().by_ids(newer).commit()
     with pytest.raises(StateError, match=f"The snapshot {read} .* has expired since"):
@@ -213,3 +233,94 @@ def test_files_that_a_run_has_left_unread_are_read_by_the_next(following: Follow
     following.append(3)
     both = system.arrived(spec, {**first["known"], "unread": {left["path"]: left["size"]}})
     assert len(both["files"]) == 2
+
+
+def expire_all(table: Table) -> None:
+    """Expire all snapshots but those of branches and tags, as people do."""
+    held = {ref.snapshot_id for ref in table.metadata.refs.values()}
+    old = [one.snapshot_id for one in table.snapshots() if one.snapshot_id not in held]
+    table.maintenance.expire_snapshots().by_ids(old).commit()
+
+
+@pytest.mark.extended
+def test_a_tag_keeps_the_snapshot_up_to_which_was_read_from_expiry(following: Following) -> None:
+    following.append(1)
+    following.run()
+    first = following.refreshed.metadata.current_snapshot_id
+    for row in (2, 3, 4):
+        following.append(row)
+    expire_all(following.refreshed)
+    table = following.refreshed
+    assert first in {one.snapshot_id for one in table.snapshots()}
+    assert len(table.snapshots()) == 2
+    following.run()
+    assert following.copied == [1, 2, 3, 4]
+    for row in range(5, 12):  # the tags move with the checkpoint
+        following.append(row)
+        following.run()
+        expire_all(following.refreshed)
+    assert following.copied == list(range(1, 12))
+    tags = [name for name in following.refreshed.metadata.refs if name != "main"]
+    assert len(tags) == 3
+    assert first not in {one.snapshot_id for one in following.refreshed.snapshots()}
+    location = following.refreshed.metadata_location
+    following.run()  # nothing is new, and nothing is committed
+    assert following.refreshed.metadata_location == location
+
+
+def test_files_that_are_gone_behind_expired_snapshots_are_an_error(following: Following) -> None:
+    following.append(1)
+    following.run()
+    following.append(2)
+    following.refreshed.overwrite(pa.table({"n": [1, 2]}, SCHEMA))
+    following.append(3)
+    expire_all(following.refreshed)
+    with pytest.raises(StateError, match="1 of the files that it had then were replaced, compacted, or lost rows"):
+        following.plan()
+
+
+def test_a_catalog_that_rejects_the_tag_is_a_note(following: Following, monkeypatch: pytest.MonkeyPatch) -> None:
+    def rejects(*_: object) -> None:
+        raise TopicError("The catalog lets you read only.", hint="")
+
+    monkeypatch.setattr("airflow_samza.systems.iceberg.system.hold_snapshot", rejects)
+    following.append(1)
+    plan = following.run()
+    assert following.copied == [1]
+    assert "its snapshot is not kept from expiry: The catalog lets you read only" in plan.notes["views"]["views"]
+
+
+def test_a_continuous_run_follows_a_table_until_it_is_drained(
+    following: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_samza.systems.tables.outputs.LOOK_SECONDS", 0.0)
+    following.append(1)
+    plan = following.here.plan(FOLLOWING, "live", mode=CONTINUOUS)
+    failed = list[BaseException]()
+
+    def work() -> None:
+        try:
+            following.here.stages(plan)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    for row in (2, 3):
+        following.append(row)
+        until(lambda row=row: failed or row in following.copied)  # type: ignore[misc]
+        expire_all(following.refreshed)
+    following.append(4)  # what is there when the drain comes is read
+    following.here.runtime.drain(plan)
+    thread.join(300)
+    assert not thread.is_alive()
+    assert not failed
+    assert following.copied == [1, 2, 3, 4]
+    following.here.runtime.close(plan)
+    head = following.refreshed.metadata.current_snapshot_id
+    following.append(5)
+    following.append(6)
+    expire_all(following.refreshed)
+    assert head in {one.snapshot_id for one in following.refreshed.snapshots()}, "its end has tagged it"
+    following.run()
+    assert following.copied == [1, 2, 3, 4, 5, 6]

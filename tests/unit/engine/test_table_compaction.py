@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from airflow_samza.engine import table_compaction
 from airflow_samza.engine.stage_context import PushContext
 from airflow_samza.engine.table_compaction import CompactionTask, compact_here, compacting, compaction_task
 from airflow_samza.errors import ConcurrentPush, ConfigError, NoSuchVersion, PushError, TopicError
@@ -21,7 +24,7 @@ from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.compacting import LEAST_CHANGES, is_due
-from airflow_samza.runs.tables.compactions import Compaction, holds_all, sections_since
+from airflow_samza.runs.tables.compactions import Compaction, Compactions, holds_all, sections_since
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.runs.tables.retention import expire_versions
@@ -29,6 +32,7 @@ from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.runs.tables.table_version import TableVersion
 from airflow_samza.systems.log.maintenance import sweep
 from airflow_samza.systems.system import MessageRun, OffsetRange, SystemBinding, SystemStreamPartition
+from tests.support.budgets import extended_but
 from tests.support.killed import killed
 from tests.support.pushes import PARTITIONS, TOPIC, Pushes
 from tests.support.stand_ins import Attempt
@@ -304,7 +308,8 @@ def test_what_a_rollback_reads_is_kept(pushes: Pushes) -> None:
 # --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("place", COMPACTION_PLACES)
+@pytest.mark.parametrize("place", extended_but(COMPACTION_PLACES[::2], COMPACTION_PLACES))
+@pytest.mark.few(1)
 def test_a_compaction_killed_half_way_shows_nothing_and_the_next_one_completes_it(
     pushes: Pushes, place: str, tmp_path: Path
 ) -> None:
@@ -317,7 +322,8 @@ def test_a_compaction_killed_half_way_shows_nothing_and_the_next_one_completes_i
     assert len([name for name in pushes.files.list(f"topics/{TOPIC.name}/commits") if name.endswith(".json")]) == 4
 
 
-@pytest.mark.parametrize("place", COMPACTION_PLACES[:-1])
+@pytest.mark.parametrize("place", extended_but(COMPACTION_PLACES[1:2], COMPACTION_PLACES[:-1]))
+@pytest.mark.extended
 def test_what_a_killed_compaction_has_written_goes_with_its_version(pushes: Pushes, place: str, tmp_path: Path) -> None:
     rows = chain(pushes, "a", "b")
     killed(compact_here, *compaction_of(pushes), place=place, folder=tmp_path)
@@ -377,11 +383,16 @@ def no_room(work: CompactionTask) -> None:
     raise RuntimeError("Spark has no room")
 
 
+def all_parts(work: CompactionTask) -> None:
+    for task in work.tasks:
+        work.run(task)
+
+
 def attempted(pushes: Pushes, request: PushRequest) -> PushContext:
     """An attempt at a push of the table."""
     binding = SystemBinding("log", {"root": str(pushes.path)})
     attempt = Attempt(StageHandle("push", "run", "push", Generation(1, 1), 1))
-    return PushContext(pushes.files, {"log": binding}, pushes.system, request, attempt, {})
+    return PushContext(pushes.files, {"log": binding}, attempt, {}, pushes.system, request)
 
 
 def test_a_compaction_that_fails_is_told_and_the_push_stands(pushes: Pushes, caplog: pytest.LogCaptureFixture) -> None:
@@ -390,6 +401,24 @@ def test_a_compaction_that_fails_is_told_and_the_push_stands(pushes: Pushes, cap
     compacting(attempted(pushes, request), no_room)(pushes.current())
     assert "table profiles: version 2 was not compacted: Spark has no room" in caplog.text
     assert pushes.rows_of(pushes.current()) == rows
+
+
+def test_a_push_compacts_its_version_once_and_says_of_what_and_how_long_it_took(
+    pushes: Pushes, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = chain(pushes, "a", "b")
+    caplog.set_level("INFO", "airflow_samza.runner")
+    monkeypatch.setattr(table_compaction, "time", SimpleNamespace(monotonic=count(100.0, 2.5).__next__))
+    work = attempted(pushes, pushes.request("b", mode="incremental", compact_after=1))
+    for _ in range(2):
+        compacting(work, all_parts)(version(pushes, 3))
+    newest = pushes.current()
+    made = Compactions(pushes.files, FOLDER).of(3)
+    assert made is not None
+    assert caplog.messages == [
+        f"table profiles: version 3 is compacted: 3 sections to one of {len(rows)} rows, {made.bytes:,} bytes, in 2.5 s"
+    ]
+    assert pushes.rows_of(newest) == rows
 
 
 def test_a_version_that_is_no_longer_the_newest_is_left_as_it_is(

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from airflow_samza.engine import warm_tables
 from airflow_samza.engine.warm_tables import WarmTables
+from airflow_samza.prepare.task_side_inputs import SideInputs
+from airflow_samza.task.loop.reading import TaskInput
+from tests.support.runs_here import Here
+from tests.unit.prepare.test_side_inputs import profiles, views
 
 
 def tables(size: int) -> Any:
@@ -35,3 +43,27 @@ def test_what_was_kept_last_stays_however_large() -> None:
     warm.keep("a", tables(10), elsewhere=False)
     warm.keep("b", tables(100))
     assert kept(warm, "a", "b") == ["b"]
+
+
+def test_what_tables_are_read_from_is_closed_when_they_are_filled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[SideInputs] = []
+    closed: list[SideInputs] = []
+
+    class Watched(SideInputs):
+        def of(self, *args: Any) -> list[TaskInput]:
+            opened.append(self)
+            return super().of(*args)
+
+        def close(self) -> None:
+            closed.append(self)
+            super().close()
+
+    monkeypatch.setattr(warm_tables, "SideInputs", Watched)
+    here = Here(tmp_path)
+    profiles(here, m1="gold")
+    views(here, 1)
+    here.whole("tests.support.side_input_apps:unkept_views", "run-1")
+    assert opened
+    assert closed == opened

@@ -57,7 +57,7 @@ def views() -> ModuleType:
 
 def test_ships_the_whole_package_and_what_was_imported_beside_it(bundle: Path, tmp_path: Path) -> None:
     files = LocalFilesystem(tmp_path / "root")
-    shipped = ship_code(files, RUN, views())
+    shipped = ship_code(files, RUN, code_of(views()))
     assert content(files, shipped.path) == {
         "shipped_pipelines/__init__.py",
         "shipped_pipelines/views.py",
@@ -71,7 +71,7 @@ def test_a_package_without_an_init_file_is_found_in_what_is_shipped(bundle: Path
     (bundle / "shipped_plain" / "deep").mkdir(parents=True)
     (bundle / "shipped_plain" / "deep" / "views.py").write_text("LIMIT = 7\n")
     files = LocalFilesystem(tmp_path / "root")
-    shipped = ship_code(files, RUN, importlib.import_module("shipped_plain.deep.views"))
+    shipped = ship_code(files, RUN, code_of(importlib.import_module("shipped_plain.deep.views")))
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); import shipped_plain.deep.views as views; print(views.LIMIT)"
     )
@@ -88,7 +88,7 @@ def test_ships_what_functions_import_when_they_are_called_and_what_that_imports(
     (bundle / "shipped_last.py").write_text("")
     (bundle / "shipped_by_nobody.py").write_text("")
     files = LocalFilesystem(tmp_path / "root")
-    shipped = content(files, ship_code(files, RUN, views()).path)
+    shipped = content(files, ship_code(files, RUN, code_of(views())).path)
     assert {"shipped_unused.py", "shipped_deep/one.py", "shipped_last.py"} <= shipped
     assert "shipped_by_nobody.py" not in shipped
     assert "shipped_unused" not in sys.modules
@@ -96,11 +96,11 @@ def test_ships_what_functions_import_when_they_are_called_and_what_that_imports(
 
 def test_the_same_code_is_shipped_once_and_changed_code_under_another_name(bundle: Path, tmp_path: Path) -> None:
     files = LocalFilesystem(tmp_path / "root")
-    first = ship_code(files, RUN, views())
+    first = ship_code(files, RUN, code_of(views()))
     (bundle / "shipped_beside.py").touch()
-    assert ship_code(files, RUN, views()) == first
+    assert ship_code(files, RUN, code_of(views())) == first
     (bundle / "shipped_beside.py").write_text("LIMIT = 2\n")
-    assert ship_code(files, RUN, views()).digest != first.digest
+    assert ship_code(files, RUN, code_of(views())).digest != first.digest
     assert len(files.list(RUN.code)) == 2
 
 
@@ -109,10 +109,10 @@ def test_files_that_stay_as_they_are_are_read_once(
 ) -> None:
     monkeypatch.setattr(code_shipping, "_RACY", -(10**12))  # nothing has just changed
     files = LocalFilesystem(tmp_path / "root")
-    first = ship_code(files, RUN, views())
+    first = ship_code(files, RUN, code_of(views()))
     with monkeypatch.context() as patch:
         patch.delattr(Path, "read_bytes")
-        other = ship_code(files, RunFolder("views", "run-2"), views())
+        other = ship_code(files, RunFolder("views", "run-2"), code_of(views()))
     assert (other.digest, other.data) == (first.digest, first.data)
     assert files.read(other.path) == files.read(first.path)
 
@@ -124,10 +124,10 @@ def test_an_edit_that_keeps_size_and_time_of_a_file_is_seen(
     monkeypatch.setattr(code_shipping, "_RACY", racy)
     files = LocalFilesystem(tmp_path / "root")
     file = bundle / "shipped_pipelines" / "sql" / "a.sql"
-    before, times = ship_code(files, RUN, views()), file.stat()
+    before, times = ship_code(files, RUN, code_of(views())), file.stat()
     file.write_text("select 2")
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
-    after = ship_code(files, RUN, views())
+    after = ship_code(files, RUN, code_of(views()))
     assert after.data != before.data
     assert b"select 2" in zipfile.ZipFile(io.BytesIO(files.read(after.path))).read("shipped_pipelines/sql/a.sql")
 
@@ -136,11 +136,11 @@ def test_a_file_that_has_just_changed_is_read_anew(
     bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = LocalFilesystem(tmp_path / "root")
-    before = ship_code(files, RUN, views())
+    before = ship_code(files, RUN, code_of(views()))
     monkeypatch.setattr("os.stat", functools.lru_cache(os.stat))  # a clock too coarse to show the next edit
-    ship_code(files, RUN, views())
+    ship_code(files, RUN, code_of(views()))
     (bundle / "shipped_beside.py").write_text("LIMIT = 2\n")
-    assert ship_code(files, RUN, views()).digest != before.digest
+    assert ship_code(files, RUN, code_of(views())).digest != before.digest
 
 
 def test_py_modules_bring_files_packages_and_wheels(bundle: Path, tmp_path: Path) -> None:
@@ -153,18 +153,18 @@ def test_py_modules_bring_files_packages_and_wheels(bundle: Path, tmp_path: Path
         wheel.writestr("lib/__init__.py", "")
     paths = [str(tmp_path / "more" / name) for name in ("one.py", "pack", "lib.whl")]
     assert {"one.py", "pack/__init__.py", "lib/__init__.py"} <= content(
-        files, ship_code(files, RUN, views(), paths).path
+        files, ship_code(files, RUN, code_of(views(), paths)).path
     )
 
 
 def test_a_py_module_that_is_missing_is_named(bundle: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nothing\.py, which py_modules names"):
-        ship_code(LocalFilesystem(tmp_path / "root"), RUN, views(), [str(tmp_path / "nothing.py")])
+        ship_code(LocalFilesystem(tmp_path / "root"), RUN, code_of(views(), [str(tmp_path / "nothing.py")]))
 
 
 def test_an_application_of_the_main_module_cannot_be_shipped(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no other process can import"):
-        ship_code(LocalFilesystem(tmp_path), RUN, ModuleType("__main__"))
+        ship_code(LocalFilesystem(tmp_path), RUN, code_of(ModuleType("__main__")))
 
 
 def test_places_in_the_zip_are_shown_as_the_user_wrote_them() -> None:
@@ -212,7 +212,8 @@ def test_modules_are_found_through_links_to_their_folder(bundle: Path) -> None:
     try:
         module = importlib.import_module("shipped_pipelines.views")
         assert str(module.__file__).startswith(str(link))
-        origin, entries = code_of(module)
+        code = code_of(module)
+        origin, entries = code.origin, code.entries
     finally:
         sys.path.remove(str(link))
         sys.path.insert(0, str(bundle))

@@ -105,7 +105,7 @@ def far(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> Launch:
     return Launch(launch.folder, launch.master, FarFilesystem)
 
 
-def test_a_spark_submit_that_fails_is_told_with_its_telling_line(launch: Launch) -> None:
+def test_a_spark_submit_that_fails_is_told_with_its_most_specific_line(launch: Launch) -> None:
     settings = launch.settings(
         "print('Exception in thread \"main\" java.net.UnknownHostException: nowhere', '  at x.Y', 'INFO bye', "
         "sep='\\n')",
@@ -166,6 +166,7 @@ def test_a_runner_of_a_process_that_is_a_client_of_spark_connect_takes_its_maste
 
 
 @pytest.mark.parametrize("deploy_mode", ["client", "cluster"])
+@pytest.mark.extended
 def test_the_driver_gets_the_secrets_and_nobody_else(launch: Launch, deploy_mode: str) -> None:
     """The driver's program is run for real, as far as it goes without a Spark.
 
@@ -227,6 +228,7 @@ def test_a_driver_that_shares_only_the_root_gets_the_secrets_sealed_and_nobody_e
     assert files_with(far.folder / "temporary", SECRET) == []
 
 
+@pytest.mark.extended
 def test_a_driver_that_has_ended_without_a_word_is_reported_with_its_reason_at_once(far: Launch) -> None:
     """A standalone spark-submit ends with code 0 when its driver has failed."""
     settings = far.settings(

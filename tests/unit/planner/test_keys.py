@@ -99,11 +99,34 @@ def test_integers_of_any_width_are_one_type() -> None:
 
 def test_a_join_warns_of_unknown_partitioning_and_assume_settles_it() -> None:
     def describe(app: Any, **more: Any) -> None:
-        join(keyed(app, "a", key=None, bounded=False), keyed(app, "b"), **more)
+        join(keyed(app, "a", key=None, bounded=False, max_delay="1 s"), keyed(app, "b"), **more)
 
     (warning,) = plan_of(describe).warnings
     assert "how 'a' is partitioned is not declared" in warning
     assert not plan_of(lambda app: describe(app, assume_partitioned_by="k")).warnings
+
+
+@pytest.mark.parametrize("assumed", ["k", "x"], ids=["by the stream's column", "by the table's"])
+def test_a_join_with_a_table_that_an_unknown_side_input_fills_assumes_it_too(assumed: str) -> None:
+    def describe(app: Any, **more: Any) -> None:
+        events = app.system("events", kind="log")
+        filling = app.side_input("s", system=events, partitions=8, schema="x bigint, n int")
+        table = app.table("t", key="x", side_inputs=[filling], schema="x bigint, n int")
+        keyed(app, "a", key=None, bounded=False).join(table, left, schema=ROW, key="k", id="j", **more).sink(print)
+
+    assert ["assume_partitioned_by='k'" in one for one in plan_of(describe).warnings] == [True, False]
+    assert "assume_partitioned_by='x'" in plan_of(describe).warnings[1]
+    assert plan_of(partial(describe, assume_partitioned_by=assumed)).warnings == ()
+
+
+@pytest.mark.parametrize("assumed", ["k", "x"], ids=["by the left column", "by the right one"])
+def test_the_columns_that_a_join_assumes_are_of_either_side(assumed: str) -> None:
+    def describe(app: Any) -> None:
+        one = keyed(app, "a", key=None, bounded=False)
+        other = app.input_stream("b", schema="x bigint, seen timestamp", timestamp="seen", bounded=False, partitions=8)
+        join(one, other, left_key="k", right_key="x", key=None, assume_partitioned_by=assumed)
+
+    assert not [warning for warning in plan_of(describe).warnings if "partitioned" in warning]
 
 
 @pytest.mark.parametrize(
@@ -277,6 +300,38 @@ def test_a_side_input_of_files_is_not_keyed() -> None:
 
     (error,) = errors_of(describe)
     assert "'s' (side input of table t) is not keyed" in error.sentence
+
+
+def filled_from(kind: str, role: str, partitions: int, *, is_bound: bool, **more: Any) -> ExecutionPlan:
+    """Return the plan of a lookup in a table that a stream of a kind of system fills, as one by its key."""
+
+    def describe(app: Any) -> None:
+        lake = app.system("lake", kind=None if is_bound else kind)
+        side = getattr(app, role)("s", schema=ROW, system=lake, partitions=partitions, **more)
+        table = app.table("t", key="k", schema=ROW, side_inputs=[side])
+        keyed(app, "a", partitions).join(table, left, schema=ROW, id="j").sink(print)
+
+    spec = stream_application("filled")(describe).spec()
+    return ExecutionPlanner({}, {"a": partitions, "s": partitions}, {"s": kind} if is_bound else {}).plan(spec)
+
+
+@pytest.mark.parametrize("is_bound", [False, True], ids=["declared", "bound"])
+@pytest.mark.parametrize("role", ["side_input", "input_stream"])
+@pytest.mark.parametrize("kind", BUILT_IN)
+def test_a_declared_key_counts_for_what_fills_a_table_only_where_others_partition_by_keys(
+    kind: str, role: str, is_bound: bool
+) -> None:
+    filled = partial(filled_from, kind, role, is_bound=is_bound)
+    if BUILT_IN[kind].traits.unkeyed_splits:
+        declared = r"'s' \(side input of table t\) is not keyed \('s' declares it by key=, and files lie as they came\)"
+        with pytest.raises(PartitioningMismatch, match=declared) as rejected:
+            filled(8, key="k")
+        assert "have every task read all of it (broadcast=True in place of key=" in str(rejected.value)
+        with pytest.raises(PartitioningMismatch, match=r"is not keyed \(its rows come from files"):
+            filled(8)
+    else:
+        assert filled(8, key="k", partitioner="samza").stream("s").partitioning.kind == "keyed"
+    assert filled(1, key="k").stream("s").partitions == 1
 
 
 def test_a_table_that_nothing_fills_is_warned_of() -> None:

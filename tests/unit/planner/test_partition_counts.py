@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -64,6 +65,21 @@ def test_p2_a_broadcast_that_only_fills_the_table_is_left_out_of_the_group() -> 
     plan = plan_of(describe)
     assert [group.streams for group in plan.join_groups] == [("a",)]
     assert plan.stage("a-and-everywhere").task_count == 7
+
+
+@pytest.mark.parametrize("names", list(permutations("wxyz")), ids="".join)
+def test_p2_a_count_reaches_all_joins_of_a_chain_in_whatever_order_they_come(names: tuple[str, ...]) -> None:
+    def describe(app: Any) -> None:
+        links = [keyed(app, f"in-{name}", 3).partition_by("k", id=f"link-{name}") for name in names]
+        links.append(keyed(app, "counted", 2))
+        for name, link, behind in zip(names, links, links[1:], strict=False):
+            table = app.local_table(f"table-{name}", key="k", schema=ROW)
+            behind.send_to(table)
+            link.join(table, left, schema=ROW, id=f"join-{name}").sink(print)
+
+    plan = plan_of(describe)
+    counts = {stream.partitions for stream in plan.streams if "link" in stream.stream_id}
+    assert counts == {2}  # not 3, the greatest of the inputs
 
 
 def test_p2_the_cap_can_be_lifted() -> None:
@@ -278,4 +294,24 @@ def test_a_table_fed_by_side_inputs_cannot_be_written() -> None:
     writer = next(op for op in spec.operators if isinstance(op, SendToTableSpec))
     operators = tuple(replace(op, table=spec.tables["t"]) if op is writer else op for op in spec.operators)
     with pytest.raises(UnsupportedShape, match="read-only"):
+        ExecutionPlanner().plan(replace(spec, operators=operators))
+
+
+def test_a_remote_table_without_a_writer_cannot_be_written() -> None:
+    from dataclasses import replace
+
+    from airflow_samza.application.operator_specs import SendToTableSpec
+
+    def describe(app: Any) -> None:
+        app.remote_table("read", key="k", reader=lambda key: None, schema=ROW)
+        written = app.remote_table(
+            "written", key="k", reader=lambda key: None, writer=lambda key, row: None, schema=ROW
+        )
+        keyed(app, "a").send_to(written)
+
+    spec = spec_of(describe)
+    (writer,) = (op for op in spec.operators if isinstance(op, SendToTableSpec))
+    ExecutionPlanner().plan(spec)
+    operators = tuple(replace(op, table=spec.tables["read"]) if op is writer else op for op in spec.operators)
+    with pytest.raises(UnsupportedShape, match="filled by others and read-only here"):
         ExecutionPlanner().plan(replace(spec, operators=operators))

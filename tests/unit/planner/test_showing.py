@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_samza.application.windows import count, tumbling
-from airflow_samza.planner.difference import difference
+from airflow_samza.planner.difference import changes, difference
 from airflow_samza.planner.explain import explain
 from airflow_samza.planner.pictures import dot, mermaid
 from airflow_samza.planner.planner import plan_shape
@@ -148,6 +148,18 @@ def test_a_rename_that_says_so_is_told_as_a_rename() -> None:
         "Intermediate stream 'by-member' was renamed to 'by-user'.",
         "Operator partition_by by-member was renamed to partition_by by-user.",
     )
+
+
+def test_an_operator_that_differs_in_its_id_alone_has_changed() -> None:
+    was, now = plan_of(views), plan_of(lambda app: views(app, name="by-user", renamed_from="by-member"))
+    renamed = {
+        change.item_id: change.former
+        for change in changes(was, now)
+        if change.kind == "operator" and change.change == "changed"
+    }
+    assert renamed
+    assert all(former == op_id.replace("by-user", "by-member") for op_id, former in renamed.items())
+    assert changes(was, was) == ()
 
 
 def test_a_rename_that_says_nothing_is_told_as_gone_and_new() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from airflow_samza import bounded_delay, count, stream_application, tumbling
+from airflow_samza import bounded_delay, count, stream_application, system_time, tumbling
 from airflow_samza.planner.planner import ExecutionPlanner
 
 
@@ -41,6 +42,58 @@ def test_a_window_behind_an_input_without_end_and_watermarks_is_warned_of() -> N
 )
 def test_other_windows_are_not(said: dict[str, Any]) -> None:
     assert warnings(**said) == []
+
+
+SHARED: dict[str, Any] = {"key": "k"}
+
+
+@pytest.mark.parametrize(
+    ("how", "held"), [("inner", "it lets go of messages"), ("left", "messages without a partner leave it")]
+)
+def test_a_join_behind_an_input_without_end_and_watermarks_is_warned_of(how: str, held: str) -> None:
+    def describe(app: Any, **watermarks: str) -> None:
+        left, right = (
+            app.input_stream(
+                name, schema=f"k string, {at} timestamp", timestamp=at, key="k", bounded=False, **watermarks
+            )
+            for name, at in (("left", "a"), ("right", "b"))
+        )
+        left.join(right, key="k", how=how, ttl="1 minute", id="both").send_to(app.output_stream("out"))
+
+    (warning,) = (text for text in warnings_of(describe, "left", "right") if "watermarks" in text)
+    assert f"makes no watermarks: {held} only when the application is drained" in warning
+    assert not any("no watermarks" in text for text in warnings_of(partial(describe, max_delay="1 s"), "left", "right"))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"slice": "checkpoint"}, {"bounded": False}, SHARED, {"timestamp": system_time()}],
+)
+def test_an_aggregation_behind_an_input_without_end_is_warned_of(said: dict[str, Any]) -> None:
+    said = {"bounded": False, **said} if "timestamp" in said else said
+
+    def describe(app: Any, **said: Any) -> None:
+        declare = app.shared_stream if said == SHARED else app.input_stream
+        views = declare("views", schema="k string, read_at timestamp", system="log", **said)
+        others = app.input_stream("others", schema="k string, read_at timestamp")
+        counts = views.where("k > ''").merge(others).partition_by("k", id="by-k").aggregate("k", n=count(), id="counts")
+        counts.select("n").aggregate("n", keys=count(), id="again", assume_partitioned_by="n").send_to(
+            app.output_stream("out")
+        )
+        others.aggregate("k", n=count(), id="whole", assume_partitioned_by="k").send_to(app.output_stream("whole"))
+
+    texts = [text for text in warnings_of(partial(describe, **said), "views", "others") if "end of its input" in text]
+    assert [text.partition(" emits")[0] for text in texts] == [
+        "aggregate counts of the stage 'by-k'",
+        "aggregate again of the stage 'by-k'",
+    ]
+    assert all("the input 'views' has no end" in text and "Use a window" in text for text in texts)
+    assert not any("end of its input" in text for text in warnings_of(describe, "views", "others"))
+
+
+def warnings_of(describe: Callable[[Any], None], *inputs: str) -> tuple[str, ...]:
+    """The warnings of an application's plan; its inputs have four partitions."""
+    return ExecutionPlanner({}, dict.fromkeys(inputs, 4)).plan(stream_application("test")(describe).spec()).warnings
 
 
 def meeting(made: Callable[[Any, Any], Any], *, config: dict[str, str] | None = None, **said: Any) -> list[str]:

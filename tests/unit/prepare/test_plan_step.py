@@ -91,6 +91,7 @@ def test_a_plan_keeps_the_options_with_which_it_was_made(prepare: Prepare) -> No
         "mode": "staged",
         "state_from": "previous",
         "sections": {},
+        "input_versions": {},
         "tables": {},
     }
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from airflow_samza.errors import InvalidApplication
@@ -16,6 +17,7 @@ from airflow_samza.provider.page.plan_graph import _slice
 from airflow_samza.provider.stage_summary import _slice_of
 from airflow_samza.runs.progress.run_costs import amounts
 from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.systems.delta import system as delta_system
 from airflow_samza.systems.system import SystemBinding
 from tests.support.changing_modules import ChangingModules
 from tests.support.iceberg_lake import add_files, append, data_file, table_of
@@ -166,3 +168,41 @@ def test_a_run_reads_as_of_the_end_of_its_interval(lake: Lake) -> None:
 def test_a_table_is_named_once(lake: Lake) -> None:
     with pytest.raises(InvalidApplication, match=r"table='web\.views', and the option table='web\.clicks'"):
         lake.plan('table="web.views", options={"table": "web.clicks"}')
+
+
+COPIES = """
+from airflow_samza import StreamApplicationDescriptor, stream_application
+
+@stream_application("copies")
+def copies(app: StreamApplicationDescriptor) -> None:
+    views = app.input_stream("views", schema="id bigint, country string", path="views", system="files", format="json")
+    views.send_to(app.output_stream("copies", system="lake", table="web.copies", options={options}))
+"""
+
+
+@pytest.mark.parametrize("options", [{}, {"create": "true"}], ids=["there", "made if missing"])
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+def test_a_plan_loads_the_table_of_an_output_once(
+    kind: str, options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "views").write_text('{"id": 1, "country": "nl"}\n')
+    bound = {"lake": SystemBinding(kind, {"root": str(tmp_path / "lake")})}
+    here = Here(tmp_path / "root", bindings={**bound, "files": SystemBinding("files", {"root": str(tmp_path / "in")})})
+    modules = ChangingModules(tmp_path, monkeypatch)
+    modules.write("copying", COPIES.format(options={"create": "true"}))
+    here.plan("copying:copies", "first")  # makes the table
+    loaded: list[Any] = []
+    place, name = (SqlCatalog, "load_table") if kind == "iceberg" else (delta_system, "find_log")
+    load = getattr(place, name)
+
+    def counted(*said: Any, **more: Any) -> Any:
+        loaded.append(said)
+        return load(*said, **more)
+
+    monkeypatch.setattr(place, name, counted)
+    modules.write("copying", COPIES.format(options=options))
+    interval = DataInterval(datetime(2026, 1, 1, tzinfo=timezone.utc), datetime(2026, 1, 2, tzinfo=timezone.utc))
+    plan = here.plan("copying:copies", "second", interval=interval)
+    assert len(loaded) == 1
+    assert str((plan.stream("copies").slice or {})["run"]).endswith("/copies/second/1")

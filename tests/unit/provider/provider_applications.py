@@ -37,6 +37,26 @@ def reading(app: Any) -> None:
     )
 
 
+@stream_application("of-tables")
+def of_tables(app: Any) -> None:
+    """Reads tables of three lakes, one of them as a side input."""
+    raw = app.side_input("raw", system="delta", schema="id bigint", partitions=1)
+    names = app.table("names", key="id", side_inputs=[raw])
+    tables = {"views": ("lake", "web.views"), "a": ("lake", "web.both"), "b": ("other", "web.both")}
+    for name, (system, table) in {**tables, "fixed": ("lake", "web.fixed")}.items():
+        options = {"snapshot": "1"} if name == "fixed" else {}
+        stream = app.input_stream(name, system=system, table=table, options=options, schema="id bigint", partitions=1)
+        named = stream.partition_by("id", id=f"{name}-by-id").join(names, id=f"named-{name}")
+        named.send_to(app.output_stream(f"{name}-out", system="log"))
+
+
+@stream_application("lake-to-lake")
+def lake_to_lake(app: Any) -> None:
+    """Copies a table of a lake to another one."""
+    views = app.input_stream("views", system="lake", table="web.views")
+    views.send_to(app.output_stream("copies", system="out", table="web.copies", create=True))
+
+
 @stream_application("reserved")
 def reserved(app: Any) -> None:
     """Stages named like the group's own tasks."""

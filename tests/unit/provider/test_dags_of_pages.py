@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +17,9 @@ FILES = [(page, name) for page in PAGES for name in examples(page) if name.endsw
 
 
 @pytest.fixture(autouse=True)
-def applications_of_dags(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let ``pipelines`` be the folder beside the example Dags, and be forgotten afterwards."""
-    forget_pipelines()
+def applications_of_dags(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ``pipelines`` be the folder beside the example Dags."""
     monkeypatch.syspath_prepend(str(DOCS.parent / "dags"))
-    yield
-    forget_pipelines()
-
-
-def forget_pipelines() -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] == "pipelines"]:
-        del sys.modules[name]
 
 
 @pytest.fixture

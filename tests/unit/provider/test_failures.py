@@ -38,6 +38,7 @@ from airflow_samza.provider.failures import (
     mapped_failures,
     with_root,
 )
+from tests.support.syntax_trees import parsed
 
 
 def every_error(kind: type[SamzaError] = SamzaError) -> list[type[SamzaError]]:
@@ -207,7 +208,7 @@ def test_each_command_that_takes_a_root_gets_it_in_a_hint_and_no_other() -> None
 def hints() -> Iterator[str]:
     """All hints of the package that name a command, with ``X`` for a value."""
     for path in sorted(Path(airflow_samza.__file__).parent.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path.read_text(encoding="utf-8"))
         given = (node.value for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "hint")
         for node in (found for value in given for found in ast.walk(value)):
             parts = node.values if isinstance(node, ast.JoinedStr) else [node]

@@ -66,6 +66,7 @@ def test_pages_and_examples_import_each_name_from_one_place() -> None:
     ] == []
 
 
+@pytest.mark.extended
 def test_the_import_paths_load_neither_spark_nor_arrow_and_no_trigger_unasked(tmp_path: Path) -> None:
     loaded = modules_loaded_by(
         f"import {', '.join(f'airflow_samza.{name}' for name in MODULES if name != 'triggers')}", tmp_path

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_samza.errors import TopicError
+from airflow_samza.provider import airflow_versions
 from airflow_samza.provider.progress_log import QUIET_INTERVALS, ProgressLog
 from airflow_samza.provider.stats import Gauge, emitter, gauges_of
 from airflow_samza.runs.progress.progress import PartitionProgress, ProgressReport, Rate
@@ -125,6 +126,17 @@ def gauges() -> Iterator[Gauges]:
     gauges = Gauges()
     with metrics_sent_to(gauges):
         yield gauges
+
+
+def test_metrics_have_names_without_tags_too_where_airflow_has_no_option_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class WithoutTheOption:
+        def getboolean(self, section: str, key: str, *, fallback: bool) -> bool:
+            return fallback
+
+    monkeypatch.setattr(airflow_versions, "conf", WithoutTheOption())
+    assert airflow_versions.sends_names_without_tags()
 
 
 def test_metrics_are_named_after_application_and_stage_and_carry_the_tasks_tags(gauges: Gauges) -> None:

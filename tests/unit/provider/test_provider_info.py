@@ -83,7 +83,7 @@ def test_every_setting_that_the_code_reads_is_declared_with_the_same_default() -
         "keep_topics_after_failure": 168.0,
         "driver_start_timeout": 600.0,
         "class_archives": "",
-        "warm_runners": "",
+        "warm_runners": "2",
         "keep_runs": "100",
         "fuse_below": "67108864",
         "keep_runs_days": 30.0,
@@ -104,7 +104,19 @@ def classes_of_the_provider() -> set[type]:
     }
 
 
-BASES = {"SamzaOperator", "PlanningOperator", "TableOperator", "RunTrigger", "RootHook", "RuntimeHook", "SamzaLink"}
+BASES = {
+    "SamzaOperator",
+    "PlanningOperator",
+    "TableOperator",
+    "ClientSensor",
+    "ClientTrigger",
+    "EndOfRunOperator",
+    "RunTrigger",
+    "RootHook",
+    "RuntimeHook",
+    "TablesHook",
+    "SamzaLink",
+}
 """Classes that others extend and that no Dag file uses."""
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from tests.support.docstring_examples import docstring_examples, shown_on
 from tests.support.documentation_pages import DOCS
-from tests.unit.provider.test_dags_of_pages import forget_pipelines
 
 PAGE = "airflow-operators.md"
 EXAMPLES = list(docstring_examples(PAGE))
@@ -18,11 +17,7 @@ WITH_A_DOCTEST = {"pushed_table", "shared_stream", "kafka_topic"}
 
 
 @pytest.mark.parametrize(("name", "code"), EXAMPLES, ids=[name for name, _ in EXAMPLES])
-def test_an_example_of_an_operator_can_be_declared(
-    name: str, code: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    forget_pipelines()
-    request.addfinalizer(forget_pipelines)
+def test_an_example_of_an_operator_can_be_declared(name: str, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(DOCS.parent / "dags"))
     scope: dict[str, Any] = {"AssetWatcher": airflow.sdk.AssetWatcher}
     for place in shown_on(PAGE):

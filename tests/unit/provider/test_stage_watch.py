@@ -13,7 +13,7 @@ from airflow_samza.errors import TopicError
 from airflow_samza.provider import stage_watch
 from airflow_samza.provider.stage_watch import PATIENCE_SECONDS, StageWatch
 from airflow_samza.runs.records.names import Generation
-from airflow_samza.runs.stages.stage_state import RUNNING, SUCCEEDED, StageHandle, StageStatus
+from airflow_samza.runs.stages.stage_state import QUEUED, RUNNING, SUCCEEDED, StageHandle, StageStatus
 
 
 class Service:
@@ -24,8 +24,8 @@ class Service:
         self.clock = clock
         self.asked: list[float] = []
 
-    def submit(self, run: Any, stage_id: str, generation: int) -> StageHandle:
-        return StageHandle("views", "run-1", stage_id, Generation(1, generation), 1)
+    def submit(self, stage_id: str) -> StageHandle:
+        return StageHandle("views", "run-1", stage_id, Generation(1, 1), 1)
 
     def status(self, handle: StageHandle) -> StageStatus:
         self.asked.append(self.clock.now)
@@ -53,9 +53,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def watched(service: Service, poll_interval: float) -> None:
-    stage = SimpleNamespace(stage_id="views", upstream=())
-    run: Any = SimpleNamespace(plan=SimpleNamespace(stages=[stage]), run_id="run-1", stages_run_concurrently=False)
-    StageWatch(service, logging.getLogger("test"), poll_interval).run(run, ["views"], 1)
+    log = logging.getLogger("test")
+    StageWatch(service, log, "run-1", service.submit, service.finish, poll_interval).run({"views": ()})
 
 
 def test_a_short_stage_is_not_waited_for_much_longer_than_it_takes(clock: SimpleNamespace) -> None:
@@ -108,3 +107,22 @@ def test_what_does_not_pass_is_raised(clock: SimpleNamespace, stall: float, erro
     with pytest.raises(TopicError):
         watched(service, poll_interval=1)
     assert service.cancelled
+
+
+def test_a_storage_is_waited_for_until_the_patience_is_over_and_anew_once_it_has_answered(
+    clock: SimpleNamespace,
+) -> None:
+    service = Stalling(1000, clock, stall=PATIENCE_SECONDS, error=STALE)
+    watch = StageWatch(service, logging.getLogger("test"), "run-1", service.submit, service.finish, 1)
+    handle = service.submit("views")
+    clock.now = 10.0
+    assert watch._look(handle).state == QUEUED  # nothing is known of it yet
+    clock.now += PATIENCE_SECONDS
+    assert watch._look(handle).state == RUNNING
+    service.stall += 2 * PATIENCE_SECONDS
+    for passed in (1.0, PATIENCE_SECONDS - 1):
+        clock.now += passed
+        assert watch._look(handle) == StageStatus(RUNNING, 1)
+    clock.now += 1
+    with pytest.raises(TopicError):
+        watch._look(handle)

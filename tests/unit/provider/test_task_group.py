@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from airflow_samza.errors import ConfigError, SamzaError, UnknownName
 from airflow_samza.provider.airflow_versions import AirflowException
 from airflow_samza.provider.assets import shared_stream
 from airflow_samza.provider.lineage.outlets import output_alias
+from airflow_samza.provider.operators.plan import SamzaPlanOperator
+from airflow_samza.provider.operators.planning import PlanningOperator
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.provider.task_group import SamzaTaskGroup
 from tests.support.airflow_names import DagSerialization
@@ -214,6 +217,7 @@ def test_the_dag_can_be_stored(dag: DAG) -> None:
     assert {task["__var"]["task_id"] for task in stored["dag"]["tasks"]} == {task.task_id for task in dag.tasks}
 
 
+@pytest.mark.extended
 def test_reading_a_dag_of_fifty_stages_loads_nothing_heavy() -> None:
     heavy = ("pyarrow", "pyspark", "sqlglot", "pandas", "numpy", "fsspec", "cloudpickle")
     script = f"""
@@ -228,3 +232,46 @@ print(sorted({{name for name in {heavy!r} if name in sys.modules}} - before))
 """
     done = subprocess.run([sys.executable, "-c", script], cwd=HERE, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip().splitlines()[-1:]) == (0, ["[]"]), done.stderr
+
+
+def test_a_group_offers_what_its_plan_task_can_be_given() -> None:
+    of_plan = set(inspect.signature(PlanningOperator.__init__).parameters) - {"self", "kwargs"}
+    assert of_plan <= set(inspect.signature(SamzaTaskGroup.__init__).parameters)
+
+
+OF_PLAN: dict[str, Any] = {
+    "run_for": "10 minutes",
+    "data_interval": "2013-01-01/2013-01-02",
+    "state_from": "fresh",
+    "table_versions": {"profiles": "current"},
+    "input_versions": {"page-views": "4"},
+    "wait_for_state": False,
+    "reuse": False,
+}
+OF_STAGES: dict[str, Any] = {"poll_interval": 2.0, "progress_interval": 7.0, "partition_key": "eu", "deferrable": True}
+OF_ALL: dict[str, Any] = {
+    "conn_id": "elsewhere",
+    "systems": {"logs": "store"},
+    "config": {"task.window.ms": "100"},
+    "py_modules": ["/code/more.py"],
+    "archives": ["/code/env.zip#env"],
+    "runner_python": "/env/bin/python",
+}
+
+
+def test_a_group_hands_on_what_it_is_given(dag: DAG) -> None:
+    group = SamzaTaskGroup("views", application=VIEWS, mode="continuous", **OF_PLAN, **OF_STAGES, **OF_ALL)
+    stages = group.stage_tasks.values()
+    for tasks, given in (
+        ([group.plan_task], OF_PLAN),
+        (stages, OF_STAGES),
+        ([group.plan_task, group.cleanup_task, *stages], OF_ALL),
+    ):
+        assert [{name: getattr(task, name) for name in given} for task in tasks] == [given] * len(tasks)
+
+
+def test_what_a_group_is_not_given_is_as_in_a_plan_operator_by_itself(dag: DAG) -> None:
+    group, alone = SamzaTaskGroup("views", application=VIEWS), SamzaPlanOperator(task_id="plan", application=VIEWS)
+    assert [(getattr(group.plan_task, name) or None) for name in OF_PLAN] == [
+        (getattr(alone, name) or None) for name in OF_PLAN
+    ]

@@ -9,7 +9,9 @@ import pytest
 from pyspark.errors import AnalysisException, IllegalArgumentException
 
 from airflow_samza.errors import PushError, RuntimeMissing, SourceUnavailable, StageFailed
+from airflow_samza.spark.dataframe_inputs import first_line
 from airflow_samza.spark.push_failures import failures_of_source, function_failed, job_failed
+from airflow_samza.systems.spark.tables import SparkTable
 from tests.support.pushes import Pushes
 
 
@@ -86,6 +88,18 @@ def test_what_spark_lacks_is_named_with_its_remedy(tmp_path: Path) -> None:
 def test_the_first_words_are_told_without_secrets(tmp_path: Path) -> None:
     text = str(told(tmp_path, RaisedByJava(NO_HOST.replace("nn1", "hunter2")), {"password": "hunter2", "user": ""}))
     assert "java.net.ConnectException: Call From worker-7/10.0.0.7 to ***:8020" in text
+
+
+@pytest.mark.parametrize("before", range(380, 400, 3))
+def test_no_part_of_a_secret_is_told_where_a_long_line_is_cut(tmp_path: Path, before: int) -> None:
+    text = str(told(tmp_path, RaisedByJava(f"{'x' * before}hunter2"), {"password": "hunter2"}))
+    assert "hun" not in text
+    table = SparkTable("in", "db", options={"password": "hunter2"}, secret=frozenset({"password"}))
+    assert "hun" not in first_line(RaisedByJava(f"{'x' * before}hunter2"), table)
+
+
+def test_an_input_of_spark_tells_java_s_reason_and_not_which_of_its_objects_was_called() -> None:
+    assert first_line(RaisedByJava(NO_DRIVER), None) == "RaisedByJava: java.sql.SQLException: No suitable driver"
 
 
 def test_a_bad_value_of_a_job_is_wrong_for_good_and_a_file_that_went_is_not(tmp_path: Path) -> None:

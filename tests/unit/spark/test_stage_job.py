@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import platform
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.engine.stage_context import PushContext, StageContext
 from airflow_samza.engine.stage_task import StageTask
 from airflow_samza.engine.task_section import TaskSection
 from airflow_samza.errors import RuntimeMissing, SamzaError, StageCancelled, StageFailed, TopicError
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.spark.push_failures import job_failed
 from airflow_samza.spark.sessions.driver_session import is_gone
-from airflow_samza.spark.stage_job import run_job
+from airflow_samza.spark.stage_job import collect, run_job
 from airflow_samza.systems.filesystems.opening import open_filesystem
+from tests.support.pushes import Pushes
 from tests.support.stand_ins import Attempt, Session
 
 HEAD = (
@@ -72,7 +76,7 @@ def run(frame: Frame, tmp_path: Path, attempt: Attempt | None = None) -> None:
     job: Any = frame
     plan: Any = None
     server = Server()
-    context = StageContext(open_filesystem(str(tmp_path)), {}, {}, plan, attempt, {})
+    context = StageContext(open_filesystem(str(tmp_path)), {}, attempt, {}, {}, plan)
     run_job(server, context, spark, program, lambda: job)
 
 
@@ -104,6 +108,35 @@ def test_one_silent_death_is_tried_again_and_two_are_reported(tmp_path: Path) ->
     error = failure(DIED, tmp_path)
     assert isinstance(error, StageFailed)
     assert "ran out of memory" in error.hint
+
+
+def failure_of_push(text: str, tmp_path: Path) -> SamzaError:
+    """The error of a push with the same text."""
+    request = Pushes(tmp_path).request("monday")
+    attempt, job = Attempt(dataclasses.replace(request.handle, attempt=1)), Frame(text)
+    (tmp_path / attempt.handle.folder.path).mkdir(parents=True, exist_ok=True)
+    system: Any = None
+    push = PushContext(open_filesystem(str(tmp_path)), {}, attempt, {}, system, request)
+    spark: Any = None
+    frame: Any = job
+    with pytest.raises(SamzaError) as caught:
+        collect(Server(), push, spark, lambda: frame, partial(job_failed, request), description="push", pool="t")
+    return caught.value
+
+
+@pytest.mark.parametrize("text", [NO_PYARROW, OTHER_PYTHON])
+def test_a_push_names_what_its_workers_lack_as_a_stage_does(text: str, tmp_path: Path) -> None:
+    assert failure_of_push(text, tmp_path).to_dict() == failure(text, tmp_path).to_dict()
+
+
+def test_a_push_of_which_a_worker_dies_silently_says_what_may_help(tmp_path: Path) -> None:
+    assert "ran out of memory" in failure_of_push(DIED, tmp_path).hint
+
+
+def test_the_class_of_a_failure_is_told_and_not_what_java_says_before_it(tmp_path: Path) -> None:
+    text = f"Job aborted due to stage failure: {'x' * 400}: [DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012\n at y"
+    for told in (failure(text, tmp_path), failure_of_push(text, tmp_path)):
+        assert told.sentence.endswith("failed: [DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012")
 
 
 def test_the_reason_of_javas_is_shown_and_not_which_of_its_objects_was_called(tmp_path: Path) -> None:

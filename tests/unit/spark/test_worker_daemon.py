@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import os
 import socket
 import stat
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 from types import ModuleType
 
@@ -19,9 +21,10 @@ from airflow_samza.spark.worker_daemon import (
     COLLECT_AFTER,
     SOCKET_FOLDER,
     close_sockets,
+    forget_zips,
     listen_alone,
     quiet_collector,
-    without_zip,
+    without_zips,
 )
 from airflow_samza.task.messages.messages import CHUNK
 
@@ -41,7 +44,7 @@ def test_pyspark_is_imported_from_its_folder_where_sparks_zip_is_part_of_it() ->
     spark = Path(sys.prefix) / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages/pyspark"
     zips = [str(spark / "python/lib/pyspark.zip"), *map(str, spark.glob("python/lib/py4j-*-src.zip"))]
     look = (
-        "import sys; from airflow_samza.spark.worker_daemon import without_zip; sys.path[:] = without_zip(sys.path); "
+        "import sys; from airflow_samza.spark.worker_daemon import without_zips; sys.path[:] = without_zips(sys.path); "
         "import pyspark; print(pyspark.__file__)"
     )
     found = subprocess.run(
@@ -62,8 +65,28 @@ def test_the_zip_of_another_spark_stays_before_an_installed_pyspark(tmp_path: Pa
         lib.mkdir(parents=True)
         (lib / "pyspark.zip").touch()
     others, own = str(elsewhere / "python/lib/pyspark.zip"), str(installed / "pyspark/python/lib/pyspark.zip")
-    assert without_zip([others, own, str(installed)]) == [others, str(installed)]
-    assert without_zip([own]) == [own]
+    assert without_zips([others, own, str(installed)]) == [others, str(installed)]
+    assert without_zips([own]) == [own]
+
+
+def test_a_worker_does_not_read_jars_again_on_which_no_python_lies(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    jar, code = tmp_path / "pyspark/jars/spark-core.jar", tmp_path / "code.zip"
+    (tmp_path / "pyspark" / "jars").mkdir(parents=True)
+    (tmp_path / "pyspark" / "daemon.py").touch()
+    for path, module in ((jar, "of_jar"), (code, "of_code")):
+        with zipfile.ZipFile(path, "w") as file:
+            file.writestr(f"{module}/__init__.py", "")
+    before = [str(jar), str(code), str(tmp_path)]
+    monkeypatch.setattr(sys, "path", before)
+    monkeypatch.setattr(sys, "path_importer_cache", {})
+    assert importlib.util.find_spec("of_jar") is not None
+    assert importlib.util.find_spec("of_code.more") is None
+    after = without_zips(before)
+    assert after == before[1:]
+    forget_zips(after)
+    assert {known for known in sys.path_importer_cache if not os.path.isdir(known)} == {str(code), f"{code}/of_code"}
 
 
 def test_a_local_spark_keeps_the_private_folder_that_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:

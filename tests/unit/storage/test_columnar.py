@@ -47,6 +47,7 @@ def found(store: ColumnarTable, keys: pa.Array) -> list[int | None]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.few(5)
 def test_finds_what_a_dict_would_whatever_is_written_deleted_and_kept(
     kind: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -100,6 +100,7 @@ def test_attempts_that_fail_change_no_version(tmp_path: Path) -> None:
     assert following(tmp_path, kept).snapshot().equals(kept["base"])
 
 
+@pytest.mark.extended
 def test_on_another_host_it_is_loaded_from_what_was_kept(tmp_path: Path) -> None:
     store = filled(tmp_path / "one")
     store.kept()
@@ -214,6 +215,7 @@ def test_a_key_that_is_too_large_is_rejected(tmp_path: Path) -> None:
         store.put_all([("k" * 11, (1,))])
 
 
+@pytest.mark.extended
 def test_a_store_that_grows_too_large_is_rejected_and_one_that_is_written_over_is_not(tmp_path: Path) -> None:
     store = RocksStore(TEXTS, str(tmp_path), most_bytes=2000)
     for turn in range(100):
@@ -272,6 +274,7 @@ def test_attempts_of_many_processes_at_one_version_do_not_meet(tmp_path: Path) -
     assert not list(tmp_path.rglob("work-*"))
 
 
+@pytest.mark.extended
 def test_many_entries_are_read_and_written_at_once(tmp_path: Path) -> None:
     store = filled(tmp_path, 10_000)
     assert len(store.get_all([f"k{n:04}" for n in range(0, 20_000, 2)])) == 5000

@@ -82,6 +82,7 @@ def test_keys_keep_their_order_and_come_back(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [*SIMPLE, *NESTED])
+@pytest.mark.few(6)
 def test_values_come_back_and_columns_give_the_same_bytes(kind: str) -> None:
     schema = Schema.of(f"a {kind}, b string, c {kind}")
     codec = ValueBytes(schema)

@@ -25,6 +25,7 @@ CLAIMS = [
     ("kafka", None, {"delivery": "at_least_once"}, AT_LEAST),
     ("kafka", None, {"on_rerun": "append"}, EXACTLY),
     ("iceberg", None, {"table": "web.t", "create": "true"}, EXACTLY),
+    ("delta", None, {"table": "web.t", "create": "true"}, EXACTLY),
     ("spark", None, {"table": "t"}, AT_LEAST),
     ("spark", "parquet", {"table": "t"}, AT_LEAST),
     ("spark", "iceberg", {"table": "t"}, AT_LEAST),
@@ -56,7 +57,7 @@ def test_each_kind_of_output_claims_what_it_keeps(
 
 
 def test_the_table_has_every_kind() -> None:
-    assert {kind for kind, *_ in CLAIMS} == set(kinds()) - {"delta"}  # which writes nothing
+    assert {kind for kind, *_ in CLAIMS} == set(kinds())
 
 
 def test_only_a_table_that_says_no_format_may_be_one_of_deltas(tmp_path: Path) -> None:
@@ -66,6 +67,7 @@ def test_only_a_table_that_says_no_format_may_be_one_of_deltas(tmp_path: Path) -
         return delivery_of(system, StreamSpec("out", format=format, options=(("table", "t"),), written=True)).how
 
     assert how(None) == f"{how('orc')}, unless the table is one of Delta's"
+    assert "looked for in the table's snapshots" in how("ICEBERG")
 
 
 def test_a_retry_doubles_nothing_where_all_is_exactly_once() -> None:

@@ -23,8 +23,9 @@ from airflow_samza.runs.progress.stage_progress import DEAD_LETTERS, DROPPED, LA
 from airflow_samza.runs.records.epoch_records import newest_intent, read_commit
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.stage_result import OutputResult, StageResult
+from airflow_samza.runs.stages.stage_runners import is_worked_on
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.runs.upkeep.waiting_output import is_worked_on, waiting_output
+from airflow_samza.runs.upkeep.waiting_output import waiting_output
 from airflow_samza.secrecy import without_passwords
 
 router = APIRouter(tags=["results"], dependencies=OF_RUN)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO
 
 import pyarrow as pa
@@ -82,7 +82,7 @@ def columns_with_statistics(schema: pa.Schema) -> bool | list[str]:
     return True if len(kept) == len(leaves) else kept
 
 
-def leaf_fields(schema: pa.Schema) -> Iterator[tuple[str, pa.Field]]:
+def leaf_fields(schema: Iterable[pa.Field]) -> Iterator[tuple[str, pa.Field]]:
     """Yield the fields of plain values of which columns are made in a file, by the paths that they have there."""
     for field in schema:
         yield from _leaves(field.name, field)

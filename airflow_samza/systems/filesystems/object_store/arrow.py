@@ -7,7 +7,7 @@ costs its own bytes only (decision 82).
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -67,6 +67,12 @@ class ObjectStoreHandler(RemoteHandler):
             (pafs.FileInfo(f"/{name}", pafs.FileType.Directory), None) for name in sorted(folders)
         ]
         return entries + [(_info_of(f"/{each.key}", each), each.tag) for each in objects]
+
+    def list_in_order(self, path: str, behind: str, more: Callable[[pafs.FileInfo], bool]) -> list[pafs.FileInfo]:
+        """Return the files of a folder whose names come behind a text, in order, until one that is no more."""
+        with as_os_errors():
+            found = self._client.in_order(_key(path), behind, lambda each: more(_info_of(f"/{each.key}", each)))
+        return [_info_of(f"/{each.key}", each) for each in found]
 
     def info_and_version(self, path: str) -> tuple[pafs.FileInfo, str | None]:
         """Return a file and its version, by one request; what is no file is not found."""

@@ -223,6 +223,25 @@ class ObjectClient:
         requests.count("LIST", len(statuses) // _PAGE)
         return statuses
 
+    def in_order(self, directory: str, behind: str, more: Callable[[ObjectStatus], bool]) -> tuple[ObjectStatus, ...]:
+        """Return the objects below a folder whose names come behind a text, in order, until one that is no more.
+
+        Azure lists all others, too.
+        """
+
+        def send() -> tuple[ObjectStatus, ...]:
+            statuses: list[ObjectStatus] = []
+            for chunk in obstore.list(self._store(), directory, offset=f"{directory}/{behind}", chunk_size=_PAGE):
+                for status in map(_status, chunk):
+                    if not more(status):
+                        return tuple(statuses)
+                    statuses.append(status)
+            return tuple(statuses)
+
+        statuses = self._persist("LIST", send, "list", directory)
+        requests.count("LIST", len(statuses) // _PAGE)
+        return statuses
+
     def delete(self, keys: Sequence[str]) -> None:
         """Delete objects; one that does not exist is fine."""
         batch = {"s3": _S3_DELETES, "azure": _AZURE_DELETES, "gcs": _GCS_DELETES}[self.address.store]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.filesystems.filesystem import TEMPORARY_PREFIX, Filesystem
-from airflow_samza.systems.filesystems.object_store.address import NAMES, Store
-from airflow_samza.systems.filesystems.object_store.filesystem import ObjectStoreFilesystem
+from airflow_samza.systems.filesystems.object_store.address import NAMES, Store, is_object_store
+
+if TYPE_CHECKING:
+    from airflow_samza.systems.filesystems.object_store.filesystem import ObjectStoreFilesystem
 
 PERMISSIONS: dict[Store, dict[str, str]] = {
     "s3": {"create": "s3:PutObject", "read": "s3:GetObject", "list": "s3:ListBucket", "delete": "s3:DeleteObject"},
@@ -34,6 +37,10 @@ def check_store(filesystem: Filesystem) -> tuple[str, ...]:
     Errors name what is not permitted, a bucket that does not exist, and a store without conditional create. A root on
     any other storage passes unchecked.
     """
+    if not is_object_store(filesystem.root):
+        return ()
+    from airflow_samza.systems.filesystems.object_store.filesystem import ObjectStoreFilesystem
+
     if not isinstance(filesystem, ObjectStoreFilesystem):
         return ()
     client, address = filesystem.client, filesystem.client.address

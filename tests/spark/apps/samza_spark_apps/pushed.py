@@ -27,12 +27,17 @@ def the_member(view: View, member: Member) -> Member:
 def pushed(app: Any) -> None:
     tables = [app.pushed_table(name, key="member_id", schema=Member, partitions=4) for name in NAMES]
     app.local_table("own", key="member_id", schema=Member)
+    app.pushed_table("wide", key="member_id", schema=WIDE, partitions=4)
     views = app.input_stream("views", schema=View, key="member_id", partitions=4)
     for name, table in zip(NAMES, tables, strict=True):
         views.join(table, the_member, id=f"with-{name}").send_to(app.output_stream(f"out-{name}"))
 
 
 NAMES = ["t0"]
+WIDE = (
+    "member_id bigint, tier string, at timestamp, local timestamp_ntz, day date, amount decimal(12,2), "
+    "share double, ok boolean, raw binary, tags array<string>, home struct<x:double,y:int>"
+)
 
 
 def members(spark: Any) -> Any:

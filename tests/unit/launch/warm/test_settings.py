@@ -5,10 +5,16 @@ from __future__ import annotations
 import pytest
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.launch.warm.settings import VARIABLE, WarmRunners, configured_warm_runners, parse_warm_runners
+from airflow_samza.launch.warm.settings import (
+    DEFAULT,
+    VARIABLE,
+    WarmRunners,
+    configured_warm_runners,
+    parse_warm_runners,
+)
 
 
-@pytest.mark.parametrize("text", ["", " ", "0"])
+@pytest.mark.parametrize("text", ["", " ", "0", "off", " Off ", "off,idle=5"])
 def test_there_are_no_warm_runners_unless_a_number_says_so(text: str) -> None:
     assert not parse_warm_runners(text)
 
@@ -45,3 +51,12 @@ def test_the_environment_counts_where_nothing_is_given(monkeypatch: pytest.Monke
     assert configured_warm_runners().most == 4
     assert configured_warm_runners("1").most == 1
     assert configured_warm_runners("").most == 0
+
+
+def test_without_a_setting_a_host_keeps_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE)
+    assert configured_warm_runners() == parse_warm_runners("on") == parse_warm_runners(DEFAULT)
+    assert configured_warm_runners()
+    for off in ("off", "0"):
+        monkeypatch.setenv(VARIABLE, off)
+        assert not configured_warm_runners()

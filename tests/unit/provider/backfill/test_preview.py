@@ -417,6 +417,7 @@ def fed(place: Path, before: str, last: str) -> None:
 @pytest.mark.parametrize(
     ("before", "last", "stream", "task"), AWAITED, ids=["folder", "glob", "sections", "table", "outlet"]
 )
+@pytest.mark.extended
 def test_what_a_task_before_writes_is_unknown_until_then(
     place: Path, before: str, last: str, stream: str, task: str
 ) -> None:

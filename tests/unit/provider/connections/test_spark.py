@@ -32,6 +32,15 @@ def place_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     return place
 
 
+@pytest.mark.parametrize("seconds", ["0", "-5", "nan"])
+def test_a_driver_has_some_time_to_start(place_of: Any, seconds: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = {"conn_type": "spark", "host": "spark://spark", "port": 7077}
+    assert place_of(**fields).submit.start_seconds == 600.0
+    monkeypatch.setenv("AIRFLOW__SAMZA__DRIVER_START_TIMEOUT", seconds)
+    with pytest.raises(ConfigError, match=rf"\[samza\] driver_start_timeout = {seconds} in .* is not above 0"):
+        place_of(**fields)
+
+
 def test_without_a_spark_connection_stages_run_on_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     connect(monkeypatch, "samza_default", conn_type="samza", extra={"root": str(tmp_path)})
     assert SamzaHook().spark_place() == SparkPlace("local[*]")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import json
 import re
 from contextlib import nullcontext
@@ -13,6 +15,8 @@ from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.launch.masters import SubmitOptions
 from airflow_samza.launch.runner_settings import RunnerSettings
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.launch.warm.settings import DEFAULT, VARIABLE
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.provider.airflow_versions import AirflowNotFoundException
 from airflow_samza.provider.connections.spark import SparkPlace
 from airflow_samza.provider.hooks.samza import SamzaHook
@@ -86,15 +90,17 @@ def test_the_test_of_a_connection_runs_the_python_of_runners(connections: Any, t
     assert SamzaHook().test_connection()[1].startswith("There is no Python at /no/python, which runner_python names.")
 
 
-@pytest.mark.parametrize(("said", "found"), [("2,idle=60", "2,idle=60"), ("", None)])
+@pytest.mark.parametrize(("said", "found"), [("2,idle=60", "2,idle=60"), ("", ""), (None, DEFAULT)])
 def test_warm_runners_are_airflows_setting_and_those_of_one_connection(
-    connections: Any, monkeypatch: pytest.MonkeyPatch, said: str, found: str | None
+    connections: Any, monkeypatch: pytest.MonkeyPatch, said: str | None, found: str
 ) -> None:
     given: dict[str, Any] = {}
     monkeypatch.setattr(
         "airflow_samza.launch.runtime.SparkRuntime", lambda *positional, **options: given.update(options)
     )
-    monkeypatch.setenv("AIRFLOW__SAMZA__WARM_RUNNERS", said)
+    monkeypatch.delenv(VARIABLE)
+    if said is not None:
+        monkeypatch.setenv(VARIABLE, said)
     SamzaHook().get_conn()
     assert (given["warm_runners"], given["tenant"]) == (found, "samza_default")
 
@@ -264,3 +270,8 @@ def test_other_connections_that_are_not_defined_are_named_with_their_own_types(c
         SamzaHook().spark_place()
     with pytest.raises(ConfigError, match=r"(?s)'no_database' is not defined.*--conn-type jdbc "):
         SamzaHook().source_url("no_database")
+
+
+def test_the_hook_plans_with_every_option_of_a_request() -> None:
+    asked = {option.name for option in dataclasses.fields(RunRequest)} - {"wait_seconds"}  # it never waits
+    assert asked <= set(inspect.signature(SamzaHook.plan).parameters)

@@ -11,7 +11,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from openlineage.client.serde import Serde
 
 from airflow_samza.errors import ConfigError, MessageError, UnknownName
@@ -37,8 +39,10 @@ from airflow_samza.runs.records.stage_result import InputResult, OutputResult, S
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.task.program.column_sources import ColumnSource, StreamLineage
+from tests.support.iceberg_lake import table_of
 from tests.support.lineage_events import check_dataset, check_facets, reached
 from tests.support.pushes import Pushes
+from tests.support.runs_here import Here
 
 TRIPS = "provider_applications:trips"
 
@@ -109,6 +113,44 @@ def test_a_stage_tells_columns_rows_bytes_and_files(planned: Any) -> None:
     assert read["inputFacets"]["inputStatistics"]["rowCount"] == 9
     statistics = sent["outputFacets"]["outputStatistics"]
     assert (statistics["rowCount"], statistics["size"], statistics["fileCount"]) == (7, 70, 2)
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+def test_a_table_of_a_lake_is_named_by_its_place_with_its_name_in_the_catalog_and_its_version(
+    kind: str, tmp_path: Path
+) -> None:
+    lake, rows = tmp_path / "lake", pa.table({"city": ["Rome"], "km": [3], "paid": [True]})
+    lake.mkdir()
+    bindings = {
+        "lake": SystemBinding(kind, {"root": str(lake)}),
+        "out": SystemBinding("iceberg", {"root": str(lake)}),
+    }
+    if kind == "iceberg":
+        read = str(table_of(lake, rows.schema, rows.to_pylist()).metadata.current_snapshot_id)
+    else:
+        write_deltalake(lake / "web" / "views", rows)
+        read = "0"
+    here = Here(tmp_path / "root", bindings=bindings)
+    run = here.plan("provider_applications:lake_to_lake", "run-1")
+    here.stages(run)
+    hook: Any = SimpleNamespace(bindings=lambda: bindings, root=str(here.root))
+    (stage,) = run.plan.stages
+    results = [here.runtime.finish(StageHandle(run.application, run.run_id, stage.stage_id, Generation(1, 1)))]
+    lineage = TaskLineage(run, [stage.stage_id], names_in(hook, run), results=results)
+    event = Serde.to_dict(facets_of(lineage, None, SimpleNamespace(application="a", stage="s")))
+    (source,), (target,) = event["inputs"], event["outputs"]
+    for dataset in (source, target):
+        check_dataset(dataset)
+    assert [(one["namespace"], one["name"]) for one in (source, target)] == [
+        ("file", f"{lake}/web/views"),
+        ("file", f"{lake}/web/copies"),
+    ]
+    catalog = [{"namespace": f"file:{lake}", "name": "web.copies", "type": "TABLE"}]
+    assert target["facets"]["symlinks"]["identifiers"] == catalog
+    assert ("symlinks" in source["facets"]) is (kind == "iceberg")  # a Delta table in a folder has no catalog
+    written = results[0].outputs[0].facts["snapshot"]
+    versions = [one["facets"]["version"]["datasetVersion"] for one in (source, target)]
+    assert versions == [read, written]
 
 
 def columns_of(output: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:

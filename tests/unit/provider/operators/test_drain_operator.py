@@ -122,6 +122,20 @@ def test_it_waits_until_the_run_is_over(runs: Runs, tmp_path: Path, deferrable: 
     )
 
 
+def test_a_killed_task_waits_no_longer_and_fails_where_the_run_has_not_succeeded(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = runs.plan("one")
+    runs.runtime.ends["by-member"] = AirflowException("x")
+    operator = drain_operator(wait_for_completion=True, poll_interval=0.01)
+
+    pauses = iter([operator.on_kill])  # a second pause has none
+    monkeypatch.setattr("airflow_samza.provider.operators.drain.time.sleep", lambda seconds: next(pauses)())
+    with pytest.raises(AirflowFailException, match="not every stage of it has succeeded"):
+        operator.execute(runs.make_context(operator))
+    assert runs.runtime.named("drain") == [("drain", run_id)]
+
+
 def test_a_run_that_ended_badly_fails_the_task(runs: Runs) -> None:
     run_id = runs.plan("one")
     runs.runtime.ends["by-member"] = AirflowException("x")

@@ -13,7 +13,12 @@ from airflow.sdk import Asset
 
 from airflow_samza.errors import ConfigError, StageError, StageFailed, StateBusy
 from airflow_samza.provider import stage_watch
-from airflow_samza.provider.airflow_versions import AirflowException, AirflowFailException, TaskDeferred
+from airflow_samza.provider.airflow_versions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowTaskTimeout,
+    TaskDeferred,
+)
 from airflow_samza.provider.assets import shared_stream
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.operators.plan import SamzaPlanOperator
@@ -156,6 +161,18 @@ def test_it_looks_again_at_what_airflow_says_and_then_waits_on(
         AirflowFailException, match="reads what 'page-views' writes, and the task of that stage failed for good"
     ):
         operator.execute_again(make_context(operator), {"timed_out": True})
+
+
+def test_a_time_out_of_the_trigger_is_the_tasks_end_only_when_its_own_deadline_has_come(
+    make_context: Any, pipelined: Any, airflow: Airflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator, now = consumer(plan=pipelined), time.time()
+    context = make_context(operator)
+    monkeypatch.setattr("time.time", lambda: now)
+    with pytest.raises(TaskDeferred):
+        operator.execute_again(context, {"timed_out": True}, deadline=now + 0.001)
+    with pytest.raises(AirflowTaskTimeout, match="took longer than its execution_timeout"):
+        operator.execute_again(context, {"timed_out": True}, deadline=now)
 
 
 def test_a_consumer_whose_producer_gave_up_stops_its_own_readers_too(

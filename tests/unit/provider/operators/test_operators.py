@@ -3,7 +3,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +14,8 @@ from airflow.sdk import DAG
 from airflow_samza.errors import ConfigError, StageFailed, UnknownName, UnsupportedShape
 from airflow_samza.planner.titles import stage_titles
 from airflow_samza.provider.airflow_versions import AirflowException, AirflowFailException
+from airflow_samza.provider.configured_numbers import configured_number
+from airflow_samza.provider.deferral import interval_seconds
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.operators.cleanup import SamzaCleanupOperator
 from airflow_samza.provider.operators.plan import SamzaPlanOperator
@@ -301,6 +303,21 @@ def test_cleanup_keeps_a_failed_run_longer(runtime: Any, make_context: Any, tick
     assert runtime.named("close") == [("close", False, 168 * 3600.0)]
 
 
+@pytest.mark.parametrize("name", ["keep_topics_after_success", "keep_topics_after_failure"])
+@pytest.mark.parametrize("hours", ["-1", "nan"])
+def test_cleanup_closes_no_run_for_a_time_that_is_none(
+    name: str, hours: str, runtime: Any, make_context: Any, ticket: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator = SamzaCleanupOperator(task_id="cleanup", application=VIEWS, plan=ticket)
+    monkeypatch.setenv(f"AIRFLOW__SAMZA__{name.upper()}", hours)
+    with pytest.raises(AirflowFailException, match=rf"\[samza\] {name} = {hours} in .* is not 0 or more"):
+        operator.execute(make_context(operator))
+    assert runtime.named("close") == []
+    monkeypatch.setenv(f"AIRFLOW__SAMZA__{name.upper()}", "0")
+    operator.execute(make_context(operator))
+    assert runtime.named("close") == [("close", True, 0.0 if name.endswith("success") else 24 * 3600.0)]
+
+
 def test_cleanup_of_a_run_that_was_never_planned_does_nothing(runtime: Any, make_context: Any) -> None:
     operator = SamzaCleanupOperator(task_id="cleanup", application=VIEWS, plan=None)
     operator.execute(make_context(operator))
@@ -312,6 +329,54 @@ def test_cleanup_of_a_run_that_was_never_planned_does_nothing(runtime: Any, make
 def test_an_interval_that_is_no_time_is_rejected(name: str, seconds: float) -> None:
     with pytest.raises(ConfigError, match=name):
         stream_operator(**{name: seconds})
+
+
+@pytest.mark.parametrize("name", ["poll_interval", "progress_interval"])
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan"])
+def test_a_configured_interval_that_is_no_time_is_rejected_when_the_dag_is_read_and_by_the_task(
+    name: str, seconds: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"AIRFLOW__SAMZA__{name.upper()}", seconds)
+    sentence = rf"\[samza\] {name} = {seconds} in Airflow's configuration is not above 0"
+    with pytest.raises(ConfigError, match=sentence):
+        stream_operator(poll_interval=None)
+    with pytest.raises(ConfigError, match=sentence):  # a worker may have another configuration
+        interval_seconds(name, None)
+    assert stream_operator(poll_interval=1, progress_interval=1)
+    assert interval_seconds(name, 2) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "usual", "unit", "least", "most"),
+    [
+        ("poll_interval", 1.0, "seconds", "above 0", "31,536,000,000"),
+        ("keep_topics_after_failure", 168.0, "hours", "from 0 on", "8,760,000"),
+        ("keep_runs_days", 30.0, "days", "from 0 on", "365,000"),
+    ],
+)
+def test_a_configured_time_is_a_millennium_at_most(
+    name: str, usual: float, unit: str, least: str, most: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_be_0 = least != "above 0"
+    monkeypatch.setenv(f"AIRFLOW__SAMZA__{name.upper()}", most.replace(",", ""))
+    assert datetime.now() + timedelta(**{unit: configured_number(name, usual, unit, may_be_0=may_be_0)})
+    for beyond in ("inf", "1e+300", "1e+12"):
+        monkeypatch.setenv(f"AIRFLOW__SAMZA__{name.upper()}", beyond)
+        with pytest.raises(ConfigError) as rejected:
+            configured_number(name, usual, unit, may_be_0=may_be_0)
+        assert rejected.value.sentence == f"[samza] {name} = {beyond} in Airflow's configuration is not at most {most}."
+        assert rejected.value.hint == f"Give a number of {unit} {least} up to {most}."
+
+
+@pytest.mark.parametrize("name", ["keep_topics_after_success", "keep_topics_after_failure"])
+@pytest.mark.parametrize("hours", ["inf", "-1"])
+def test_topics_that_are_kept_for_no_time_are_rejected_when_the_dag_is_read(
+    name: str, hours: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"AIRFLOW__SAMZA__{name.upper()}", hours)
+    for operator in (SamzaCleanupOperator, SamzaStreamOperator):
+        with pytest.raises(ConfigError, match=rf"\[samza\] {name} = {hours} in Airflow's configuration is not"):
+            operator(task_id="t", application=VIEWS)
 
 
 OPERATORS: list[Callable[..., Any]] = [SamzaPlanOperator, SamzaStreamOperator, SamzaCleanupOperator]

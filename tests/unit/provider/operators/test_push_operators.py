@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +12,8 @@ import pytest
 from airflow.sdk import Asset
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
-from airflow_samza.errors import ConcurrentPush, ConfigError, PushError, SamzaError
-from airflow_samza.provider import airflow_versions
+from airflow_samza.errors import ConcurrentPush, ConfigError, PushError, SamzaError, TopicError
+from airflow_samza.provider import airflow_versions, stage_watch
 from airflow_samza.provider.airflow_versions import (
     AirflowException,
     AirflowFailException,
@@ -211,15 +212,37 @@ def test_a_deferred_push_waits_in_the_trigger_and_is_finished_afterwards(pushing
     with pytest.raises(TaskDeferred) as deferred:
         operator.execute(make_context(operator))
     assert isinstance(deferred.value.trigger, TablePushTrigger)
+    pushing.states = [SUCCEEDED]
     found = operator.execute_complete(make_context(operator), {"state": SUCCEEDED}, **(deferred.value.kwargs or {}))
     assert found["version"] == 1
 
 
-def test_a_kill_cancels_the_push(pushing: Pushing, make_context: Any) -> None:
+def test_a_kill_cancels_the_push(pushing: Pushing, make_context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     operator = push()
-    operator.execute(make_context(operator))
-    operator.on_kill()
-    assert [handle.stage_id for handle in pushing.cancelled] == ["push"]
+    pushing.states = ["running"]
+    monkeypatch.setattr(
+        stage_watch, "time", SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: operator.on_kill())
+    )
+    with pytest.raises(AirflowException, match=r"The task was killed; push of run .* was cancelled"):
+        operator.execute(make_context(operator))
+    assert {handle.stage_id for handle in pushing.cancelled} == {"push"}
+
+
+def test_a_storage_that_does_not_answer_for_a_moment_costs_no_try_of_a_push(
+    pushing: Pushing, make_context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [TopicError("The storage cannot read status.json: Stale file handle.", errno=116)]
+
+    def status(handle: StageHandle) -> StageStatus:
+        if answers:
+            raise answers.pop()
+        return StageStatus(SUCCEEDED, 1)
+
+    monkeypatch.setattr(pushing, "status", status)
+    monkeypatch.setattr(stage_watch, "time", SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: None))
+    operator = push()
+    assert operator.execute(make_context(operator))["version"] == 1
+    assert not pushing.cancelled
 
 
 def test_a_push_that_outlives_its_time_is_cancelled(pushing: Pushing, make_context: Any) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_samza.errors import ConfigError
+from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.operators.retention import SamzaRetentionOperator
 from tests.support.runs_here import Here
 
@@ -31,6 +33,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
     return made
 
 
+@pytest.mark.extended
 def test_it_deletes_what_has_expired_and_leaves_in_xcom_what_that_was(here: Here, make_context: Any) -> None:
     told = SamzaRetentionOperator(task_id="look", conn_id="swept", keep_runs=1, dry_run=True)
     would = told.execute(make_context(told))
@@ -39,6 +42,18 @@ def test_it_deletes_what_has_expired_and_leaves_in_xcom_what_that_was(here: Here
     operator = SamzaRetentionOperator(task_id="sweep", conn_id="swept", keep_runs=1)
     assert json.loads(json.dumps(operator.execute(make_context(operator)))) == would
     assert here.log.filesystem.list("runs/producing") == [f"run-{n}" for n in range(2, 7)]
+
+
+@pytest.mark.parametrize("name", ["keep_runs", "keep_runs_days"])
+def test_fewer_than_no_runs_and_days_are_rejected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    below: dict[str, Any] = {name: -1}
+    with pytest.raises(ConfigError, match=f"{name}=-1 of the task 'sweep' is not 0 or more"):
+        SamzaRetentionOperator(task_id="sweep", **below)
+    monkeypatch.setenv(f"AIRFLOW__SAMZA__{name.upper()}", "0")
+    assert 0 in vars(SamzaHook("swept").keep).values()
+    monkeypatch.setenv(f"AIRFLOW__SAMZA__{name.upper()}", "-1")
+    with pytest.raises(ConfigError, match=rf"\[samza\] {name} = -1 in Airflow's configuration is not 0 or more"):
+        _ = SamzaHook("swept").keep
 
 
 def test_the_example_dag_sweeps_the_default_connection_once_a_day() -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import sys
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk import DAG as DAG_OF_AIRFLOW
+from airflow.timetables.interval import CronDataIntervalTimetable
 
+from airflow_samza.provider.airflow_versions import scheduler_form
 from airflow_samza.provider.page import tables
 from airflow_samza.provider.page.looks import _tables
 from airflow_samza.provider.page.opened_run import OpenedRun
+from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.tables.retention import expire_versions
 from airflow_samza.systems.system import StreamSpec
 from tests.support.page_here import DAG, DAG_RUN, Page, make_page
@@ -115,6 +120,26 @@ def test_versions_that_are_given_up_have_no_readers(of_page: Tables) -> None:
         (1, True),
     ]
     assert of_page.readers() == {3: [DAG], 2: [], 1: []}
+
+
+@pytest.mark.parametrize(("asked", "versions"), [("current", [3, 3, 3, 3]), ("as_of_interval", [None, 1, 2, 2])])
+def test_a_backfill_shows_the_version_that_each_of_its_runs_would_read(
+    of_page: Tables, asked: str, versions: list[int | None]
+) -> None:
+    days = [datetime(2013, 1, number, tzinfo=timezone.utc) for number in range(1, 10)]
+
+    def push(push_id: str, start: int) -> None:
+        of_page.pushes.push(push_id, {1: push_id}, interval=DataInterval(days[start], days[start + 1]).iso())
+
+    push("first", 0)
+    push("second", 1)
+    of_page.page.airflow.form = scheduler_form(
+        DAG_OF_AIRFLOW("visits", schedule=CronDataIntervalTimetable("@daily", timezone="UTC"), start_date=days[0])
+    )
+    of_page.page.plan(interval=DataInterval(days[3], days[4]), tables={"profiles": asked})
+    push("third", 7)
+    slices = of_page.page.get("backfill", first="2013-01-01", last="2013-01-04")["slices"]
+    assert [slice_["tables"][0]["version"] for slice_ in slices] == versions
 
 
 def test_the_newest_versions_are_shown(of_page: Tables, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from datetime import timedelta
 from typing import Any
@@ -52,6 +53,15 @@ def test_brokers_that_are_away_are_waited_for(brokers: KnownTopics) -> None:
     assert (bool(found.is_done), found.xcom_value) == (False, None)
     with pytest.raises(TaskDeferred):
         sensor(at_most=9, deferrable=True).execute({})
+
+
+def test_each_look_says_how_far_the_group_is_behind(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(SamzaKafkaLagSensor, "log", logging.getLogger("watched"))
+    caplog.set_level(logging.INFO, "watched")
+    sensor(at_most=2).poke({})
+    assert caplog.messages == ["The group 'readers' has 3 offsets left to read: 1 of 'clicks', 2 of 'views'."]
 
 
 def test_a_missing_topic_fails_the_task() -> None:

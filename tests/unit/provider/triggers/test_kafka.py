@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from airflow_samza.errors import ConfigError, StorageUnavailable
+from airflow_samza.provider.triggers import client_threads
 from airflow_samza.provider.triggers import kafka as kafka_triggers
 from airflow_samza.provider.triggers.kafka import ANNOUNCED, STORED_SECONDS, KafkaLagTrigger, KafkaMessagesTrigger
 from airflow_samza.runs.records.liveness import identity
@@ -66,7 +67,8 @@ def brokers() -> KnownTopics:
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Script:
     script = Script()
-    monkeypatch.setattr(kafka_triggers, "asyncio", SimpleNamespace(sleep=script.sleep))
+    for module in (kafka_triggers, client_threads):
+        monkeypatch.setattr(module, "asyncio", SimpleNamespace(sleep=script.sleep))
     return script
 
 

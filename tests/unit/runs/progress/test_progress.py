@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ from airflow_samza.runs.progress.progress import NOT_STARTED, PartitionProgress,
 from airflow_samza.runs.progress.progress_text import describe_progress
 from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.epoch_records import Commit, InputIntent, Intent, Manifest, Staged, commit
-from airflow_samza.runs.records.folders import replace, write_once
+from airflow_samza.runs.records.folders import RunFolder, replace, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.spans import Span
+from airflow_samza.runs.records.stage_result import InputResult, StageResult
 from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.stages.stage_state import (
     CANCELLED,
@@ -286,6 +288,49 @@ def test_a_stage_that_is_over_has_no_present_rate(records: Records, state: str, 
     assert describe_progress(report)[0].startswith(f"Stage page-views: {shown} after 31.0 s, 2 epochs")
 
 
+class Asked(LocalFilesystem):
+    """A root that notes what is read of it."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.paths: list[str] = []
+
+    def read(self, path: str) -> bytes:
+        self.paths.append(path)
+        return super().read(path)
+
+
+def write_result(records: Records, messages: int) -> StageResult:
+    """Write the result of the first generation of a stage, by its third attempt."""
+    folder = StageHandle("views", "run-1", "page-views", FIRST).folder
+    replace(records.files, folder.attempt(3, "request"), StageRequest("page-views", "1.1", 3))
+    read = InputResult("page-views", "logs", "page-views", 2, messages, 0, 10)
+    result = StageResult("views", "run-1", "page-views", "1.1", 2, 60.0, 2.0, (read,), ())
+    write_once(records.files, folder.result, result)
+    return result
+
+
+def test_a_generation_that_keeps_a_former_result_shows_the_figures_of_that_one(records: Records) -> None:
+    records.epoch(0, {0: of_task(0, 0, 300), 1: of_task(1, 0, 400)})
+    result = write_result(records, 700)
+    kept = RunFolder("views", "run-1").stage("page-views", Generation(2, 1)).result
+    write_once(records.files, kept, dataclasses.replace(result, kept=True))
+    report = stage_progress(records.files, {}, records.run, "page-views", Generation(2, 1), now=NOON)
+    assert (report.state, report.generation, report.attempt, report.read) == (SUCCEEDED, "1.1", 3, 700)
+    assert [found.stream_id for found in report.partitions] == ["page-views"] * 2
+
+
+def test_a_result_is_read_once_and_only_of_a_stage_that_has_succeeded(records: Records) -> None:
+    files, folder = Asked(Path(records.files.location(""))), StageHandle("views", "run-1", "page-views", FIRST).folder
+    stage_progress(files, {}, records.run, "page-views", now=NOON)
+    records.epoch(0, {0: of_task(0, 0, 300), 1: of_task(1, 0, 400)})
+    stage_progress(files, {}, records.run, "page-views", now=NOON)
+    assert folder.result not in files.paths
+    write_result(records, 700)
+    assert stage_progress(files, {}, records.run, "page-views", now=NOON).read == 700
+    assert files.paths.count(folder.result) == 1
+
+
 def test_what_a_stage_waits_for_is_told(records: Records) -> None:
     handle = StageHandle("views", "run-1", "by-member", FIRST)
     replace(records.files, handle.folder.attempt(1, "request"), StageRequest("by-member", "1.1", 1))
@@ -298,6 +343,12 @@ def test_what_has_failed_waits_for_nobody(records: Records) -> None:
     failed = StageStatus(FAILED, 1, progress=StageProgress(waiting_for="page-views"))
     report = stage_progress(records.files, {}, records.run, "by-member", status=failed, now=NOON)
     assert describe_progress(report) == ["Stage by-member: failed"]
+
+
+@pytest.mark.parametrize("place", ["memory", "host", "root"])
+def test_state_may_come_from_one_place_alone(place: str) -> None:
+    assert restored_bytes({f"restored_from_{place}_bytes": 5}) == {"memory": 0, "host": 0, "root": 0, place: 5}
+    assert restored_bytes({"restored_from_memory_bytes": 0}) == {}
 
 
 def test_says_where_tasks_found_their_state() -> None:

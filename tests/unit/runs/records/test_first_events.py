@@ -78,3 +78,8 @@ def test_a_turn_of_long_ago_keeps_nobody(files: LocalFilesystem) -> None:
     clock.time += 86_400
     take_turn(files, URI, "run-2", never, now=clock.now, sleep=clock.sleep)
     assert clock.time == 1000 + 86_400
+
+
+def test_turns_of_an_asset_lie_where_every_release_looks_for_them(files: LocalFilesystem) -> None:
+    take_turn(files, URI, "run-1", never)
+    assert files.list("assets") == ["0204e9ec4716cfd8f3e6fe0e36169a9d"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -68,3 +69,21 @@ def test_a_disk_is_full_that_has_less_than_a_mebibyte(
 ) -> None:
     monkeypatch.setattr(disk_room, "_free_bytes", lambda path: free)
     assert (disk_room.full_disk(LocalFilesystem(tmp_path), is_here=False) is not None) is is_full
+
+
+@pytest.mark.parametrize(
+    ("free", "files_free", "full"), [((1 << 20) - 1, 1, True), (1 << 20, 1, False), (1 << 20, 0, True)]
+)
+def test_a_disk_is_full_with_less_than_a_mebibyte_or_no_file_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, files_free: int, full: bool
+) -> None:
+    disk = SimpleNamespace(
+        f_blocks=9, f_frsize=1, f_files=9, f_ffree=files_free, f_favail=files_free, f_bfree=free, f_bavail=free
+    )
+    monkeypatch.setattr("os.statvfs", lambda path: disk)
+    assert (disk_room.full_disk(LocalFilesystem(tmp_path), is_here=False) is not None) is full
+
+
+def test_a_disk_whose_size_is_not_told_is_not_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.statvfs", lambda path: SimpleNamespace(f_blocks=0))
+    assert disk_room.full_disk(LocalFilesystem(tmp_path), is_here=True) is None

@@ -57,3 +57,9 @@ def test_of_a_stack_of_java_the_first_frames_stay(files: LocalFilesystem) -> Non
         *frames[:FRAMES],
         more,
     ]
+
+
+def test_a_line_that_is_too_long_is_cut_and_one_that_just_fits_is_not(tmp_path: Path) -> None:
+    files = LocalFilesystem(tmp_path)
+    files.put("a.log", f"{'x' * LONGEST_LINE}\n{'y' * (LONGEST_LINE + 1)}\n".encode())
+    assert last_lines(files, "a.log") == ["x" * LONGEST_LINE, f"{'y' * (LONGEST_LINE - 1)}…"]

@@ -70,6 +70,7 @@ def test_a_run_waits_for_the_one_that_is_about_to_start(carried: Carried) -> Non
     assert caught.value.retryable
 
 
+@pytest.mark.extended
 def test_who_waits_is_told_for_whom_since_when_it_is_silent_and_until_when(carried: Carried) -> None:
     carried.plan("a")
     path = carried.history.lease(1, "taken")

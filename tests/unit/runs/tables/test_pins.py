@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 
 from airflow_samza.application.descriptors import TableDescriptor, TableKind
 from airflow_samza.errors import SchemaError
+from airflow_samza.runs.records.folders import write_once
+from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.pins import check_columns
-from airflow_samza.runs.tables.table_version import TableVersion
+from airflow_samza.runs.tables.retention import PINNED_FOR, readers_of
+from airflow_samza.runs.tables.table_version import TablePin, TableVersion
 from airflow_samza.schema import Schema
+from airflow_samza.systems.filesystems.local import LocalFilesystem
 from tests.support.record_samples import SAMPLES
 
 VERSION = replace(
@@ -40,3 +46,11 @@ def test_a_version_with_the_key_and_the_columns_of_its_table_is_read(schema: str
 def test_p11_a_version_of_another_key_or_other_columns_is_rejected(declared: TableDescriptor, said: str) -> None:
     with pytest.raises(SchemaError, match=said):
         check_columns(declared, VERSION)
+
+
+def test_a_run_at_work_reads_a_version_beside_one_that_has_not_been_heard_of_for_long(tmp_path: Path) -> None:
+    files, folder = LocalFilesystem(str(tmp_path)), TableFolder("shop", "members-push")
+    now = datetime.now(timezone.utc)
+    for run, at in {"a": now - 2 * PINNED_FOR, "b": now}.items():
+        write_once(files, folder.pin(7, f"shop/{run}"), TablePin(f"shop/{run}", at.isoformat()))
+    assert list(readers_of(files, folder, 7)) == [("shop", "b")]

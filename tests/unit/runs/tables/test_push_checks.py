@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_samza.errors import SourceUnavailable
+from airflow_samza.runs.tables.lake_source import LakeSource
 from airflow_samza.runs.tables.push_checks import PushTotals, fits
 from airflow_samza.runs.tables.push_records import PushManifest
 from airflow_samza.schema import parse_type
@@ -81,3 +83,13 @@ def test_the_counts_of_tasks_add_up_and_three_examples_are_kept() -> None:
     assert (totals.rows, totals.deletes, totals.bytes, totals.null_keys, totals.duplicates) == (10, 2, 140, 4, 6)
     assert totals.examples == [[0, 0], [0, 1], [1, 0]]
     assert totals.nulls == {"tier": 2, "only-0": 4, "only-1": 4}
+
+
+def test_a_table_without_a_snapshot_at_the_submission_that_has_one_when_it_is_read_is_left_to_the_next_attempt() -> (
+    None
+):
+    source = LakeSource("iceberg", "ml.profiles", "lake")
+    source.check_read({"snapshot": None}, "profiles")
+    LakeSource("iceberg", "ml.profiles", "lake", "7").check_read({"snapshot": "7"}, "profiles")
+    with pytest.raises(SourceUnavailable, match="had no snapshot when the push was submitted, and has snapshot 7 now"):
+        source.check_read({"snapshot": 7}, "profiles")

@@ -182,6 +182,7 @@ def test_changes_that_lost_the_race_apply_behind_those_that_won(pushes: Pushes) 
 
 
 @pytest.mark.parametrize("place", ["push-before-publish", "push-after-publish", "push-after-version"])
+@pytest.mark.few(1)
 def test_a_push_killed_half_way_shows_nothing_and_a_retry_completes_it(
     pushes: Pushes, place: str, tmp_path: Path
 ) -> None:

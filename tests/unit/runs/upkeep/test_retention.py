@@ -80,6 +80,7 @@ def sweep(here: Here, application: str, keep: Keep = FEW, **more: object) -> Swe
     return sweep_application(here.log.filesystem, here.runtime.upkeep.systems_of, application, keep, **more)  # type: ignore[arg-type]
 
 
+@pytest.mark.extended
 def test_runs_are_kept_by_number_and_their_topics_go_with_them(here: Here) -> None:
     runs(here, SUMMING.replace("summing", "producing"), 9)
     swept = sweep(here, "producing", Keep(runs=6))
@@ -260,7 +261,7 @@ class Killed(BaseException):
     """Stands for a process that is killed."""
 
 
-@pytest.mark.parametrize("stride", extended_but([9], [9, 3]))
+@pytest.mark.parametrize("stride", extended_but([18], [18, 9, 3]))
 def test_a_sweep_that_is_killed_anywhere_shows_nobody_a_half_and_the_next_one_finishes(
     here: Here, tmp_path: Path, stride: int
 ) -> None:
@@ -400,6 +401,7 @@ def fill_disk(monkeypatch: pytest.MonkeyPatch, *, for_good: bool) -> None:
     monkeypatch.setattr(LocalFilesystem, "step", step)
 
 
+@pytest.mark.extended
 def test_on_a_full_disk_topics_go_first_and_make_room_for_the_notes_of_runs_that_go(
     here: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -411,6 +413,7 @@ def test_on_a_full_disk_topics_go_first_and_make_room_for_the_notes_of_runs_that
     assert not any(name.startswith("producing-") for name in here.log.topics())
 
 
+@pytest.mark.extended
 def test_a_run_whose_deletion_cannot_be_noted_on_a_full_disk_stays_without_its_topics_and_stops_no_other(
     here: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -451,6 +454,7 @@ def test_the_trash_stays_so_that_a_full_disk_needs_no_new_folder(here: Here) -> 
     assert list((here.root / "trash").iterdir()) == []
 
 
+@pytest.mark.extended
 def test_the_end_of_a_run_never_fails_by_its_sweep(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     runs(here, PRODUCING, 8)
     told: list[str] = []

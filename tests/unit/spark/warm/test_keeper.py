@@ -20,6 +20,7 @@ import psutil
 import pytest
 
 from airflow_samza.errors import StageFailed
+from airflow_samza.launch.java.memory_limit import MemoryRoom
 from airflow_samza.launch.runner_settings import RunnerSettings
 from airflow_samza.launch.warm import places, taking
 from airflow_samza.launch.warm.messages import SERVE, STATE, receive, send
@@ -33,6 +34,11 @@ from airflow_samza.spark.warm.forker import Forker
 from airflow_samza.spark.warm.keeper import Keeper
 
 WAIT_SECONDS = 300.0
+
+ROOMS: list[MemoryRoom] = []
+"""The memory of the test's host."""
+
+TIGHT = MemoryRoom("this host", 6 << 30, 1 << 30)
 
 
 class Spark:
@@ -59,6 +65,9 @@ class Spark:
         self.holds.wait()
         self.calls.append(f"clean {code}")
         return self.left
+
+    def shrink(self) -> None:
+        self.calls.append("shrink")
 
     def is_healthy(self) -> bool:
         return True
@@ -107,10 +116,10 @@ class Forks(Forker):
 class Warm:
     """A keeper that serves in a thread."""
 
-    def __init__(self, place: WarmPlace, root: Path, bounds: str) -> None:
+    def __init__(self, place: WarmPlace, root: Path, bounds: str, tenant: str = "") -> None:
         self.place, self.root = place, root
         self.forks, self.spark = Forks(), Spark()
-        settings = {"bounds": bounds, "root": str(root), "tenant": "", "master": "local[2]"}
+        settings = {"bounds": bounds, "root": str(root), "tenant": tenant, "master": "local[2]"}
         Path(place.log).touch()
         self.keeper = Keeper(place, {**settings, "conf": {}, "archives": [], "class_archives": None}, self.forks)
         self.keeper._spark = self.spark  # type: ignore[assignment]
@@ -163,6 +172,9 @@ def host(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(keeper, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(keeper, "kill_java", lambda java: None)  # it is this process
     monkeypatch.setattr(signal, "signal", lambda *_: None)
+    for module in (keeper, taking):
+        monkeypatch.setattr(module, "memory_rooms", lambda: ROOMS)
+    ROOMS.clear()
     with tempfile.TemporaryDirectory(prefix="w") as folder:
         monkeypatch.setattr(places, "scratch_folder", lambda name: private_folder(os.path.join(folder, name)))
         yield
@@ -172,8 +184,8 @@ def host(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 def warm(tmp_path: Path) -> Iterator[Callable[..., Warm]]:
     made: list[Warm] = []
 
-    def start(bounds: str = "1", **dials: Any) -> Warm:
-        one = Warm(new_place("k"), tmp_path, bounds)
+    def start(bounds: str = "1", tenant: str = "", **dials: Any) -> Warm:
+        one = Warm(new_place("k"), tmp_path, bounds, tenant)
         vars(one.spark).update(dials)
         made.append(one)
         return one.start()
@@ -272,6 +284,54 @@ def test_it_ends_by_itself_without_a_run(
     one = warm("1")
     one.keeper._bounds = dataclasses.replace(one.keeper._bounds, **{bound: 0.0})  # type: ignore[arg-type]
     assert ("idle" if bound == "idle" else "old") in one.ended()
+
+
+def test_none_is_kept_after_a_run_where_less_than_a_third_of_the_memory_is_free(warm: Callable[..., Warm]) -> None:
+    one = warm(tenant="samza_default")
+    lent = one.serve("first")
+    ROOMS.append(TIGHT)
+    lent.kill()
+    assert "of the 6144 MiB of this host 1024 MiB are free, less than 2048; 1 runs" in one.ended()
+    assert places.last_end(one.place.name).endswith("less than 2048; 1 runs")
+
+
+def test_one_of_the_command_line_is_kept_there_and_leaves_when_processes_wait_for_memory_but_never_during_a_run(
+    warm: Callable[..., Warm], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "MEMORY_SECONDS", 0.0)
+    monkeypatch.setattr(keeper, "SHRINK_SECONDS", 0.0)
+    one = warm()
+    until(lambda: "shrink" in one.spark.calls)
+    lent = one.serve("first")
+    ROOMS.append(dataclasses.replace(TIGHT, stalled=3.0))
+    states = [(ask(one.place, STATE) or {}).get("state") for _ in range(5)]  # the keeper looks around after each
+    assert states == ["busy"] * 5
+    lent.kill()
+    assert "processes of this host wait for memory (3 % of ten seconds); 1 runs" in one.ended()
+    assert one.spark.calls[:3] == ["shrink", "lend", "clean 0123"]
+
+
+def test_stages_of_a_run_that_begin_together_start_one_warm_runner(
+    warm: Callable[..., Warm], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[_Ended] = []
+    monkeypatch.setattr(taking, "_start_keeper", lambda *_: _Ended(started))
+    monkeypatch.setattr(taking, "warm_key", lambda *_: "k")
+    settings = RunnerSettings("/root", {}, warm=parse_warm_runners("3"))
+    for run in ("first", "first", "second"):
+        monkeypatch.setattr(taking, "LISTENS_SECONDS", 0.1)
+        assert take_warm(settings, sys.executable, ["/root", "app", run, "k"], {}, {}) is None
+    assert len(started) == 2
+
+
+def test_none_is_started_where_it_would_not_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    ROOMS.append(TIGHT)
+    started: list[_Ended] = []
+    monkeypatch.setattr(taking, "_start_keeper", lambda *_: _Ended(started))
+    settings = RunnerSettings("/root", {}, warm=parse_warm_runners("1"), tenant="samza_default")
+    assert take_warm(settings, sys.executable, ["/root", "app", "other", "k"], {}, {}) is None
+    assert not started
+    assert "none was started: of the 6144 MiB of this host 1024 MiB are free" in places.last_end()
 
 
 @pytest.mark.extended

@@ -45,6 +45,12 @@ def test_a_quoted_line_end_may_stand_in_a_header(tmp_path: Path) -> None:
     assert read(tmp_path, b'"a","b\nb",c\n1,"x\ny",2\n3,z,4\n', "a bigint, `b\nb` string") == [(1, "x\ny"), (3, "z")]
 
 
+@pytest.mark.parametrize("text", ["\n", "\n\n", "x", "x\n", "x\n\n"])
+def test_in_a_file_of_one_column_an_empty_line_is_a_row_that_is_null(tmp_path: Path, text: str) -> None:
+    rows = [(line or None,) for line in text.splitlines()]
+    assert read(tmp_path, f"a\n{text}".encode(), "a string") == rows
+
+
 @pytest.mark.parametrize("name", ["in.csv.gz", "in.CSV.GZ", "IN.Csv.Gz"])
 def test_a_compressed_file_is_unpacked_whatever_the_letter_case_of_its_name(tmp_path: Path, name: str) -> None:
     assert read(tmp_path, gzip.compress(b"a,b\n1,x\n"), name=name) == [(1, "x")]
@@ -170,6 +176,7 @@ def test_a_record_that_is_too_long_is_bad_and_what_follows_is_read(
             read(tmp_path, data)
 
 
+@pytest.mark.extended
 def test_a_small_file_that_unpacks_to_an_endless_line_takes_little_memory(tmp_path: Path) -> None:
     packed = b"".join(gzip.compress(part) for part in (b"a,b\n1,x\n", *[b"x" * (32 << 20)] * 8, b"\n2,y\n"))
     assert len(packed) < 400_000

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
@@ -58,6 +59,7 @@ def results(root: Path, name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", extended_but(["snappy.avro", "ours.parquet", "in.json.gz"], KNOWS_VALUES))
+@pytest.mark.few(1)
 def test_one_bit_of_a_file_with_checksums_gives_its_rows_or_a_sentence(tmp_path: Path, name: str) -> None:
     *others, counts = results(tmp_path, name)
     assert others == []
@@ -65,6 +67,7 @@ def test_one_bit_of_a_file_with_checksums_gives_its_rows_or_a_sentence(tmp_path:
 
 
 @pytest.mark.parametrize("name", extended_but(["deflate.avro", "ours.orc"], KNOWS_COUNTS))
+@pytest.mark.few(1)
 def test_one_bit_of_a_file_without_checksums_loses_and_adds_no_row(tmp_path: Path, name: str) -> None:
     *others, counts = results(tmp_path, name)
     assert [other for other in others if other.get("rows") != len(ROWS)] == []
@@ -103,6 +106,7 @@ def test_a_block_of_avro_has_to_hold_the_records_that_it_claims_and_nothing_else
     assert "block 1" in rejected(tmp_path, data.replace(honest, long_bytes(claimed) + long_bytes(10)))
 
 
+@pytest.mark.extended
 def test_a_block_of_many_records_is_used_up_to_its_last_byte_as_well(tmp_path: Path) -> None:
     data = container((40_000, numbers(40_000)))
     (tmp_path / "in.avro").write_bytes(data)
@@ -150,6 +154,18 @@ def test_the_rows_of_stripes_have_to_be_those_of_the_file(tmp_path: Path) -> Non
             TopicError, match=r"in\.orc of stream 'in' cannot be read as orc: its tail has \d+ rows, and"
         ):
             read(tmp_path, "in.orc", "id bigint")
+
+
+def test_the_pages_of_a_parquet_file_have_to_hold_the_rows_of_its_footer(tmp_path: Path) -> None:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"id": range(8191)}), sink, compression="none", use_dictionary=False, store_schema=False)
+    data = sink.getvalue()
+    size = int.from_bytes(data[-8:-4], "little")
+    footer = data[-8 - size : -8].replace(b"\xfe\x7f", b"\x80\x80\x01")  # 8191 and 8192 as it writes them
+    tail = footer + len(footer).to_bytes(4, "little") + b"PAR1"
+    (tmp_path / "in.parquet").write_bytes(data[: -8 - size] + tail)
+    with pytest.raises(TopicError, match=r"in\.parquet .* the footer has 1 rows more than the pages"):
+        read(tmp_path, "in.parquet", "id bigint")
 
 
 @pytest.mark.parametrize("codec", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])

@@ -298,6 +298,7 @@ def read(path: Path, ddl: str | None) -> tuple[str | None, list[dict[str, Any]]]
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
+@pytest.mark.few(44)
 def test_a_type_of_a_file_is_the_column_that_the_page_says_or_a_sentence(tmp_path: Path, cell: Cell) -> None:
     path, column = tmp_path / f"in.{cell.format_name.lower()}", cell.column
     cell.make(path)

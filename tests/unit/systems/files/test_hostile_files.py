@@ -95,6 +95,7 @@ def test_what_would_have_to_be_unpacked_as_a_whole_is_rejected_before_it_is(
 
 @pytest.mark.parametrize("dictionaries", [False, True])
 @pytest.mark.usefixtures("small")
+@pytest.mark.extended
 def test_a_long_value_that_is_repeated_from_a_dictionary_comes_in_batches_that_fit(
     tmp_path: Path, dictionaries: bool
 ) -> None:

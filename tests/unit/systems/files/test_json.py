@@ -98,6 +98,7 @@ def test_bytes_that_are_no_utf8_make_a_line_bad_in_keys_and_columns_that_are_not
 @pytest.mark.parametrize(
     "data", [b"null\n", b'null\n{"a":1}\n', b" null", b'{"a":' + b"[" * 50_000 + b"]" * 50_000 + b"}\n"]
 )
+@pytest.mark.few(1)
 def test_no_line_kills_the_process_that_looks_for_columns_or_reads(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "in.json").write_bytes(data)
     program = """

@@ -163,6 +163,7 @@ def broken_footer(root: Path) -> bytes:
     return data
 
 
+@pytest.mark.extended
 def test_a_footer_that_describes_columns_that_cannot_be_ends_no_process(tmp_path: Path) -> None:
     data = broken_footer(tmp_path)
     size = int.from_bytes(data[-8:-4], "little")

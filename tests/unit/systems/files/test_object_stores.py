@@ -59,6 +59,7 @@ def read(files: FilesSystem, stream: StreamSpec) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "json", "avro", "orc"])
+@pytest.mark.few(1)
 def test_what_is_published_in_a_bucket_is_read_back(url: str, kind: str) -> None:
     files, out = system(url), StreamSpec("out", partitions=1, schema=SCHEMA, format=kind, written=True)
     files.check_writable(out)

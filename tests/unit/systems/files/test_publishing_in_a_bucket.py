@@ -104,6 +104,7 @@ def url(s3: S3Server, tmp_path: Path) -> str:
 
 
 @by_whom
+@pytest.mark.extended
 def test_each_file_is_seen_whole_or_not_at_all_and_by_our_readers_each_set_is(url: str, by: str) -> None:
     work = replacement(url, by)
     others: list[list[list[int]]] = []

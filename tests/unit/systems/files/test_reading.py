@@ -783,6 +783,7 @@ def test_wide_rows_are_read_in_smaller_batches(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("group_rows", [2_000, 64_000])
+@pytest.mark.extended
 def test_a_large_file_is_not_read_ahead_as_a_whole(tmp_path: Path, group_rows: int) -> None:
     rows, width = 64_000, 2_000
     random = np.random.default_rng(7)
@@ -864,3 +865,19 @@ def test_columns_behind_one_of_several_stored_ones_have_their_own_statistics(tmp
     pq.write_table(pa.table({"pair": opaque, "n": pa.array([1, 2], pa.int64())}), tmp_path / "in/a.parquet")
     stream = StreamSpec("pairs", partitions=1, schema="n bigint", path="in", format="parquet")
     assert bounded(tmp_path, stream, ColumnBound("n", "=", 2)) == [{"n": 2}]
+
+
+def test_bounds_skip_row_groups_and_nothing_where_offsets_count_all_rows(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"n": pa.array(range(6), pa.int64())}), tmp_path / "in/a.parquet", row_group_size=2)
+    stream = StreamSpec("in", partitions=1, schema="n bigint", path="in", format="parquet")
+    system, slice_ = files(tmp_path), files(tmp_path).admin.slice(stream)
+    place, bound = SystemStreamPartition("lake", "in", 0), ColumnBound("n", "=", 5)
+
+    def numbers(offsets: OffsetRange | None) -> list[int]:
+        envelopes = system.consumer(stream, slice_).read(place, offsets, None, (bound,))
+        runs = [envelope for envelope in envelopes if isinstance(envelope, MessageRun)]
+        return [n for run in runs for n in run.batch.column("n").to_pylist()]
+
+    assert numbers(None) == [4, 5]
+    assert numbers(OffsetRange(1, 6)) == [1, 2, 3, 4, 5]

@@ -202,6 +202,7 @@ def test_a_namenode_that_is_down_is_named() -> None:
     assert StorageUnavailable.retryable
 
 
+@pytest.mark.extended
 def test_standby_namenodes_pass_a_request_on_and_are_named_when_none_is_active() -> None:
     standby = rejection("StandbyException", "Operation category READ is not supported in state standby")
     found = {"FileStatus": {"pathSuffix": "", "type": "FILE", "length": 3, "modificationTime": 5000}}
@@ -213,6 +214,7 @@ def test_standby_namenodes_pass_a_request_on_and_are_named_when_none_is_active()
             open_webhdfs(f"webhdfs://{first},{second}/r", patience=0.2).size("x")
 
 
+@pytest.mark.extended
 def test_a_datanode_that_a_standby_has_named_is_left_for_the_next_namenode() -> None:
     rejected = namenode(403, rejection("StandbyException", "not supported in state standby"))
     with rejected as datanode, namenode(200, {"Location": f"http://{datanode}/x?op=CREATE"}) as standby:
@@ -251,6 +253,7 @@ def test_a_datanode_that_a_standby_has_named_is_left_for_the_next_namenode() -> 
         (404, b"<html>Not found</html>", TopicError, "HTTP status 404"),
     ],
 )
+@pytest.mark.few(1)
 def test_rejections_say_path_and_reason(status: int, body: object, kind: type[TopicError], said: str) -> None:
     with namenode(status, body) as host, pytest.raises(kind, match=said) as rejected:
         open_webhdfs(f"webhdfs://{host}/r", {"token": "hush"}, patience=0.2).size("x")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -102,6 +103,32 @@ def test_without_pyiceberg_the_extra_is_named(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(RuntimeMissing, match="needs pyiceberg, which is not installed here") as error:
         system_at(tmp_path).slice(stream())
     assert "airflow-samza[iceberg]" in error.value.hint
+
+
+def test_without_thrift_the_extra_of_hive_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [one for one in sys.modules if one.startswith(("thrift", "hive_metastore", "fb303"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "thrift", None)
+    with pytest.raises(RuntimeMissing, match="needs thrift, which is not installed here") as error:
+        IcebergSystem("lake", SystemBinding("iceberg", {"uri": "thrift://127.0.0.1:9"})).slice(stream())
+    assert "airflow-samza[hive]" in error.value.hint
+
+
+@pytest.mark.parametrize(("silent", "words"), [(True, "read timeout"), (False, "Could not connect to any of")])
+def test_a_hive_metastore_that_does_not_answer_is_given_up(
+    silent: bool, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogs, "ANSWER_SECONDS", 0.05)
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        if silent:
+            server.listen()
+        system = IcebergSystem(
+            "lake", SystemBinding("iceberg", {"uri": f"thrift://127.0.0.1:{server.getsockname()[1]}"})
+        )
+        with pytest.raises(StorageUnavailable, match=f"does not answer, or fails: .*{words}") as error:
+            system.slice(stream())
+    assert error.value.retryable
 
 
 def test_a_table_of_a_rest_catalog_is_read(server: CatalogServer) -> None:

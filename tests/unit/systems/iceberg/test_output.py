@@ -38,8 +38,8 @@ from pyiceberg.types import (
 
 from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.systems.files.formats import parquet_output
-from airflow_samza.systems.iceberg import output as output_module
 from airflow_samza.systems.system import Publication
+from airflow_samza.systems.tables import output as output_module
 from tests.support.budgets import extended_but
 from tests.support.iceberg_lake import table_of
 from tests.support.iceberg_outputs import Output, files_of, ids, output_stream
@@ -135,6 +135,7 @@ PARTITIONS = [
 
 @pytest.mark.parametrize("version", extended_but(["2"], ["1", "2"]))
 @pytest.mark.parametrize("partition", PARTITIONS, ids=str)
+@pytest.mark.few(6)
 def test_rows_come_back_as_they_were_sent(tmp_path: Path, partition: tuple[tuple[int, str], ...], version: str) -> None:
     output = made(tmp_path, ALL, *partition, properties={"format-version": version})
     described = output.stage(ROWS)
@@ -156,6 +157,7 @@ def _predicates() -> list[Any]:
 @pytest.mark.parametrize(
     "field", [field for field in ALL.fields if field.name not in ("id", "flag", "raw")], ids=lambda field: field.name
 )
+@pytest.mark.few(4)
 def test_statistics_of_files_never_hide_a_row(tmp_path: Path, field: NestedField) -> None:
     output = made(tmp_path, ALL)
     for epoch, row in enumerate(ROWS):

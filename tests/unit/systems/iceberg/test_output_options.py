@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_samza.errors import ConfigError, SamzaError
-from airflow_samza.systems.iceberg.output_options import OUTPUT_MODES, OutputOptions
+from airflow_samza.systems.iceberg.output_options import OutputOptions
+from airflow_samza.systems.tables.output_options import OUTPUT_MODES
 from tests.support.iceberg_outputs import output_stream
 
 

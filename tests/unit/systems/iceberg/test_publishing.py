@@ -15,12 +15,15 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
+from pyiceberg.table.update import update_table_metadata
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
 from airflow_samza.errors import StorageUnavailable, TopicError
-from airflow_samza.systems.iceberg import publishing
+from airflow_samza.systems.iceberg import catalogs
+from airflow_samza.systems.output_slots import OutputSlot
 from airflow_samza.systems.system import Publication
+from airflow_samza.systems.tables import publishing
 from tests.support.iceberg_catalog_server import CatalogServer
 from tests.support.iceberg_lake import append, catalog_at, delete_positions, table_of
 from tests.support.iceberg_outputs import Output, files_of, ids, output_stream
@@ -32,7 +35,7 @@ SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "part", StringT
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_samza.systems.iceberg.publishing.time.sleep", lambda _: None)
+    monkeypatch.setattr("airflow_samza.systems.tables.publishing.time.sleep", lambda _: None)
 
 
 @pytest.fixture
@@ -110,6 +113,22 @@ def test_publishing_again_changes_nothing(output: Output) -> None:
     output.publish(ids([3]), epoch=1)
     output.system.publish(output.spec, work)
     assert output.ids() == [1, 2, 3]
+
+
+def test_a_commit_copies_all_metadata_once_for_each_thing_that_it_changes(
+    output: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epoch = output.publication(ids([1]))
+    copies: list[int] = []
+
+    def counted(base: Any, updates: Any, *rest: Any, **named: Any) -> Any:
+        copies.append(len(updates))
+        return update_table_metadata(base, updates, *rest, **named)
+
+    monkeypatch.setattr("pyiceberg.table.update_table_metadata", counted)
+    output.system.publish(output.spec, epoch)
+    assert copies == sorted(set(copies))
+    assert output.ids() == [1]
 
 
 def test_a_lower_generation_is_rejected_and_what_it_staged_removed(output: Output) -> None:
@@ -253,6 +272,7 @@ FAULTS += [(status, "landed") for status in (500, 503, 504, 502, 0, 409)]
 
 @pytest.mark.parametrize("clears", [False, True])
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
+@pytest.mark.few(6, 12)
 def test_a_commit_whose_answer_is_a_fault(
     server: CatalogServer, remote: Output, fault: int | tuple[int, str], clears: bool
 ) -> None:
@@ -268,6 +288,23 @@ def test_a_commit_whose_answer_is_a_fault(
     for snapshot in table.snapshots():
         for manifest in snapshot.manifests(table.io):
             assert Path(manifest.manifest_path.removeprefix("file://")).exists()
+
+
+@pytest.mark.parametrize("clears", [False, True])
+@pytest.mark.parametrize("when", ["after a look", "after a commit"])
+@pytest.mark.few(1)
+def test_a_commit_that_a_catalog_makes_when_nobody_waits_for_it_any_more(
+    server: CatalogServer, remote: Output, monkeypatch: pytest.MonkeyPatch, when: str, clears: bool
+) -> None:
+    remote.publish(ids([1]))
+    work = remote.publication(ids([2]), generation="1.2") if clears else remote.publication(ids([2]), epoch=1)
+    monkeypatch.setattr(catalogs, "ANSWER_SECONDS", 0.5)
+    server.commits, server.faults = 0, [when, None]
+    remote.system.publish(remote.spec, work)
+    assert not server.late
+    assert server.commits == 3, "the late one, made after the look or the commit of the next try"
+    assert remote.ids() == ([2] if clears else [1, 2])
+    assert len(remote.table().snapshots()) == 2
 
 
 def test_lost_races_leave_no_manifests(server: CatalogServer, remote: Output) -> None:
@@ -430,6 +467,29 @@ def test_columns_that_were_dropped_or_widened_are_right(tmp_path: Path) -> None:
     assert output.table().scan("n = 7").to_arrow().to_pylist() == [{"id": 1, "n": 7}]
 
 
+@pytest.mark.parametrize("slot", [None, day(1)], ids=["of no slot", "of a day"])
+@pytest.mark.parametrize("generation", ["1.1", "1.2", "2.1"])
+def test_a_run_of_the_same_name_under_another_root_replaces_nothing(
+    generation: str, slot: OutputSlot | None, output: Output
+) -> None:
+    output.publish(ids([1]), root="here", slot=slot)
+    for rows in (ids([2]), []):
+        with pytest.raises(TopicError, match=r"generation 1\.1 of app/run/stage has committed, .* under another root"):
+            output.publish(rows, generation=generation, root="there", slot=slot)
+    assert output.ids() == [1]
+    output.publish(ids([3]), generation="2.1", root="here", slot=slot)
+    assert output.ids() == [3]
+
+
+def test_records_without_a_root_are_those_of_any(output: Output) -> None:
+    output.publish(ids([1]))
+    output.publish(ids([2]), epoch=1, root="here")
+    with pytest.raises(TopicError, match="under another root"):
+        output.publish(ids([3]), generation="1.2", root="there")
+    output.publish(ids([4]), generation="1.2", root="here")
+    assert output.ids() == [4]
+
+
 def test_a_run_of_the_same_name_under_another_root_is_rejected(output: Output) -> None:
     output.publish(ids([1]))
     other = Output(output.folder, root="staging")
@@ -461,6 +521,7 @@ def test_appending_replaces_nothing_but_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("slotted", [False, True])
+@pytest.mark.few(1)
 def test_partitions_are_replaced(tmp_path: Path, slotted: bool) -> None:
     output = partitioned(tmp_path, "replace partitions")
     slot = day(1) if slotted else None
@@ -485,6 +546,7 @@ def test_partitions_of_a_compacted_table_are_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("slotted", [False, True])
+@pytest.mark.few(1)
 def test_a_table_is_replaced(output: Output, slotted: bool) -> None:
     slot = day(1) if slotted else None
     whole = Output(output.folder, output_stream(mode="replace table"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -48,6 +49,22 @@ def test_each_way_of_naming_a_snapshot(table: Table, tmp_path: Path) -> None:
         at = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, timezone.utc)
         assert sorted(ids(tmp_path, as_of=at.isoformat())) == found
     assert sorted(ids(tmp_path, as_of=(datetime.now(timezone.utc) + timedelta(hours=1)).isoformat())) == [1, 2, 3]
+
+
+def test_of_several_snapshots_the_newest_limits_what_is_read(table: Table, tmp_path: Path) -> None:
+    first, second, third, audited = (str(one.snapshot_id) for one in table.refresh().metadata.snapshots)
+
+    def read(*up_to: str, **options: str) -> list[int]:
+        spec = dataclasses.replace(reading(options), up_to=up_to)
+        return sorted(row["id"] for row in rows_of(system_at(tmp_path), spec))
+
+    assert [read(first), read(second, first), read("5", first), read(third)] == [[1], [1, 2], [1], [1, 2, 3]]
+    assert [read(second, ref="audit"), read(audited, ref="audit")] == [[1, 2], [1, 2, 9]]
+    for up_to, ref in ((audited, ""), (third, "audit")):
+        with pytest.raises(TopicError, match=rf"snapshot {up_to} of .* not in the history of .*: the table was rolled"):
+            read(up_to, ref=ref)
+    with pytest.raises(TopicError, match="no snapshot 5: it has expired"):
+        read("5")
 
 
 def test_the_range_of_a_plan_is_read_whatever_is_committed_later(table: Table, tmp_path: Path) -> None:

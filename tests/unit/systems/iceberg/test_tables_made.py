@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.schema import Schema
-from airflow_samza.systems.iceberg import tables_made
+from airflow_samza.systems.iceberg import expiry
+from airflow_samza.systems.tables.sweeping import ORPHAN_SECONDS
 from tests.support.iceberg_catalog_server import CatalogServer
 from tests.support.iceberg_lake import catalog_at, table_of
 from tests.support.iceberg_outputs import Output, ids, output_stream
@@ -32,9 +36,10 @@ def made_output(
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables_made, "KEPT_SNAPSHOTS", 12)
-    monkeypatch.setattr(tables_made, "KEPT_EPOCHS", 4)
-    monkeypatch.setattr(tables_made, "_AT_ONCE", 3)
+    monkeypatch.setattr(expiry, "KEPT_SNAPSHOTS", 12)
+    monkeypatch.setattr(expiry, "KEPT_EPOCHS", 4)
+    monkeypatch.setattr(expiry, "AT_ONCE", 3)
+    monkeypatch.setattr(expiry, "YOUNG_SECONDS", 0)
 
 
 def test_a_table_is_made_with_its_partitions_and_properties(tmp_path: Path) -> None:
@@ -127,6 +132,7 @@ def test_another_process_that_is_quicker_at_any_point_makes_the_table(
     assert output.ids() == [1]
 
 
+@pytest.mark.extended
 def test_old_snapshots_of_a_table_that_an_output_made_expire(tmp_path: Path, small: None) -> None:
     output = made_output(tmp_path)
     output.system.create([output.spec])
@@ -151,6 +157,7 @@ def test_old_snapshots_of_a_table_that_an_output_made_expire(tmp_path: Path, sma
     assert output.ids() == [99]
 
 
+@pytest.mark.extended
 def test_snapshots_of_many_runs_expire(tmp_path: Path, small: None) -> None:
     output = made_output(tmp_path)
     output.system.create([output.spec])
@@ -160,6 +167,7 @@ def test_snapshots_of_many_runs_expire(tmp_path: Path, small: None) -> None:
     assert output.ids() == list(range(20))
 
 
+@pytest.mark.extended
 def test_a_commit_costs_as_much_after_many_as_after_few(tmp_path: Path, small: None) -> None:
     output = made_output(tmp_path)
     output.system.create([output.spec])
@@ -175,6 +183,7 @@ def test_a_commit_costs_as_much_after_many_as_after_few(tmp_path: Path, small: N
     assert max(manifests[30:]) <= max(manifests[:30]) <= 20
 
 
+@pytest.mark.extended
 def test_tables_of_others_keep_their_snapshots(tmp_path: Path, small: None) -> None:
     table_of(tmp_path, Schema.of(DDL).to_arrow(), name="web.out")
     output = Output(tmp_path)
@@ -194,3 +203,42 @@ def test_an_expiry_that_fails_fails_no_commit(tmp_path: Path, small: None, monke
     output.system.create([output.spec])
     output.publish(ids([1]))
     assert output.ids() == [1]
+
+
+@pytest.mark.parametrize("is_ours", [True, False], ids=["made by an output", "of others"])
+def test_gc_deletes_metadata_of_commits_that_never_landed(
+    is_ours: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = made_output(tmp_path, properties={"samza.made": str(is_ours).lower()})
+    output.system.create([output.spec])
+    for epoch in range(3):
+        output.publish(ids([epoch]), epoch=epoch)
+    folder = Path(output.table().metadata_location.removeprefix("file://")).parent
+    write, lost = SqlCatalog._write_metadata, set[str]()
+
+    def overtaken(metadata: Any, io: Any, metadata_path: str) -> None:
+        monkeypatch.setattr(SqlCatalog, "_write_metadata", staticmethod(write))
+        write(metadata, io, metadata_path)
+        lost.add(metadata_path.rpartition("/")[2])
+        output.publish(ids([3]), epoch=3)
+
+    monkeypatch.setattr(SqlCatalog, "_write_metadata", staticmethod(overtaken))
+    output.publish(ids([4]), epoch=0, run="other")
+    assert lost <= {path.name for path in folder.iterdir()}
+    foreign, young = folder / "notes.json", folder / f"00009-{uuid.uuid4()}.metadata.json"
+    foreign.write_text("{}")
+    later = time.time() + 2 * ORPHAN_SECONDS
+    os.utime(foreign, (0, 0))
+    young.write_text("{}")
+    os.utime(young, (later, later))
+    there = set(folder.iterdir())
+    dry = output.system.sweep_output(output.spec, lambda _: False, later, dry=True)
+    assert set(folder.iterdir()) == there
+    assert output.system.sweep_output(output.spec, lambda _: False, later) == dry
+    assert {path.name for path in there - set(folder.iterdir())} == (lost if is_ours else set())
+    table = output.table()
+    for snapshot in table.metadata.snapshots:  # each can still be read
+        assert table.scan(snapshot_id=snapshot.snapshot_id).to_arrow().num_rows
+    assert output.ids() == [0, 1, 2, 3, 4]
+    output.publish(ids([5]), epoch=5)
+    assert output.ids() == [0, 1, 2, 3, 4, 5]

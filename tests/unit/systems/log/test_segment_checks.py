@@ -57,6 +57,7 @@ def test_tells_what_a_batch_unpacks_to(compression: str | None, rows: int) -> No
     assert told <= 2 * (sum(buffers) + dictionary) + 64 * 4 * (len(buffers) + 4)
 
 
+@pytest.mark.extended
 def test_rejects_a_batch_that_unpacks_to_a_thousand_times_its_size() -> None:
     bomb = body_of(
         file_of(pa.RecordBatch.from_pydict({"n": pa.array([0], pa.int64()).take(pa.array([0] * (10 << 20)))}))
@@ -66,6 +67,7 @@ def test_rejects_a_batch_that_unpacks_to_a_thousand_times_its_size() -> None:
         check_unpacked(bomb)
 
 
+@pytest.mark.extended
 def test_takes_a_large_batch_of_ordinary_data() -> None:
     numbers = pa.array(random.Random(1).choices(range(1 << 40), k=1 << 16), pa.int64()).take(
         pa.array(list(range(1 << 16)) * 160)
@@ -122,6 +124,7 @@ def test_a_foreign_text_that_is_no_unicode_is_rejected(tmp_path: Path) -> None:
         Here(tmp_path).rows("theirs")
 
 
+@pytest.mark.extended
 def test_a_foreign_segment_that_unpacks_to_far_more_than_it_is_is_rejected(tmp_path: Path) -> None:
     rows = 10 << 20
     bomb = pa.RecordBatch.from_arrays([pa.array([0], pa.int64()).take(pa.array([0] * rows))], ["t"])

@@ -301,12 +301,33 @@ def test_fsck_finds_every_damaged_control_message_that_a_reader_rejects(system: 
         assert [finding.path for finding in found] == [str(path)], entry
 
 
+def test_fsck_leaves_what_is_staged_for_another_system_to_the_records_of_runs(system: LogSystem) -> None:
+    writer = system.producer(STREAM, "a")
+    writer.write(0, pa.record_batch({"id": [1]}))
+    writer.finish()
+    topic = system.topic("views")
+    assert fsck(topic) != []  # no commit names the segment
+    topic.filesystem.put(topic.staging_note, b"{}")
+    assert fsck(topic) == []
+
+
 def test_staged_output_that_vanished_is_rejected_before_it_is_published(system: LogSystem, tmp_path: Path) -> None:
     writer = system.producer(STREAM, "a")
     writer.write(0, pa.record_batch({"id": [1]}))
     staged = writer.finish()
     next((tmp_path / "topics/views/segments").iterdir()).unlink()
     with pytest.raises(TopicError, match=r"staged segment .* is missing"):
+        system.publish(STREAM, Publication("stage", "1", 0, {0: staged}))
+    assert everything(system) == []
+
+
+def test_staged_output_that_was_cut_is_rejected_before_it_is_published(system: LogSystem, tmp_path: Path) -> None:
+    writer = system.producer(STREAM, "a")
+    writer.write(0, pa.record_batch({"id": [1]}))
+    staged = writer.finish()
+    change(next((tmp_path / "topics/views/segments").iterdir()), lambda data: data[:-10])
+    said = f"has {staged['bytes'] - 10} bytes, not the {staged['bytes']} that were written"
+    with pytest.raises(TopicError, match=said):
         system.publish(STREAM, Publication("stage", "1", 0, {0: staged}))
     assert everything(system) == []
 

@@ -25,8 +25,9 @@ ROOT = Path(__file__).parents[4]
 SHOWN = Schema.of(
     "member_id bigint, country string, dwell_ms bigint, value int, dep_delay int, x int, c string, id bigint, "
     "carrier string, origin string, dest string, time_hour timestamp, departures bigint, ms bigint, n bigint, "
-    "seconds bigint, "
-    "delay double, level int, member bigint, screen string, customer string, products array<string>, cents bigint, page string"
+    "seconds bigint, year int, month int, day int, flight int, number bigint, flights bigint, window_start timestamp, "
+    "delay double, level int, member bigint, screen string, customer string, products array<string>, cents bigint, "
+    "page string, name string, _change_type string, _commit_timestamp timestamp, _commit_version bigint"
 )
 """The columns of all that is shown; one name has one type everywhere."""
 

@@ -144,6 +144,7 @@ def driver(condition: str) -> TestDriver:
 
 
 @pytest.mark.parametrize("terms", [600])
+@pytest.mark.extended
 def test_an_application_runs_with_a_condition_of_thousands_of_terms(terms: int) -> None:
     condition = " OR ".join(f"i = {number} AND s = '{number}'" for number in range(terms))
     sent = [{"i": 0, "s": "0"}, {"i": terms - 1, "s": str(terms - 1)}, {"i": 5, "s": "4"}, {"i": -1, "s": "-1"}]
@@ -184,6 +185,7 @@ VALUES = ", ".join(f"'{number:06}'" for number in range(5_000))
         f"'{'x' * 30_000}' = i",
     ],
 )
+@pytest.mark.few(1)
 def test_no_sentence_quotes_a_long_condition_whole(condition: str) -> None:
     with pytest.raises(SamzaError) as raised:
         driver(condition).pipe("in", [{"i": 0, "s": "a"}]).run()

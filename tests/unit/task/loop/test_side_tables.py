@@ -12,16 +12,23 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza import InitableTask, StreamTask, stream_application, task_application
+from airflow_samza.application.descriptors import TableDescriptor, TableKind
 from airflow_samza.errors import (
     ConfigError,
     InvalidApplication,
     MessageError,
     ProcessorMissing,
+    PushError,
     SamzaError,
     SchemaError,
     StoreError,
     UnknownName,
 )
+from airflow_samza.schema import Schema
+from airflow_samza.systems.system import MessageRun, SystemStreamPartition
+from airflow_samza.task.loop.side_tables import SideTable, _check_keys
+from airflow_samza.task.loop.task_tables import Filled
+from airflow_samza.task.tables.store import TableStore
 from airflow_samza.testing import TestDriver
 
 VIEWS, PROFILES, SCORES = (
@@ -192,10 +199,11 @@ def test_side_inputs_of_a_higher_priority_are_read_first(
     [
         {"slice": "checkpoint"},
         {"slice": "timestamp", "timestamp": "at"},
+        {"changes": True},
         {"max_delay": "1 minute", "timestamp": "at"},
         {"watermarks": object()},
     ],
-    ids=["checkpoint", "timestamp", "max_delay", "watermarks"],
+    ids=["checkpoint", "timestamp", "changes", "max_delay", "watermarks"],
 )
 def test_rejects_what_says_nothing_of_a_side_input(said: dict[str, Any]) -> None:
     def table(app: Any) -> Any:
@@ -508,3 +516,38 @@ def test_a_task_may_not_write_a_table_of_side_inputs() -> None:
         StoreError, match="writes to the table 'profiles', which is filled by side inputs and read-only"
     ):
         driver.run()
+
+
+def test_messages_without_any_column_are_counted_among_those_without_a_key() -> None:
+    spec = stream_application("joined")(profiles).spec({})
+    schema = Schema.of(PROFILES)
+    table = SideTable(
+        spec, spec.tables["profiles"], TableStore("profiles", schema, ("member_id",)), {"changes": schema}
+    )
+    filled = Filled()
+    for offset, columns in ((0, ["member_id", "tier"]), (3, [])):
+        rows = pa.RecordBatch.from_pylist([*change(m1="gold", m2="iron"), {"member_id": None, "tier": "x"}])
+        place = SystemStreamPartition("memory", "changes", 0)
+        table.take(("changes", 0), MessageRun(place, offset, rows.select(columns)))
+        table.finish(filled)
+    assert (filled.ignored, table.store.count) == ({"profiles": 1 + 3}, 2)
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ([1, 2, 3], None),
+        ([1, 2, 1], "has 1 row whose key (k) came before, such as 1."),
+        ([5, 5, 5, 2], "has 2 rows whose key (k) came before, such as 5."),
+        ([1, 1, 2, 2, 3, 3, 4, 4], "has 4 rows whose key (k) came before, such as 1, 2, 3."),
+    ],
+)
+def test_rejects_keys_of_a_lakes_table_that_come_twice(keys: list[int], said: str | None) -> None:
+    table = TableDescriptor("profiles", TableKind.PUSHED, ("k",), options=(("from_table", "db.profiles"),))
+    taken = [pa.RecordBatch.from_pydict({"k": [key]}) for key in keys]
+    if said is None:
+        _check_keys(table, taken, len(keys), 0)
+        return
+    with pytest.raises(PushError) as raised:
+        _check_keys(table, taken, len(set(keys)), 0)
+    assert raised.value.sentence == f"The table db.profiles, which fills the table 'profiles', {said}"

@@ -200,6 +200,7 @@ def run(describe: Callable[[Any], None], mode: str = "staged") -> TestDriver:
 
 @pytest.mark.parametrize(("declared", "mode"), [(False, "staged"), (True, "staged"), (False, "pipelined")])
 @pytest.mark.parametrize(("build", "model"), CASES)
+@pytest.mark.few(16)
 def test_what_is_merged_with_messages_of_one_task_counts_once(
     build: Build, model: Model, declared: bool, mode: str
 ) -> None:

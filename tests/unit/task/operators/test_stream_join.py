@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from airflow_samza import Row, stream_application
 from airflow_samza.application.operator_specs import StreamJoinSpec
 from airflow_samza.errors import InvalidApplication, MessageError, SchemaError
+from airflow_samza.task.operators.stream_join import buffer
+from airflow_samza.task.operators.stream_join.keys import JoinKey
 from airflow_samza.task.operators.stream_join.operator import StreamJoin
 from airflow_samza.testing import TestDriver
 from tests.support.stream_join_model import KINDS, batch_of, join_spec, make_join
@@ -345,3 +348,19 @@ def test_epochs_of_few_messages_give_what_one_run_gives(how: str) -> None:
     at_once = sorted(driver().run().output("pairs"), key=repr)
     assert len(at_once) > 30
     assert sorted(driver().run(mode="pipelined", epoch_messages=3).output("pairs"), key=repr) == at_once
+
+
+@pytest.mark.parametrize("pairs", [1, 2, 100])
+def test_keys_whose_hashes_meet_by_chance_are_compared(monkeypatch: pytest.MonkeyPatch, pairs: int) -> None:
+    monkeypatch.setattr(JoinKey, "numbers", lambda self, batch: np.zeros(batch.num_rows, np.int64))
+    monkeypatch.setattr(buffer, "PAIRS", pairs)
+    spec = join_spec("full", 10, ["k"], LEFT.replace("k bigint", "k string"), RIGHT.replace("k bigint", "k string"))
+    join = make_join(spec)
+    give(join, 0, ("a", 100, 1), ("b", 100, 2), ("c", 100, 3), ("d", 100, 4))
+    given = give(join, 1, ("d", 100, 40), ("a", 101, 10), ("e", 100, 50), ("b", 111, 20), ("c", 99, 30))
+    assert sorted(vw(given)) == [(1, 10), (3, 30), (4, 40)]
+    assert {(row["k"], row["v"], row["w"]) for row in told(join.flush())} == {
+        ("b", 2, None),
+        ("b", None, 20),
+        ("e", None, 50),
+    }

@@ -184,6 +184,7 @@ def test_the_runners_that_were_heard_last_are_shown_first_and_older_ones_are_cou
     assert found["note"] == "2 older runners are left out: airflow-samza logs shows all."
 
 
+@pytest.mark.extended
 def test_all_runners_are_shown_where_they_are_few(page: Page) -> None:
     run = page.plan()
     for number in range(failures.RUNNERS_SHOWN):

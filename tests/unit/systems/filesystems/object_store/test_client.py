@@ -80,6 +80,7 @@ def test_a_server_that_is_silent_for_longer_than_the_patience_is_asked_once_more
         ("silent", "no answer came in time by 127.0.0.1"),
     ],
 )
+@pytest.mark.few(1)
 def test_a_failure_that_lasts_is_reported_with_its_reason(
     faulty: FaultyStore, opened: Opened, fault: str, said: str
 ) -> None:

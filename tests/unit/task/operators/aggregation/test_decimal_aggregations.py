@@ -99,6 +99,7 @@ def test_a_sum_of_the_greatest_decimals_that_fits_is_exact(run: Run, values: lis
 )
 @pytest.mark.parametrize("reduced", [False, True], ids=["messages", "partial results"])
 @pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
+@pytest.mark.few(12)
 def test_a_mean_of_decimals_is_exact_and_rounded_half_up(window: WindowSpec | None, reduced: bool, kind: str) -> None:
     declared = parse_type(kind)
     generator = random.Random(f"{kind}{reduced}")

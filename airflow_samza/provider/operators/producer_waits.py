@@ -1,0 +1,86 @@
+"""Waiting of a stage's task for the stages that write what it reads, where stages run at the same time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from airflow_samza.planner.titles import stage_names
+from airflow_samza.provider.deferral import interval_seconds
+from airflow_samza.provider.hooks.samza import SamzaHook
+from airflow_samza.provider.producer_tasks import ProducerTasks, look_at_producers, producer_failed
+from airflow_samza.provider.run_identity import generation_of
+from airflow_samza.provider.run_tasks import run_tasks
+from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.run_plan import RunPlan
+
+LOOK_AGAIN_SECONDS = 15.0
+"""Seconds until a stage that waits for its producers asks Airflow for the states of their tasks."""
+
+
+class WaitsForProducers:
+    """The part of an operator that waits for its producers, and watches over them while its stage runs."""
+
+    stage: str | None
+    producers: Mapping[str, str] | None
+    poll_interval: float | None
+
+    def _wait_for_producers(
+        self, hook: SamzaHook, run: RunPlan, stage_id: str, context: Any, deadline: float | None
+    ) -> None:
+        """Return when all stages that this one reads from have started; defer until then."""
+        producers_now = look_at_producers(hook.files, run, stage_id, self._producer_tasks(run, context))
+        if producers_now.lost:
+            own = replace(
+                hook.newest_handle(run, stage_id), generation=Generation(run.generation, generation_of(context))
+            )
+            hook.abort(own, f"{producers_now.lost[0]} failed for good")  # its own readers stop, too
+            raise producer_failed(stage_id, run, producers_now.lost[0])
+        if not producers_now.waited_for:
+            return
+        have = "has" if len(producers_now.waited_for) == 1 else "have"
+        names = stage_names(run.plan)
+        producers = " and ".join(names[producer] for producer in producers_now.waited_for)
+        tell, defer = self.tell, self.defer  # type: ignore[attr-defined]  # of the operator
+        tell(f"Stage {names[stage_id]}: waiting, deferred, until {producers} {have} started.")
+        from airflow_samza.provider.triggers.runs import SamzaProducersTrigger  # a Dag file need not load it
+
+        # Now and then Airflow is asked for its tasks' states again: a producer may fail before it has started anything.
+        again = time.time() + LOOK_AGAIN_SECONDS
+        defer(
+            trigger=SamzaProducersTrigger(
+                **hook.place_of_root,
+                poll_interval=interval_seconds("poll_interval", self.poll_interval),
+                deadline=again if deadline is None else min(again, deadline),
+                application=run.application,
+                run_id=run.run_id,
+                generation=run.generation,
+                upstream=producers_now.upstream,
+                beyond=producers_now.beyond,
+            ),
+            method_name="execute_again",
+            kwargs={"deadline": deadline},
+        )
+
+    def _producer_tasks(self, run: RunPlan, context: Any) -> ProducerTasks | None:
+        """Return the tasks of the stages that this one reads from, where they run at the same time."""
+        producers = self.producers
+        if producers is None and run.stages_run_concurrently and self.stage is not None:
+            tasks = run_tasks(self, context).by_stage(run.plan)
+            upstream = [name for name in run.plan.stage(self.stage).upstream if name != self.stage]
+            producers = {stage_id: tasks[stage_id] for stage_id in upstream if stage_id in tasks}
+        return ProducerTasks.of(context["ti"], producers) if producers else None
+
+    def _producers_guard(self, hook: SamzaHook, run: RunPlan, context: Any) -> Callable[[], None] | None:
+        """Return what raises the error of a producer that has failed for good; None where there is none to watch."""
+        producer_tasks = self._producer_tasks(run, context)
+        if producer_tasks is None or not run.stages_run_concurrently:
+            return None
+
+        def reject_lost() -> None:
+            for upstream in producer_tasks.lost(hook.files, run):
+                raise producer_failed(str(self.stage), run, upstream)
+
+        return reject_lost

@@ -1,0 +1,60 @@
+"""The shared part of sensors that ask a server: they look, and wait here or deferred."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
+
+from airflow_samza.provider.deferral import is_deferrable
+from airflow_samza.provider.failures import mapped_failures
+
+
+class ClientSensor(BaseSensorOperator):
+    """Sensor that waits until a server says what it waits for.
+
+    :param deferrable: If true, the sensor waits in the triggerer, without a worker slot. Default ``[operators]
+        default_deferrable``.
+    """
+
+    def __init__(self, *, deferrable: bool | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.deferrable = is_deferrable(deferrable)
+
+    @abstractmethod
+    def look(self) -> tuple[bool, Any]:
+        """Return whether the sensor waits for no more than what there is now, and its return value."""
+
+    @abstractmethod
+    def trigger(self) -> Any:
+        """Return the trigger that waits in its place."""
+
+    def execute(self, context: Any) -> Any:
+        """Wait here, or deferred."""
+        if not self.deferrable:
+            return super().execute(context)
+        return self._look_or_defer(time.time() + self.timeout)
+
+    def execute_complete(self, context: Any, event: Any = None, *, deadline: float) -> Any:
+        """Look again: what is waited for is there now, or something is wrong, which is said here."""
+        return self._look_or_defer(deadline)
+
+    def poke(self, context: Any) -> PokeReturnValue:
+        """Return whether what is waited for is there now."""
+        with mapped_failures(self.log.error):
+            return PokeReturnValue(*self.look())
+
+    def _look_or_defer(self, deadline: float) -> Any:
+        with mapped_failures(self.log.error):
+            is_there, value = self.look()
+            if not is_there:
+                self.defer(
+                    trigger=self.trigger(),
+                    method_name="execute_complete",
+                    kwargs={"deadline": deadline},
+                    timeout=timedelta(seconds=max(deadline - time.time(), 0.0)),
+                )
+        return value

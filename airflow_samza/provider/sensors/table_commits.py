@@ -1,0 +1,92 @@
+"""The sensor that waits until a table of a lake has a commit after a point in time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from airflow_samza.errors import ConfigError, StorageUnavailable
+from airflow_samza.provider.connections.bindings import find_commit
+from airflow_samza.provider.sensors.client_sensor import ClientSensor
+
+
+class SamzaTableSensor(ClientSensor):
+    """Waits until a table of Iceberg or Delta has a commit at or after a point in time, such as the end of an interval.
+
+    The sensor also waits for a table that does not exist yet, and for a catalog that does not answer; compactions of
+    Iceberg do not count. The return value has ``table``, ``version`` (of the first such commit: the id of a snapshot,
+    or the number of a version) and ``committed``. A run reads just this version with
+    ``input_versions={"views": "{{ ti.xcom_pull(task_ids='wait')['version'] }}"}``.
+
+    ```python
+    SamzaTableSensor(task_id="wait", table="web.views", lake_conn_id="lake", deferrable=True)
+    ```
+
+    :param table: The table, as the option ``table`` of inputs names it (templated).
+    :param lake_conn_id: The connection of type ``iceberg`` or ``delta`` (templated).
+    :param at: The point in time, in ISO form (templated). Default: the end of the run's data interval.
+    :param branch: The branch of a table of Iceberg (templated). Default: its main branch.
+    :param deferrable: If true, the sensor waits in the triggerer, without a worker slot. Default ``[operators]
+        default_deferrable``.
+    :param kwargs: Parameters of Airflow's ``BaseSensorOperator``: ``poke_interval``, ``timeout``, …
+    """
+
+    template_fields: Sequence[str] = ("table", "lake_conn_id", "at", "branch")
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        lake_conn_id: str,
+        at: str | datetime = "{{ data_interval_end }}",
+        branch: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.lake_conn_id = lake_conn_id
+        self.at = at
+        self.branch = branch
+
+    def look(self) -> tuple[bool, Any]:
+        """Return whether there is a commit, and what it is."""
+        from airflow.sdk import BaseHook
+
+        try:
+            commit = find_commit(self.lake_conn_id, BaseHook.get_connection, self.table, self.branch, self._time)
+        except StorageUnavailable as error:
+            self.log.warning("%s", error)
+            return False, None
+        if commit is None:
+            self.log.info("The table %s has no commit at or after %s.", self.table, self._time.isoformat())
+            return False, None
+        version, committed = commit
+        self.log.info("The table %s has version %s, of %s.", self.table, version, committed.isoformat())
+        return True, {"table": self.table, "version": version, "committed": committed.isoformat()}
+
+    def trigger(self) -> Any:
+        """Return the trigger that waits in the sensor's place."""
+        from airflow_samza.provider.triggers.table_commits import TableCommitTrigger  # a Dag file need not load it
+
+        return TableCommitTrigger(
+            conn_id=self.lake_conn_id,
+            table=self.table,
+            branch=self.branch,
+            at=self._time.isoformat(),
+            poll_interval=self.poke_interval,
+        )
+
+    @property
+    def _time(self) -> datetime:
+        try:
+            at = self.at if isinstance(self.at, datetime) else datetime.fromisoformat(self.at.replace("Z", "+00:00"))
+        except ValueError:
+            raise ConfigError(
+                f"at={self.at!r} of the task {self.task_id!r} is no point in time"
+                f"{'' if self.at else ': the Dag run has no data interval'}.",
+                hint='Give one in ISO form, such as "2026-11-01T00:00Z" or "{{ dag_run.run_after }}".',
+                key="at",
+                value=self.at,
+            ) from None
+        return at if at.tzinfo is not None else at.replace(tzinfo=timezone.utc)

@@ -1,0 +1,43 @@
+"""The trigger of the sensor that waits for a commit of a table."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from airflow_samza.provider.connections.bindings import find_commit
+from airflow_samza.provider.triggers.client_threads import ClientTrigger, in_client_thread
+
+
+class TableCommitTrigger(ClientTrigger):
+    """Waits until a table has a commit at or after a point in time, or an error lasts: the task looks again then.
+
+    :param conn_id: The connection of type ``iceberg`` or ``delta``.
+    :param table: The table.
+    :param branch: The branch of a table of Iceberg; None: its main branch.
+    :param at: The point in time, in ISO form with its zone.
+    :param poll_interval: Seconds between two checks.
+    :param deferred_by: Identity of the process that defers; None: this process.
+    """
+
+    arguments = ("conn_id", "table", "branch", "at")
+
+    def __init__(self, *, conn_id: str, table: str, branch: str | None, at: str, **more: Any) -> None:
+        super().__init__(**more)
+        self.conn_id = conn_id
+        self.table = table
+        self.branch = branch
+        self.at = at
+
+    async def look(self) -> tuple[str, bool]:
+        """Return what was committed, and whether it is late enough."""
+        from airflow.sdk import BaseHook
+
+        at = datetime.fromisoformat(self.at)
+        commit = await in_client_thread(
+            partial(find_commit, self.conn_id, BaseHook.get_connection, self.table, self.branch, at)
+        )
+        if commit is None:
+            return f"The table {self.table} has no commit at or after {self.at}.", False
+        return f"The table {self.table} has version {commit[0]}, of {commit[1].isoformat()}.", True

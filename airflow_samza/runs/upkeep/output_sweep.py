@@ -1,0 +1,98 @@
+"""Data files that runs have left in the folders of tables: those of epochs never committed, and those replaced since.
+
+The tables are those that the plans on record write. What a run that is open writes or reads stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from airflow_samza.application.descriptors import StreamRole
+from airflow_samza.errors import SamzaError
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.records.names import writer_name
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.upkeep.kept_runs import SystemsOf, load_plans, over_since
+from airflow_samza.systems.capabilities import SweepsOutputs
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.system import StreamSpec
+from airflow_samza.systems.tables.output import name_prefix
+
+
+@dataclass
+class SweptTable:
+    """Data files of a table that a sweep deleted, or would delete; ``later``: why it could not."""
+
+    files: int = 0
+    bytes: int = 0
+    later: str = ""
+
+
+@dataclass
+class _Held:
+    """Names of data files that open runs read, and beginnings of the names of those that they write."""
+
+    names: set[str] = field(default_factory=set)
+    prefixes: set[str] = field(default_factory=set)
+
+    def holds(self, name: str) -> bool:
+        return name in self.names or name.startswith(tuple(self.prefixes))
+
+
+def sweep_outputs(files: Filesystem, systems_of: SystemsOf, now: float, *, dry: bool) -> dict[str, SweptTable]:
+    """Delete what nobody needs of the tables that runs on record write; return by table what that was."""
+    held = _Held()
+    outputs: dict[str, tuple[SweepsOutputs, StreamSpec]] = {}
+    for plan, is_over in _plans(files, now):
+        if not is_over:
+            _hold(files, plan, held)
+        if not any(bound.role == StreamRole.OUTPUT.value and bound.slice for bound in plan.streams.values()):
+            continue
+        try:
+            systems = systems_of(plan)
+        except SamzaError:  # a system that is not bound here any more
+            continue
+        for bound in plan.streams.values():
+            system = systems[bound.system]
+            if bound.role == StreamRole.OUTPUT.value and isinstance(system, SweepsOutputs):
+                outputs[system.location(bound.spec)] = system, bound.spec
+    swept: dict[str, SweptTable] = {}
+    for place, (tables, spec) in sorted(outputs.items(), key=lambda pair: pair[0]):
+        try:
+            swept[place] = SweptTable(*tables.sweep_output(spec, held.holds, now, dry=dry))
+        except SamzaError as error:
+            swept[place] = SweptTable(later=error.sentence)
+    return swept
+
+
+def _plans(files: Filesystem, now: float) -> Iterator[tuple[RunPlan, bool]]:
+    for application in files.list("runs"):
+        try:
+            run_ids = files.list(f"runs/{application}")
+        except SamzaError:  # a link, which the sweep of runs names
+            continue
+        for run_id in run_ids:
+            folder = RunFolder(application, run_id)
+            try:
+                plans, over = load_plans(files, folder), over_since(files, folder, now)
+            except SamzaError:  # what is damaged stays for fsck
+                continue
+            for plan in plans:
+                yield plan, over is not None
+
+
+def _hold(files: Filesystem, plan: RunPlan, held: _Held) -> None:
+    folder = RunFolder(plan.application, plan.run_id)
+    for bound in plan.streams.values():
+        for file in (bound.slice or {}).get("files") or ():
+            if isinstance(file, dict) and "path" in file:
+                held.names.add(str(file["path"]).rpartition("/")[2])
+    for stage in plan.plan.stages:
+        for stream_id in stage.outputs:
+            fixed = plan.stream(stream_id).slice if not plan.is_own(stream_id) else None
+            if fixed is None or "run" not in fixed:
+                continue
+            for generation in folder.generations(files, stage.stage_id):
+                writer = writer_name(stage.stage_id, generation, 0, 0)
+                held.prefixes.add(name_prefix(str(fixed["run"]), writer, plan.stream(stream_id).spec.name))

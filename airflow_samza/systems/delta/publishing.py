@@ -1,0 +1,200 @@
+"""Commits of epochs to a Delta table: one file of its log each, written if nobody has written that version."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote
+
+from airflow_samza import __version__
+from airflow_samza.errors import TopicError
+from airflow_samza.systems.delta.checkpoints import keep_log_short
+from airflow_samza.systems.delta.log import DeltaLog, commit_path
+from airflow_samza.systems.delta.output_options import OutputOptions
+from airflow_samza.systems.delta.partition_values import partition_text
+from airflow_samza.systems.delta.records import record_actions, view_of
+from airflow_samza.systems.delta.run_rows import RunRows
+from airflow_samza.systems.delta.state import AddedFile, TableState
+from airflow_samza.systems.delta.statistics import INDEXED, statistics_of
+from airflow_samza.systems.delta.tables_made import encoded
+from airflow_samza.systems.delta.writing import APPEND_ONLY, check_written, is_append_only, partitioning, table_id
+from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.system import Publication, StreamSpec
+from airflow_samza.systems.tables.columns import TableField
+from airflow_samza.systems.tables.commits import Committed, TableView
+from airflow_samza.systems.tables.output import TableProducer
+from airflow_samza.systems.tables.publishing import TableCommit, TablePublisher
+from airflow_samza.systems.tables.staged_files import StagedFiles
+
+Table = tuple[DeltaLog, TableState]
+"""A table: its log, and its state at the newest version."""
+
+
+class _Lost(Exception):
+    """Somebody else has committed the version that was to be committed."""
+
+
+def publish(
+    folder: Location,
+    files: Filesystem,
+    load: Callable[[], Table],
+    stream: StreamSpec,
+    publication: Publication,
+    system: str,
+) -> dict[str, Any]:
+    """Commit one epoch to the table in a folder; doing it again, from any point, changes nothing more.
+
+    ``files`` is the storage of the folder, and ``load`` looks at the table.
+    """
+    return _Publisher(folder, files, load, stream, publication, system).run()
+
+
+class _Publisher(TablePublisher[Table, AddedFile]):
+    by_ids = False
+    version = "version"
+
+    def __init__(
+        self,
+        folder: Location,
+        files: Filesystem,
+        load: Callable[[], Table],
+        stream: StreamSpec,
+        publication: Publication,
+        system: str,
+    ) -> None:
+        self._folder = folder
+        self._storage = files
+        self._load = load
+        self._rows: RunRows | None = None
+        self._rewritten: TableProducer | None = None
+        super().__init__(OutputOptions.of(stream), stream, publication, system)
+
+    def place(self, path: str) -> Location:
+        return self._folder / path
+
+    def load(self) -> Table:
+        return self._load()
+
+    def view(self, table: Table) -> TableView:
+        log, state = table
+        self._rows = None
+        return view_of(log, state.transactions)
+
+    def present(self, table: Table) -> tuple[str, int, Iterable[TableField]]:
+        columns = check_written(*table, self.options.mode)
+        return table_id(table[1]), partitioning(columns), columns.fields
+
+    def new_files(self, table: Table) -> list[AddedFile]:
+        return self._added(table, self.staged)
+
+    def _added(self, table: Table, staged: StagedFiles) -> list[AddedFile]:
+        """Return data files as the log has them."""
+        _, state = table
+        columns = check_written(*table, self.options.mode)
+        words = {column.name: column.type.word for column in columns.fields}
+        indexed = _number(state, "delta.dataSkippingNumIndexedCols", INDEXED)
+        files = []
+        for one, footer in zip(staged.files, staged.footers(), strict=True):
+            pairs = zip(columns.partitions, one["partition"], strict=True)
+            partition = {columns.physical[name]: partition_text(value, words[name]) for name, value in pairs}
+            path, size = str(one["path"]), int(one["bytes"])
+            files.append(AddedFile(path, size, partition, statistics_of(footer, indexed), None, quote(path)))
+        return files
+
+    def live_files(self, table: Table) -> Iterable[AddedFile]:
+        return table[1].files
+
+    def path_of(self, file: AddedFile) -> str:
+        return file.path
+
+    def partition_of(self, table: Table, file: AddedFile) -> Hashable:
+        return tuple(sorted((name, value or None) for name, value in file.partition.items()))
+
+    def is_lost(self, error: Exception) -> bool:
+        return isinstance(error, _Lost)
+
+    def replaces_rows(self, table: Table, former: Committed) -> bool:
+        """Have the rows taken out that have a former commit's name in the column of runs, if all are there."""
+        if self._rows is None:
+            self._rows = RunRows(*table, self.options.run_column)
+        return self._rows.take(former.prefixes, former.rows)
+
+    def looked_up(self, own: Committed | None) -> None:
+        """Remove the files that the last try has rewritten, unless its record is there: then the table has them."""
+        rewritten, self._rewritten = self._rewritten, None
+        if rewritten is not None and (own is None or own.epoch < self.publication.epoch):
+            rewritten.abort()
+
+    def commit(self, table: Table, commit: TableCommit[AddedFile]) -> Committed:
+        log, state = table
+        rows, new = self._rows, list(commit.new)
+        leaving = {file.path: file for file in commit.leaving} | (rows.files if rows is not None else {})
+        if leaving and is_append_only(state):
+            raise TopicError(
+                f"The output {self.stream.name!r} takes files out of the table {log.name}, which has {APPEND_ONLY}.",
+                hint="Take the property from the table, or run it again with another run_id and mode=append.",
+                table=log.name,
+                stream=self.stream.name,
+            )
+        if rows is not None:
+            self._rewritten = rows.producer(self._folder)
+            rest = rows.rest(self._rewritten)
+            new += self._added(table, StagedFiles(self.place, rest["files"], self.stream.name))
+        version = state.version + 1
+        committed = commit.recorded(str(version))
+        now = int(time.time() * 1000)
+        actions = [{"commitInfo": self._info(bool(leaving), now)}]
+        actions += record_actions(commit.slot, committed, commit.others)
+        actions += [_remove(file, now) for file in leaving.values()]
+        actions += [_add(file, now) for file in new]
+        if not self._storage.put_if_absent(commit_path(version), encoded(actions)):
+            raise _Lost(f"version {version} is there")
+        with suppress(Exception):  # another time, or by whom commits next
+            keep_log_short(self._storage, log, state, version)
+        return committed
+
+    def _info(self, replaces: bool, now: int) -> dict[str, Any]:
+        """Return what the log says of the commit to people, and to readers of what was appended."""
+        return {
+            "timestamp": now,
+            "operation": "WRITE",
+            "operationParameters": {"mode": "Overwrite" if replaces else "Append", "partitionBy": "[]"},
+            "isBlindAppend": False,
+            "engineInfo": f"airflow-samza/{__version__}",
+            **self.names(),
+        }
+
+
+def _number(state: TableState, name: str, default: int) -> int:
+    text = state.configuration.get(name, "")
+    return int(text) if text.lstrip("-").isdecimal() else default
+
+
+def _add(file: AddedFile, now: int) -> dict[str, Any]:
+    return {
+        "add": {
+            "path": file.encoded,
+            "partitionValues": file.partition,
+            "size": file.size,
+            "modificationTime": now,
+            "dataChange": True,
+            "stats": file.stats,
+        }
+    }
+
+
+def _remove(file: AddedFile, now: int) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "path": file.encoded,
+        "deletionTimestamp": now,
+        "dataChange": True,
+        "extendedFileMetadata": True,
+        "partitionValues": dict(file.partition),
+        "size": file.size,
+    }
+    if file.vector:
+        facts["deletionVector"] = {name: value for name, value in file.vector.items() if value is not None}
+    return {"remove": facts}

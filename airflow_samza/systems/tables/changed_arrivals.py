@@ -1,0 +1,149 @@
+"""Changes of a table since it was read last: commit by commit, as the input range of an input with ``changes=True``.
+
+A commit that has only added files brings rows as they are read in any case. Of one that has taken files out and put
+others in, the parts are read together, so that rows that were only written anew cancel out (decision 115).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from airflow_samza.errors import StateError
+from airflow_samza.systems.files.packing import Unit, pack_chunks
+from airflow_samza.systems.files.slicing import CHUNK_BYTES, cut_from
+from airflow_samza.systems.system import StreamSpec
+from airflow_samza.systems.tables.arrivals import RESET, recorded_range
+from airflow_samza.systems.tables.changes import ADDED, REMOVED, ChangedPart, described_parts, files_there
+
+WHOLE = ""
+"""The version before the first one: all rows are new since then."""
+
+
+_NAME = re.compile(r"(\d*)\.\.(\d+)/\d+")
+"""Name of parts that are read together: two versions, and a number; files have others in records of appended rows."""
+
+
+class Commit(NamedTuple):
+    """Changes between two versions, ``since`` and ``until``, as parts of files: mostly those of one commit.
+
+    ``number`` grows from commit to commit, ``time`` is in milliseconds since 1970.
+    """
+
+    since: str
+    until: str
+    number: int
+    time: int
+    parts: Sequence[ChangedPart[Any]]
+
+
+class _Entry(NamedTuple):
+    """Parts that are read together, with a name that stays the same in other ranges."""
+
+    parts: Sequence[ChangedPart[Any]]
+    commit: Commit
+    name: str
+
+    @property
+    def size(self) -> int:
+        return sum(part.file.size for part in self.parts)
+
+
+def changes_range(
+    spans: Sequence[tuple[str, str]],
+    changed: Callable[[str, str], Commit],
+    stream: StreamSpec,
+    described: Callable[[Sequence[Any]], dict[str, Any]],
+    units: Callable[[Sequence[Any], int], list[Unit]],
+    read: Mapping[str, Any],
+    intake: Mapping[str, Any] | None,
+    partitions: int,
+    first_chunk: int,
+    *,
+    unread: bool,
+    keep: str,
+) -> dict[str, Any]:
+    """Return the range of the changes in some spans of versions, with the record of it, as a system of arrivals has it.
+
+    ``changed`` returns the changes of a span. Parts that the run before has left unread come first. Appended rows are
+    read by all partitions; where rows were taken away, the first one reads the range, in the order of commits. ``keep``
+    says how files stay that long; the other parameters are those of
+    :func:`~airflow_samza.systems.tables.arrivals.arrived_range`.
+    """
+    entries = [entry for span in spans for entry in _entries(changed(*span))]
+    skipped = len(entries) if unread else 0
+    entries = [] if unread else [*_left(intake, changed, described, stream), *entries]
+    parts = [part for entry in entries for part in entry.parts]
+    range_ = {**described_parts(parts, described), "remedy": f"{keep} To go on, {RESET}"}
+    commits = {(entry.commit.number, entry.commit.time): None for entry in entries}
+    places = {commit: place for place, commit in enumerate(commits)}
+    listed = iter(range_["files"])
+    range_["files"] = [
+        {
+            **_together([next(listed) for _ in entry.parts]),
+            "commit": places[entry.commit.number, entry.commit.time],
+            "name": entry.name,
+        }
+        for entry in entries
+    ]
+    range_["commits"] = [{"number": number, "time": time} for number, time in commits]
+    spread = partitions if all(part.change == ADDED for part in parts) else 1
+    with files_there(range_):
+        cut = _cut(entries, units, min(cut_from(int(range_["bytes"]), spread), CHUNK_BYTES))
+    nothing: list[Any] = [[] for _ in range(partitions - spread)]
+    chunks = [[*chunk, *nothing] for chunk in pack_chunks(cut, spread, CHUNK_BYTES)]
+    return recorded_range(range_, chunks, read, intake, partitions, first_chunk, skipped=skipped)
+
+
+def _entries(commit: Commit) -> list[_Entry]:
+    """Return what of a commit is read one after the other: rows that are gone before those that have come."""
+    gone, come = ([part for part in commit.parts if part.change == change] for change in (REMOVED, ADDED))
+    ordered = [*gone, *come]
+    groups = [ordered] if gone and come and not ordered[0].feed else [[part] for part in ordered]
+    return [_Entry(group, commit, f"{commit.since}..{commit.until}/{place}") for place, group in enumerate(groups)]
+
+
+def _together(files: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the description of parts that are read together as one file of a range."""
+    if len(files) == 1:
+        return files[0]
+    return {"path": files[0]["path"], "size": sum(int(file["size"]) for file in files), "parts": list(files)}
+
+
+def _cut(entries: Sequence[_Entry], units: Callable[[Sequence[Any], int], list[Unit]], threshold: int) -> list[Unit]:
+    """Return the units of entries: large files are cut by row groups, what is read together is not."""
+    single = [place for place, entry in enumerate(entries) if len(entry.parts) == 1]
+    cut = [
+        unit._replace(file=single[unit.file])
+        for unit in units([entries[place].parts[0].file for place in single], threshold)
+    ]
+    together = [Unit(place, 0, None, entry.size) for place, entry in enumerate(entries) if len(entry.parts) > 1]
+    return sorted([*cut, *together], key=lambda unit: (unit.file, unit.start))
+
+
+def _left(
+    intake: Mapping[str, Any] | None,
+    changed: Callable[[str, str], Commit],
+    described: Callable[[Sequence[Any]], dict[str, Any]],
+    stream: StreamSpec,
+) -> list[_Entry]:
+    """Return the parts that the run before has left unread; one that cannot be read any more is an error."""
+    names = dict.fromkeys(intake["unread"] if intake is not None else ())
+    spans = dict.fromkeys(named.group(1, 2) for name in names if (named := _NAME.fullmatch(name)) is not None)
+    entries = [entry for span in spans for entry in _entries(changed(*span)) if entry.name in names]
+    gone = sorted(set(names).difference(entry.name for entry in entries))
+    if gone:
+        table = described([])["table"]
+        raise StateError(
+            f"The run before has left changes of the table {table} (input {stream.name!r}) unread, those of "
+            f"{gone[0]}, and they are not there any more.",
+            hint=f"To go on, {RESET}",
+            table=table,
+            stream=stream.name,
+        )
+    return sorted(entries, key=lambda entry: (entry.commit.number, entry.commit.time, _place(entry)))
+
+
+def _place(entry: _Entry) -> int:
+    return int(entry.name.rpartition("/")[2])

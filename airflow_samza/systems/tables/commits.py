@@ -1,0 +1,260 @@
+"""Records of the commits to a table, kept as its properties, so that each is atomic with the snapshot that it is of.
+
+Property ``samza.slot.<digest>`` has what runs have committed of one slot (rule O1), ``samza.producer.<digest>`` what a
+producer has committed as no slot. They outlive expired snapshots. What was replaced stays on record: so a run that
+goes on afterwards notices that it was. Where records are many, the oldest are folded into one property.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from airflow_samza.errors import SamzaError, TopicError
+from airflow_samza.records import plain
+from airflow_samza.systems.generations import parse_generation
+from airflow_samza.systems.output_slots import Order, OutputSlot, SlotCode, SlotWriter, Turn, digest, run_of
+from airflow_samza.systems.tables.folded_records import BLOCK, FOLDED, FoldedRecords, Heading
+from airflow_samza.typed_values import converted
+
+RECORDS = SLOT_RECORD, PRODUCER_RECORD = "samza.slot.", "samza.producer."
+"""Beginnings of the names under which a table has the records of commits to it."""
+
+OPEN_RECORDS = 100
+"""Records that a table has as properties of their own; with more the oldest are folded."""
+
+
+@dataclass(frozen=True)
+class Committed:
+    """Commits of one generation of a producer's output to a table, up to ``epoch``.
+
+    ``turn`` orders the runs of a slot. ``files`` are the live data files that its commits have added, whose names begin
+    with one of ``prefixes``: 0 when another commit has replaced them. ``snapshot`` is that of its last commit, ``root``
+    the identity of the run's root ("": of a former version, which did not note it).
+    """
+
+    producer: str
+    stream: str
+    generation: str
+    turn: int
+    epoch: int
+    prefixes: tuple[str, ...] = ()
+    files: int = 0
+    rows: int = 0
+    snapshot: str = ""
+    root: str = ""
+
+    @property
+    def owner(self) -> tuple[str, str]:
+        """The producer's output, as a digest, and the generation."""
+        return output_digest(self.producer, self.stream), self.generation
+
+    def as_turn(self) -> Turn:
+        """Return the commits as a turn at their slot."""
+        return Turn(self.turn, run_digest(self.producer), *self.owner)
+
+
+def output_digest(producer: str, stream: str) -> str:
+    """Return 12 hex digits for a producer's output to a stream: two outputs of one stage may go to one table."""
+    return hashlib.sha256(f"{producer}\0{stream}".encode()).hexdigest()[:12]
+
+
+def run_digest(producer: str) -> str:
+    """Return the digest of a producer's run."""
+    return digest(run_of(producer))
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Commits of one slot, by property ``key``. ``slot`` is None where they are of none."""
+
+    key: str
+    slot: OutputSlot | None
+    commits: tuple[Committed, ...] = ()
+
+    @property
+    def code(self) -> SlotCode | None:
+        """The slot in short."""
+        return self.slot.code if self.slot is not None else None
+
+    def encoded(self) -> str:
+        """Return the property's value."""
+        facts: dict[str, Any] = {} if self.slot is None else {"slot": plain(self.slot)}
+        facts["commits"] = [plain(one) for one in self.commits]
+        return json.dumps(facts, separators=(",", ":"))
+
+    @property
+    def heading(self) -> Heading:
+        """Facts by which the record is found when it is folded."""
+        return heading(self.slot, *{one.owner[0] for one in self.commits})
+
+    def with_commit(self, committed: Committed) -> Slot:
+        """Return the record with another state of a generation's commits."""
+        others = tuple(one for one in self.commits if one.owner != committed.owner)
+        return dataclasses.replace(self, commits=(*others, committed))
+
+
+def heading(slot: OutputSlot | None, *outputs: str) -> Heading:
+    """Return the facts by which a folded record is found: its slot, and the outputs of producers."""
+    code = None if slot is None else slot.code
+    if code is None or code.interval is not None:
+        return Heading(None if code is None else code.interval, outputs)
+    return Heading(None, (*outputs, f"key {code.key}"))
+
+
+def slot_key(slot: OutputSlot | None, producer: str, stream: str) -> str:
+    """Return the property in which the commits of a producer to a slot are recorded."""
+    if slot is None:
+        return f"{PRODUCER_RECORD}{output_digest(producer, stream)}"
+    return f"{SLOT_RECORD}{digest(json.dumps(slot.code))}"
+
+
+@dataclass(frozen=True)
+class TableView:
+    """Commits to a table that are on record: all, or those that concern a publisher.
+
+    ``places`` are the blocks of those that are folded.
+    """
+
+    slots: Mapping[str, Slot]
+    folded: FoldedRecords = field(default_factory=FoldedRecords)
+    places: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, table: str, properties: Mapping[str, str], sought: Heading | None = None) -> TableView:
+        """Return what a table's properties say, of folded records those sought; a damaged one is a ``TopicError``."""
+        slots: dict[str, Slot] = {}
+        places: dict[str, int] = {}
+        folded = FoldedRecords()
+        if FOLDED in properties:
+            with damages(table, FOLDED):
+                folded = FoldedRecords.parse(properties[FOLDED])
+                meeting = list[str]()
+                for number, text in folded.opened(sought):
+                    slot = _decoded(text)
+                    slots[slot.key], places[slot.key] = slot, number
+                    if sought is not None and slot.heading.meets(sought):
+                        meeting += slot.heading.texts
+                for number, text in folded.opened(Heading(None, tuple(meeting))) if meeting else ():
+                    slot = _decoded(text)  # another slot for which a producer has replaced what it wrote for this one
+                    slots[slot.key], places[slot.key] = slot, number
+        for key, value in properties.items():
+            if key.startswith(RECORDS):
+                with damages(table, key):
+                    slots[key] = dataclasses.replace(_decoded(value), key=key)
+        return cls(slots, folded, places)
+
+    def changes(
+        self, changed: Mapping[str, Slot], properties: Mapping[str, str], age: Callable[[Slot], int]
+    ) -> tuple[dict[str, str], list[str]]:
+        """Return the properties to set where records have changed, and those to remove, since they are folded now.
+
+        ``age`` orders records, the oldest first.
+        """
+        values = {key: slot.encoded() for key, slot in changed.items()}
+        opened = [key for key in properties if key.startswith(RECORDS) and key not in changed]
+        old = sorted(opened, key=lambda key: age(self.slots[key]))
+        old = old[: len(old) - OPEN_RECORDS + BLOCK] if len(opened) + len(changed) > OPEN_RECORDS else []
+        touched = {self.places[key] for key in changed if key in self.places}
+        instead: dict[int, list[tuple[Heading, str]]] = {number: [] for number in touched}
+        for number in touched:
+            for text in self.folded.blocks[number].records:
+                slot = _decoded(text)
+                if slot.key not in changed:
+                    instead[number].append((slot.heading, text))
+        folding = [(self.slots[key].heading, self.slots[key].encoded()) for key in old]
+        if folding or touched:
+            values[FOLDED] = self.folded.with_blocks(folding, dict(instead)).text
+        return values, old
+
+    @cached_property
+    def _newest(self) -> dict[str, tuple[int, ...]]:
+        newest: dict[str, tuple[int, ...]] = {}
+        for _, committed in self.commits():
+            output, generation = committed.owner
+            newest[output] = max(newest.get(output, ()), parse_generation(generation))
+        return newest
+
+    @cached_property
+    def holders(self) -> dict[str, Order]:
+        """The newest turn at each slot, by property."""
+        return {
+            key: max(one.as_turn().order for one in slot.commits)
+            for key, slot in self.slots.items()
+            if slot.slot is not None and slot.commits
+        }
+
+    def commits(self) -> Iterator[tuple[Slot, Committed]]:
+        """Yield all commits with their slots."""
+        return ((slot, committed) for slot in self.slots.values() for committed in slot.commits)
+
+    def newest(self, producer: str, stream: str) -> tuple[int, ...] | None:
+        """Return the newest generation that a producer has committed."""
+        return self._newest.get(output_digest(producer, stream))
+
+    def stands(self, slot: Slot, committed: Committed) -> bool:
+        """Return whether readers see what a generation has committed."""
+        output, generation = committed.owner
+        if parse_generation(generation) != self._newest[output]:
+            return False
+        holder = self.holders.get(slot.key)
+        return holder is None or committed.as_turn().order == holder
+
+    def writers(self, code: SlotCode) -> list[SlotWriter]:
+        """Return who has written the slots that meet one, of what stands."""
+        return [
+            SlotWriter(slot.slot, committed.producer, committed.generation)
+            for slot, committed in self.commits()
+            if slot.slot is not None and code.meets(slot.slot.code) and self.stands(slot, committed)
+        ]
+
+    def outside(self) -> frozenset[str]:
+        """Return the producers whose rows readers see, and who wrote them as no slot."""
+        return frozenset(
+            committed.producer
+            for slot, committed in self.commits()
+            if slot.slot is None and self.stands(slot, committed)
+        )
+
+    def successor(self, producer: str, stream: str) -> str | None:
+        """Return the producer that has replaced the newest turn of another; None: it stands, or has none."""
+        output = output_digest(producer, stream)
+        mine = [(slot, one) for slot, one in self.commits() if slot.slot is not None and one.owner[0] == output]
+        if not mine:
+            return None
+        slot, newest = max(mine, key=lambda pair: pair[1].as_turn().order)
+        holder = self.holders[slot.key]
+        if newest.as_turn().order >= holder:
+            return None
+        return next(one.producer for one in slot.commits if one.as_turn().order == holder)
+
+
+@contextmanager
+def damages(table: str, key: str) -> Iterator[None]:
+    """Turn what is wrong with a property that has records of commits into an error that names it."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, IndexError, RecursionError, SamzaError) as error:
+        reason = error.sentence.rstrip(".") if isinstance(error, SamzaError) else error
+        raise TopicError(
+            f"The property {key} of the table {table} is damaged: {reason}.",
+            hint="Restore it from an older version of the table's metadata; without it nobody knows what "
+            "runs have committed.",
+            table=table,
+            key=key,
+        ) from error
+
+
+def _decoded(value: str) -> Slot:
+    facts = json.loads(value)
+    slot = converted(facts["slot"], OutputSlot) if "slot" in facts else None
+    commits = tuple(converted(one, Committed) for one in facts["commits"])
+    for one in commits:
+        parse_generation(one.generation)
+    return Slot(slot_key(slot, commits[0].producer, commits[0].stream), slot, commits)

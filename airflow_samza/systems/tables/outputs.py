@@ -1,0 +1,149 @@
+"""Systems whose streams are tables: what is alike whatever keeps the records of commits to them."""
+
+from __future__ import annotations
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from airflow_samza.schema import Schema
+from airflow_samza.systems.files.durable_files import write_probe
+from airflow_samza.systems.files.failures import storage_errors
+from airflow_samza.systems.files.formats.options import partition_count
+from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
+from airflow_samza.systems.system import ColumnBound, StreamSpec, SystemBinding
+from airflow_samza.systems.tables.arrivals import LOOK_SECONDS
+from airflow_samza.systems.tables.commits import Committed, TableView, heading, output_digest
+from airflow_samza.systems.tables.folded_records import Heading
+from airflow_samza.systems.tables.output import TableProducer
+from airflow_samza.systems.tables.output_options import TableOutputOptions
+from airflow_samza.systems.tables.output_target import (
+    OutputTarget,
+    check_messages,
+    columns_unknown,
+    fix_run_column,
+    with_run_column,
+)
+from airflow_samza.systems.tables.publication_checks import reject_namesake
+
+S = TypeVar("S")
+
+
+class TableOutputs(ABC):
+    """Part of a system of tables that all kinds of them have: most of that is for those that are written.
+
+    ``planned`` has the tables of outputs as :meth:`fix_output` has loaded them: a plan loads each once.
+    """
+
+    kind: str
+    options_of: Callable[[StreamSpec], TableOutputOptions]
+
+    def __init__(self, name: str, binding: SystemBinding) -> None:
+        self.name = name
+        self.binding = binding
+        self.planned: dict[str, Any] = {}
+
+    @property
+    def admin(self: S) -> S:
+        """The system is its own admin."""
+        return self
+
+    def slice(self, stream: StreamSpec) -> dict[str, Any]:
+        """Return the files of the version that a stream means, and which partition reads what of them."""
+        return self.slice_within(stream, ())
+
+    @abstractmethod
+    def slice_within(self, stream: StreamSpec, bounds: Sequence[ColumnBound]) -> dict[str, Any]:
+        """Return the input range without files that cannot have a row that fulfils all bounds."""
+
+    @abstractmethod
+    def target(self, stream: StreamSpec, run: str) -> dict[str, Any] | None:
+        """Load the table of an output for a plan; return what tasks need to write to it, None: it is to be made."""
+
+    @abstractmethod
+    def check_made(self, stream: StreamSpec, columns: Schema) -> None:
+        """Reject columns with which a table cannot be made."""
+
+    @abstractmethod
+    def folder(self, stream: StreamSpec, data: str) -> Location:
+        """Return the folder of a table's data files, as what the plan has fixed of an output names it."""
+
+    @abstractmethod
+    def view(self, stream: StreamSpec, sought: Heading | None = None, *, planned: bool = False) -> TableView:
+        """Return the records of the commits to the table of an output; none of one that is not there yet.
+
+        With ``sought`` those are enough that have it, and with ``planned`` those of the table as a plan has loaded it.
+        """
+
+    def fix_output(self, stream: StreamSpec, columns: Schema | None, run: str = "") -> dict[str, Any]:
+        """Return what tasks need to write to the table of an output; messages that do not fit it are rejected.
+
+        Of a table that is yet to be made it is its name alone.
+        """
+        options, fixed = self.options_of(stream), self.target(stream, run)
+        if fixed is None:
+            if columns is None:
+                raise columns_unknown(options, stream.name)
+            self.check_made(stream, with_run_column(columns, options, stream.name))
+            return {"kind": self.kind, "table": options.table, "made": True}
+        fixed = fix_run_column(fixed, options, stream.name)
+        if columns is not None:
+            check_messages(OutputTarget.of(fixed), columns, stream.name)
+        return fixed
+
+    def look_seconds(self, stream: StreamSpec) -> float:
+        """Return how long a continuous run waits between two looks at the table."""
+        return LOOK_SECONDS
+
+    def check_writable(self, stream: StreamSpec, fixed: Mapping[str, Any] | None = None) -> None:
+        """Reject a table that does not exist, or cannot be written here, and a folder that may not be written.
+
+        What a plan has fixed of the output was checked then.
+        """
+        if fixed is None:
+            fixed = self.fix_output(stream, Schema.of(stream.schema) if stream.schema is not None else None)
+        if "data" in fixed:
+            probe = self.folder(stream, fixed["data"]) / f"samza-probe-{uuid.uuid4().hex}"
+            with storage_errors(path=str(probe), stream=stream.name, doing="write"):
+                write_probe(probe)
+
+    def producer(self, stream: StreamSpec, writer: str, fixed: Mapping[str, Any] | None = None) -> TableProducer:
+        """Return a producer of one try at a task; without what the plan has fixed, to the table as it is now."""
+        if fixed is None:
+            fixed = self.fix_output(stream, None)
+        target = OutputTarget.of(fixed)
+        return TableProducer(self.folder(stream, target.data), stream, writer, target)
+
+    def standing(self, stream: StreamSpec, producer: str) -> str | None:
+        """Return the newest generation of a producer that has committed to a table; None when it never has."""
+        newest = self.view(stream, _of_producer(stream, producer), planned=True).newest(producer, stream.name)
+        return None if newest is None else ".".join(map(str, newest))
+
+    def reject_namesake(self, stream: StreamSpec, producer: str, root: str) -> None:
+        """Reject a producer if one of its name, under another root, has committed to the table."""
+        mine = Committed(producer, stream.name, "", turn=0, epoch=0, root=root)
+        view = self.view(stream, _of_producer(stream, producer), planned=True)
+        reject_namesake(view, mine, self.options_of(stream).table)
+
+    def slot_writers(self, stream: StreamSpec, slot: OutputSlot) -> list[SlotWriter]:
+        """Return who has written the slots that meet one, of what readers see."""
+        return self.view(stream, heading(slot), planned=True).writers(slot.code)
+
+    def outside_slots(self, stream: StreamSpec, producers: Iterable[str]) -> list[str]:
+        """Return those of some producers whose rows readers see, and who wrote them as no slot."""
+        outside = self.view(stream, planned=True).outside()
+        return [producer for producer in producers if producer in outside] if outside else []
+
+    def successor(self, stream: StreamSpec, producer: str) -> str | None:
+        """Return the producer of the run that has replaced what a producer wrote; None: it stands, or never wrote."""
+        return self.view(stream, _of_producer(stream, producer)).successor(producer, stream.name)
+
+    def partitions(self, stream: StreamSpec) -> int:
+        """Return the partition count of an input."""
+        return partition_count(stream, self.name, self.binding)
+
+
+def _of_producer(stream: StreamSpec, producer: str) -> Heading:
+    return heading(None, output_digest(producer, stream.name))

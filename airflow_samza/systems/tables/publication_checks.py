@@ -1,0 +1,72 @@
+"""Checks of a publication against the commits that a table has on record: who may not commit to it (any more)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from airflow_samza.systems.generations import parse_generation
+from airflow_samza.systems.output_slots import (
+    OutputSlot,
+    is_of_other_root,
+    is_replaced,
+    namesake,
+    outdated,
+    reject_meeting,
+    replaced,
+)
+from airflow_samza.systems.tables.commits import Committed, TableView, run_digest, slot_key
+
+
+def reject_namesake(view: TableView, mine: Committed, table: str, prefixes: Collection[str] | None = None) -> None:
+    """Reject a run of which the table has what one of the same name has committed, under another root.
+
+    A former version has noted no root, which the names of files of a generation depend on: those of ``mine`` begin with
+    ``prefixes``, where its files are known.
+    """
+    for _, one in view.commits():
+        unnoted = not (mine.root and one.root) and one.owner == mine.owner and one.prefixes
+        is_unlike = unnoted and prefixes is not None and not set(prefixes) <= set(one.prefixes)
+        if one.owner[0] == mine.owner[0] and (is_of_other_root(mine.root, one.root) or is_unlike):
+            raise namesake(
+                output=f"the table {table}",
+                stream=mine.stream,
+                producer=one.producer,
+                generation=one.generation,
+                root=one.root,
+                table=table,
+            )
+
+
+def reject_late(view: TableView, mine: Committed, slot: OutputSlot | None, table: str) -> None:
+    """Reject a generation that a higher one, or another run of its slot, has replaced."""
+    newest = view.newest(mine.producer, mine.stream)
+    if newest is not None and newest > parse_generation(mine.generation):
+        raise outdated(
+            output=f"the table {table}",
+            stream=mine.stream,
+            producer=mine.producer,
+            generation=mine.generation,
+            newest=".".join(map(str, newest)),
+            table=table,
+        )
+    key = slot_key(slot, mine.producer, mine.stream)
+    standing = view.slots.get(key)
+    if slot is None or standing is None:
+        return
+    holder = view.holders.get(key)
+    if is_replaced([one.as_turn() for one in standing.commits], holder, run_digest(mine.producer), *mine.owner):
+        winner = next(one for one in standing.commits if one.as_turn().order == holder)
+        raise replaced(
+            slot,
+            output=f"the table {table}",
+            stream=mine.stream,
+            producer=mine.producer,
+            generation=mine.generation,
+            winner=winner.producer,
+        )
+
+
+def reject_met(view: TableView, mine: Committed, slot: OutputSlot | None, table: str) -> None:
+    """Reject a slot of which another application has written the data, or of which this one has written a part."""
+    if slot is not None:
+        reject_meeting(slot, view.writers(slot.code), output=table, stream=mine.stream)

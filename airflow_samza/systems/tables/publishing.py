@@ -1,0 +1,370 @@
+"""Publication of an epoch to a table: one commit, with its record in the same commit (decision 109).
+
+Each try loads the table anew, looks the epoch up, and commits from that very state; nobody below commits again without
+the look-up. The race is between attempt A and attempt B: at one epoch, of two generations, or of two runs of a slot.
+Both load the table at version V. A commits: what follows V is A's. B's commit asks for V and is rejected; B loads the
+table again, and finds A's record. If that is of the same epoch, B is done; a higher generation or a later run ends B
+with an error, and a lower one is replaced by B. An answer that is lost is treated likewise: the next look-up tells
+whether the commit is there. No data file is deleted on an unknown outcome.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from airflow_samza.errors import SamzaError, StorageUnavailable, TopicError
+from airflow_samza.systems.files.durable_files import delete_file
+from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.generations import parse_generation
+from airflow_samza.systems.output_slots import next_turn
+from airflow_samza.systems.system import Publication, StreamSpec
+from airflow_samza.systems.tables.columns import TableField
+from airflow_samza.systems.tables.commits import Committed, Slot, TableView, heading, run_digest, slot_key
+from airflow_samza.systems.tables.output_options import REPLACE_PARTITIONS, REPLACE_TABLE, TableOutputOptions
+from airflow_samza.systems.tables.output_target import changes
+from airflow_samza.systems.tables.publication_checks import reject_late, reject_met, reject_namesake
+from airflow_samza.systems.tables.rejections import compacted
+from airflow_samza.systems.tables.staged_files import StagedFiles
+
+logger = logging.getLogger(__name__)
+
+PRODUCER, GENERATION, EPOCH = "samza.producer", "samza.generation", "samza.epoch"
+"""Names under which a commit tells people of whom it is."""
+
+PATIENCE_SECONDS = 120.0
+"""Time for which a commit is tried beside other writers of the table."""
+
+UNKNOWN_TRIES = 5
+"""Tries whose outcome nobody knows, since the catalog or the storage failed, after which the error is raised."""
+
+_LONGEST_WAIT = 2.0
+
+Table = TypeVar("Table")
+File = TypeVar("File")
+
+
+@dataclass(frozen=True)
+class TableCommit(Generic[File]):
+    """Commit of one epoch: the files that come and go, and the records that change.
+
+    ``committed`` is the record of the epoch, in its ``slot``, without the version that the commit makes; ``others`` are
+    those of other generations of which files go. ``view`` is all that is on record of what concerns the epoch.
+    """
+
+    view: TableView
+    committed: Committed
+    slot: Slot
+    new: list[File]
+    leaving: list[File]
+    others: list[tuple[Slot, Committed]]
+
+    def recorded(self, version: str) -> Committed:
+        """Return the record of the epoch, with the version that the commit makes."""
+        return dataclasses.replace(self.committed, snapshot=version)
+
+
+class TablePublisher(ABC, Generic[Table, File]):
+    """Publisher of one epoch to a table, of which each try loads a state anew.
+
+    ``version`` is the name that versions of such tables have. With ``by_ids`` columns are found in files by ids: they
+    may be dropped, or widened, after a file was written.
+    """
+
+    by_ids: bool
+    version: str
+
+    def __init__(
+        self,
+        options: TableOutputOptions,
+        stream: StreamSpec,
+        publication: Publication,
+        system: str,
+    ) -> None:
+        self.options = options
+        self.stream = stream
+        self.publication = publication
+        self.system = system
+        self.described = [publication.staged[task] for task in sorted(publication.staged)]
+        self.staged = StagedFiles(self.place, [file for one in self.described for file in one["files"]], stream.name)
+        self.key = slot_key(publication.slot, publication.producer, stream.name)
+        self.run_digest = run_digest(publication.producer)
+        self.generation = parse_generation(publication.generation)
+        mine = Committed(
+            publication.producer,
+            stream.name,
+            publication.generation,
+            turn=0,
+            epoch=publication.epoch,
+            root=publication.root,
+        )
+        self.mine = mine
+        self.owner = mine.owner
+        self.sought = (
+            None if options.mode in (REPLACE_PARTITIONS, REPLACE_TABLE) else heading(publication.slot, self.owner[0])
+        )
+        """Facts by which the folded records are found that concern the publication; None: all do."""
+
+    @abstractmethod
+    def place(self, path: str) -> Location:
+        """Return the place of a data file, as its description has its path."""
+
+    @abstractmethod
+    def load(self) -> Table:
+        """Return the table as it is now."""
+
+    @abstractmethod
+    def view(self, table: Table) -> TableView:
+        """Return the records of the commits to a table."""
+
+    @abstractmethod
+    def present(self, table: Table) -> tuple[str, int, Iterable[TableField]]:
+        """Return what tells a table from others of its name, the number of its partitioning, and its columns."""
+
+    @abstractmethod
+    def new_files(self, table: Table) -> list[File]:
+        """Return the staged files as the table's metadata has them."""
+
+    @abstractmethod
+    def live_files(self, table: Table) -> Iterable[File]:
+        """Return the data files of which readers see the rows."""
+
+    @abstractmethod
+    def path_of(self, file: File) -> str:
+        """Return the path of a data file."""
+
+    @abstractmethod
+    def partition_of(self, table: Table, file: File) -> Hashable:
+        """Return the partition of a file; None: one of partitions that the table had formerly."""
+
+    @abstractmethod
+    def commit(self, table: Table, commit: TableCommit[File]) -> Committed:
+        """Commit from this very state of the table; return the record with the version that the commit has made."""
+
+    @abstractmethod
+    def is_lost(self, error: Exception) -> bool:
+        """Return whether a commit has surely not landed, because somebody else was quicker."""
+
+    def names(self) -> dict[str, str]:
+        """Return what a commit tells people."""
+        publication = self.publication
+        return {
+            PRODUCER: publication.producer,
+            GENERATION: publication.generation,
+            EPOCH: str(publication.epoch),
+        }
+
+    def outdated_plan(self, what: str) -> TopicError:
+        """Return the error of a table that has changed since the run was planned."""
+        return TopicError(
+            f"The table {self.options.table} of the output {self.stream.name!r} {what} since the run was "
+            "planned, and what its tasks have written does not fit it.",
+            hint="Have the run planned anew: in Airflow clear its plan task with downstream, on the command "
+            "line use run … --again.",
+            table=self.options.table,
+            stream=self.stream.name,
+        )
+
+    def check(self, table: Table) -> None:
+        """Reject a table that is not the one for which the files were written."""
+        for described in self.described:
+            what = next(changes(described, *self.present(table), by_ids=self.by_ids), None)
+            if what is not None:
+                raise self.outdated_plan(what)
+
+    def replaces_rows(self, table: Table, former: Committed) -> bool:
+        """Return whether the commit will take out what a former one wrote row by row, since its files are gone."""
+        return False
+
+    def looked_up(self, own: Committed | None) -> None:
+        """Take notice of what is on record of the epoch: after a try that failed, that tells whether it has landed."""
+
+    def run(self) -> dict[str, Any]:
+        """Commit the epoch; doing it again, from any point at which it stopped, changes nothing more."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        lost, unknown = 0, 0
+        while True:
+            try:
+                return self._try()
+            except Exception as error:  # catalogs and their clients raise whatever they have
+                if isinstance(error, SamzaError) and not isinstance(error, StorageUnavailable):
+                    raise
+                if self.is_lost(error):
+                    lost += 1
+                    if time.monotonic() > deadline:
+                        raise self._too_busy(lost) from error
+                else:
+                    unknown += 1
+                    if unknown == UNKNOWN_TRIES:
+                        raise
+                    logger.info("the outcome of a commit is not known, and is looked up: %s", type(error).__name__)
+            time.sleep(random.uniform(0, min(_LONGEST_WAIT, 0.05 * 2 ** min(lost + unknown, 6))))
+
+    def _too_busy(self, lost: int) -> StorageUnavailable:
+        return StorageUnavailable(
+            f"Others commit to the table {self.options.table} (system {self.system!r}) so often that "
+            f"{lost} tries to commit the output {self.stream.name!r} came too late.",
+            hint="Try again; nothing is lost. Let the other writers commit less often, if it stays.",
+            table=self.options.table,
+            stream=self.stream.name,
+        )
+
+    def _try(self) -> dict[str, Any]:
+        table = self.load()
+        view = self.view(table)
+        table_name, prefixes = self.options.table, {str(one["prefix"]) for one in self.described if one["files"]}
+        with self._discarding(view):
+            reject_namesake(view, self.mine, table_name, prefixes)
+            reject_late(view, self.mine, self.publication.slot, table_name)
+        slot = view.slots.get(self.key) or Slot(self.key, self.publication.slot)
+        own = next((one for one in slot.commits if one.owner == self.owner), None)
+        self.looked_up(own)
+        if own is not None and own.epoch >= self.publication.epoch:
+            return self._facts(own, ())
+        if own is None:
+            with self._discarding(view):
+                reject_met(view, self.mine, self.publication.slot, table_name)
+        if own is not None and not len(self.staged):
+            return self._facts(own, ())  # nothing comes, and nothing that is there has to go
+        self.check(table)
+        former = self._replaced(view, slot) if own is None else []
+        new = self.new_files(table)
+        leaving = self._leaving(table, view, own, former, new)
+        committed = self.commit(table, self._commit_of(view, slot, own, former, new, leaving))
+        return self._facts(committed, leaving)
+
+    @contextmanager
+    def _discarding(self, view: TableView) -> Iterator[None]:
+        """Remove what was staged if the publication is rejected within the block."""
+        try:
+            yield
+        except TopicError:
+            self._discard(view)
+            raise
+
+    def _replaced(self, view: TableView, mine: Slot) -> list[tuple[Slot, Committed]]:
+        """Return the commits that this generation replaces: those of lower ones, and of former runs of its slot."""
+        number = self._turn(view, mine)
+        return [
+            (slot, one)
+            for slot, one in view.commits()
+            if (one.owner[0] == self.owner[0] and parse_generation(one.generation) < self.generation)
+            or (slot.slot is not None and slot.key == self.key and one.as_turn().order < (number, self.run_digest))
+        ]
+
+    def _turn(self, view: TableView, slot: Slot) -> int:
+        return next_turn([one.as_turn() for one in slot.commits], view.holders.get(slot.key), self.run_digest)
+
+    def _leaving(
+        self,
+        table: Table,
+        view: TableView,
+        own: Committed | None,
+        former: Iterable[tuple[Slot, Committed]],
+        new: Iterable[File],
+    ) -> list[File]:
+        """Return the live data files that the commit takes out."""
+        earlier = [one for _, one in former if one.files]
+        mode = self.options.mode
+        begins = mode == REPLACE_TABLE and own is None and not self._has_rows_of_run(view)
+        if not (earlier or begins or (mode == REPLACE_PARTITIONS and len(self.staged))):
+            return []
+        live = list(self.live_files(table))
+        if begins:
+            return live
+        leaving = {}
+        for one in earlier:
+            files = {self.path_of(file): file for file in live if self._begins_with(file, one.prefixes)}
+            if len(files) != one.files and mode != REPLACE_PARTITIONS:
+                if not self.replaces_rows(table, one):
+                    raise compacted(self.options.table, self.stream.name, one, len(files))
+                continue
+            leaving.update(files)
+        if mode == REPLACE_PARTITIONS:
+            leaving.update(self._in_the_same_partitions(table, view, live, new))
+        return list(leaving.values())
+
+    def _has_rows_of_run(self, view: TableView) -> bool:
+        """Return whether what a stage of this run has committed is there, and nobody has replaced it."""
+        return any(
+            one.as_turn().run == self.run_digest and view.stands(slot, one) and (one.files or not one.rows)
+            for slot, one in view.commits()
+        )
+
+    def _in_the_same_partitions(
+        self, table: Table, view: TableView, live: Iterable[File], new: Iterable[File]
+    ) -> dict[str, File]:
+        """Return the files of others in the partitions to which the epoch writes."""
+        of_run = [one.prefixes for _, one in view.commits() if one.as_turn().run == self.run_digest]
+        prefixes = {str(one["prefix"]) for one in self.described}.union(*of_run)
+        mine = {self.partition_of(table, file) for file in new}
+        return {
+            self.path_of(file): file
+            for file in live
+            if not self._begins_with(file, prefixes) and self.partition_of(table, file) in mine
+        }
+
+    def _begins_with(self, file: File, prefixes: Iterable[str]) -> bool:
+        """Return whether the name of a data file begins with one of some prefixes."""
+        return file_name(self.path_of(file)).startswith(tuple(prefixes))
+
+    def _commit_of(
+        self,
+        view: TableView,
+        slot: Slot,
+        own: Committed | None,
+        former: Iterable[tuple[Slot, Committed]],
+        new: list[File],
+        leaving: list[File],
+    ) -> TableCommit[File]:
+        prefixes = {str(one["prefix"]) for one in self.described if one["files"]}
+        committed = dataclasses.replace(
+            self.mine,
+            turn=own.turn if own is not None else self._turn(view, slot),
+            prefixes=tuple(sorted(prefixes.union(own.prefixes if own is not None else ()))),
+            files=len(new) + (own.files if own is not None else 0),
+            rows=sum(int(one["rows"]) for one in self.described) + (own.rows if own is not None else 0),
+        )
+        gone = {one.owner for _, one in former}
+        others = []
+        for its_slot, one in view.commits():
+            left = (
+                0 if one.owner in gone else one.files - sum(self._begins_with(file, one.prefixes) for file in leaving)
+            )
+            if one.owner != self.owner and left != one.files:
+                others.append((its_slot, dataclasses.replace(one, files=left)))
+        return TableCommit(view, committed, slot, new, leaving, others)
+
+    def _facts(self, committed: Committed, leaving: Iterable[File]) -> dict[str, Any]:
+        return {
+            "path": self.options.table,
+            self.version: committed.snapshot,
+            "rows": sum(int(one["rows"]) for one in self.described),
+            "bytes": sum(int(one["bytes"]) for one in self.described),
+            "files": [file_name(str(file["path"])) for one in self.described for file in one["files"]],
+            "superseded": [file_name(self.path_of(file)) for file in leaving],
+        }
+
+    def _discard(self, view: TableView) -> None:
+        """Remove the staged files, if no snapshot has them and none will get them: the record says so.
+
+        Those of an epoch that was committed and replaced since are in older snapshots, which people may still read.
+        """
+        if any(one.owner == self.owner and one.epoch >= self.publication.epoch for _, one in view.commits()):
+            return
+        for described in self.described:
+            for file in described["files"]:
+                with suppress(OSError):
+                    delete_file(self.place(str(file["path"])))
+
+
+def file_name(path: str) -> str:
+    """Return the last part of a data file's path."""
+    return path.rpartition("/")[2]

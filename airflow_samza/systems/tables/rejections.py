@@ -1,0 +1,21 @@
+"""Errors of commits to tables."""
+
+from __future__ import annotations
+
+from airflow_samza.errors import TopicError
+from airflow_samza.systems.tables.commits import Committed
+
+
+def compacted(table: str, stream: str, former: Committed, left: int) -> TopicError:
+    """Return the error of an output that is to replace what a former commit wrote, of whose files some are gone."""
+    return TopicError(
+        f"The output {stream!r} replaces what generation {former.generation} of {former.producer} has "
+        f"written to the table {table}, and of its {former.files} data files {left} are left: they "
+        "were compacted, or rows of them deleted, since.",
+        hint="Delete its rows from the table by hand, and run it again with another run_id and mode=append; or "
+        'declare mode="replace partitions" where a run owns whole partitions. A column that names the run '
+        "(run_column=) prevents it.",
+        table=table,
+        stream=stream,
+        generation=former.generation,
+    )

@@ -1,0 +1,52 @@
+"""Data files that an epoch has staged for a table, with their footers, from which statistics are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from airflow_samza.errors import TopicError
+from airflow_samza.systems.files.failures import is_missing, storage_errors
+from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.topic_rejections import WRITES_AGAIN
+
+_THREADS = 8
+
+
+class StagedFiles:
+    """Data files that an epoch has staged; their footers are read once."""
+
+    def __init__(self, at: Callable[[str], Location], files: Sequence[Mapping[str, Any]], stream: str) -> None:
+        self.files = files
+        self._at = at
+        self._stream = stream
+        self._footers: list[pq.FileMetaData] = []
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def footers(self) -> list[pq.FileMetaData]:
+        """Return the footers, in the order of the files; a file that is gone is a ``TopicError``."""
+        if len(self._footers) < len(self.files):
+            with ThreadPoolExecutor(_THREADS) as threads:
+                # One file needs no thread: the pool starts them when they have work.
+                self._footers = list((threads.map if len(self.files) > 1 else map)(self._footer, self.files))
+        return self._footers
+
+    def _footer(self, file: Mapping[str, Any]) -> pq.FileMetaData:
+        place = self._at(str(file["path"]))
+        with storage_errors(path=str(place), stream=self._stream, doing="read"):
+            try:
+                return pq.read_metadata(place.path, filesystem=place.filesystem)
+            except OSError as error:
+                if not is_missing(error):
+                    raise
+                raise TopicError(
+                    f"The data file {place} of the output {self._stream!r} is gone before it was committed.",
+                    hint=WRITES_AGAIN,
+                    path=str(place),
+                    stream=self._stream,
+                ) from error

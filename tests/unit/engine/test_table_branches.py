@@ -1,0 +1,159 @@
+"""Write, audit, publish over whole runs: by the runtime, the command line and an operator, and by two at once."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.table import Table
+from typer.testing import CliRunner
+
+from airflow_samza.cli.app import app
+from airflow_samza.errors import StageError, TopicError
+from tests.support import slot_apps
+from tests.support.iceberg_lake import catalog_at, system_at
+from tests.support.iceberg_outputs import output_stream
+from tests.support.slot_runs import TABLE, Outputs, notes
+
+
+@pytest.fixture
+def outputs(tmp_path: Path) -> Iterator[Outputs]:
+    slot_apps.OUTPUT["branch"] = "audit/{run_id}"
+    yield Outputs(tmp_path)
+    slot_apps.OUTPUT.clear()
+
+
+def tables(outputs: Outputs) -> str:
+    return str(outputs.lake.parent / "tables")
+
+
+def data_files(outputs: Outputs) -> set[str]:
+    return {path.name for path in Path(tables(outputs)).rglob("*.parquet")}
+
+
+def table_of_run(outputs: Outputs) -> Table:
+    with catalog_at(tables(outputs)) as catalog:
+        return catalog.load_table("web.out")
+
+
+def test_a_run_is_published_when_it_has_succeeded(outputs: Outputs) -> None:
+    outputs.day(1, 1, 2)
+    plan = outputs.plan(TABLE, "monday", 1)
+    assert "commits to the branch 'audit/monday', which nobody sees until it is published" in notes(plan)
+    with pytest.raises(StageError, match="cannot be published: its stage 'rows' has not succeeded"):
+        outputs.here.runtime.publish(plan)
+    outputs.here.stages(plan)
+    assert outputs.rows(TABLE) == []
+    (published,) = outputs.here.runtime.publish(plan)
+    assert (
+        str(published) == f"The branch 'audit/monday' of the table web.out is published (snapshot {published.version})."
+    )
+    assert outputs.rows(TABLE) == [1, 2]
+    assert outputs.here.runtime.publish(plan)[0].version is None
+
+
+def test_a_cleared_run_is_published_anew(outputs: Outputs) -> None:
+    outputs.day(1, 1)
+    first = outputs.run(TABLE, "monday", 1)
+    outputs.here.runtime.publish(first)
+    former = data_files(outputs)
+    outputs.here.stages(first, generation=2)
+    assert outputs.rows(TABLE) == [1]
+    assert outputs.here.runtime.publish(first)[0].version is not None
+    assert outputs.rows(TABLE) == [1]
+    (new,) = data_files(outputs) - former
+    assert new in {Path(task.file.file_path).name for task in table_of_run(outputs).scan().plan_files()}
+    outputs.day(1, 6)
+    again = outputs.run(TABLE, "monday", 1, generation=2)
+    outputs.here.runtime.publish(again)
+    assert outputs.rows(TABLE) == [6]
+
+
+def test_the_command_line_publishes(outputs: Outputs) -> None:
+    outputs.day(1, 1)
+    outputs.run(TABLE, "monday", 1)
+    words = [
+        "publish",
+        "daily-table",
+        "monday",
+        "--root",
+        str(outputs.here.root),
+        "--system",
+        f"tables=iceberg:{tables(outputs)}",
+    ]
+    words += ["--system", f"lake=files:{outputs.lake}"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert "The branch 'audit/monday' of the table web.out is published" in done.output
+    assert outputs.rows(TABLE) == [1]
+    again = CliRunner().invoke(app, [*words, "--json"])
+    assert json.loads(again.output) == {"table": "web.out", "branch": "audit/monday", "version": None}
+
+
+def test_the_command_line_drops_the_branch_of_a_run_that_is_given_up(
+    outputs: Outputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs.day(1, 1)
+    plan = outputs.run(TABLE, "monday", 1)
+    words = ["publish", "daily-table", "monday", "--drop", "--root", str(outputs.here.root)]
+    words += ["--system", f"tables=iceberg:{tables(outputs)}", "--system", f"lake=files:{outputs.lake}"]
+    with monkeypatch.context() as patched:
+        patched.setattr("airflow_samza.runs.stages.stage_runners.is_worked_on", lambda *_: True)
+        busy = CliRunner().invoke(app, words)
+    assert "A stage runner of the run 'monday' of 'daily-table' lives, and may commit to its branch" in busy.output
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert "The branch 'audit/monday' of the table web.out is dropped; readers have seen nothing of it." in done.output
+    again = CliRunner().invoke(app, [*words, "--json"])
+    assert json.loads(again.output) == {"table": "web.out", "branch": "audit/monday", "was_there": False}
+    with pytest.raises(TopicError, match=r"The branch 'audit/monday' of the table web\.out was dropped"):
+        outputs.here.runtime.publish(plan)
+    outputs.here.stages(plan, generation=2)
+    outputs.here.runtime.publish(plan)
+    assert outputs.rows(TABLE) == [1]
+
+
+def test_a_run_without_a_branch_has_nothing_to_publish(outputs: Outputs) -> None:
+    slot_apps.OUTPUT.clear()
+    outputs.day(1, 1)
+    plan = outputs.run(TABLE, "monday", 1)
+    with pytest.raises(StageError, match="has no output to a branch: all of it is visible"):
+        outputs.here.runtime.publish(plan)
+
+
+def test_the_branch_of_another_run_is_rejected_by_the_plan(outputs: Outputs) -> None:
+    slot_apps.OUTPUT["branch"] = "audit"
+    outputs.day(1, 1)
+    outputs.run(TABLE, "monday", 1)
+    outputs.day(2, 2)
+    with pytest.raises(TopicError, match="'audit' already, which the run 'daily-table/monday' has begun"):
+        outputs.plan(TABLE, "tuesday", 2)
+
+
+def publish_in_a_process(folder: str, start: Any, answers: Any) -> None:
+    start.wait(60)
+    spec = output_stream(branch="audit/monday")
+    answers.put(system_at(folder).publish_branch(spec, "daily-table/monday", ()))
+
+
+@pytest.mark.extended
+def test_two_processes_publish_one_branch(outputs: Outputs) -> None:
+    outputs.day(1, 1, 2)
+    outputs.run(TABLE, "monday", 1)
+    spawning = multiprocessing.get_context("spawn")
+    start, answers = spawning.Event(), spawning.Queue()
+    processes = [
+        spawning.Process(target=publish_in_a_process, args=(tables(outputs), start, answers)) for _ in range(2)
+    ]
+    for process in processes:
+        process.start()
+    start.set()
+    versions = [answers.get(timeout=120) for _ in processes]
+    for process in processes:
+        process.join(60)
+    assert sum(version is not None for version in versions) == 1
+    assert outputs.rows(TABLE) == [1, 2]

@@ -1,0 +1,95 @@
+"""The memory that an idle warm runner gives back, and what its Java has again for the next run; Java is a stand-in."""
+
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_samza.spark.warm import lendable_spark
+from airflow_samza.spark.warm.lendable_spark import WarmSpark
+
+
+class Options:
+    """The options of a Java, which rejects a least share that is above the largest, as Java does."""
+
+    def __init__(self) -> None:
+        self.values = {"MinHeapFreeRatio": "40", "MaxHeapFreeRatio": "70"}
+
+    def getVMOption(self, name: str) -> Any:
+        return SimpleNamespace(getValue=lambda: self.values[name])
+
+    def setVMOption(self, name: str, value: str) -> None:
+        values = {**self.values, name: value}
+        assert int(values["MinHeapFreeRatio"]) <= int(values["MaxHeapFreeRatio"])
+        self.values = values
+
+
+class Server:
+    """The server of a run in Java."""
+
+    def __init__(self, conf: Any) -> None:
+        self.start = lambda: None
+        self.getListeningPort = lambda: 1
+        self.secret = lambda: "s"
+
+
+@pytest.fixture
+def options() -> Options:
+    return Options()
+
+
+@pytest.fixture
+def spark(options: Options, monkeypatch: pytest.MonkeyPatch) -> WarmSpark:
+    factory = SimpleNamespace(getPlatformMXBean={"a bean": options}.__getitem__)
+    names = {
+        "java.lang.Class": SimpleNamespace(forName=lambda name: "a bean"),
+        "java.lang.System": SimpleNamespace(gc=lambda: None),
+        "org.apache.spark.api.python.Py4JServer": Server,
+    }
+    warm = WarmSpark({}, "")
+    java = SimpleNamespace(lang=SimpleNamespace(management=SimpleNamespace(ManagementFactory=factory)))
+    warm._jvm = SimpleNamespace(java=java, **names)
+    warm._context = SimpleNamespace(conf=lambda: None)
+    warm._session = SimpleNamespace(_jsparkSession=None)  # type: ignore[assignment]
+    warm.java = SimpleNamespace(pid=os.getpid(), children=list)  # type: ignore[assignment]
+    monkeypatch.setattr(lendable_spark, "_sessions", lambda jvm: SimpleNamespace(setDefaultSession=lambda one: None))
+    return warm
+
+
+def test_a_heap_is_small_while_idle_and_as_before_in_every_run(spark: WarmSpark, options: Options) -> None:
+    for _ in range(2):
+        spark.shrink()
+        spark.shrink()
+        assert options.values == {"MinHeapFreeRatio": "5", "MaxHeapFreeRatio": "10"}
+        spark.lend()
+        assert options.values == {"MinHeapFreeRatio": "40", "MaxHeapFreeRatio": "70"}
+
+
+def test_of_the_daemons_of_workers_that_of_the_last_code_stays(spark: WarmSpark) -> None:
+    ended: list[str] = []
+
+    def daemon(code: str) -> Any:
+        return SimpleNamespace(
+            environ=lambda: {lendable_spark.CODE_VARIABLE: code},
+            kill=lambda: ended.append(code),
+            children=lambda recursive=False: [],
+        )
+
+    daemons = [daemon("1"), daemon("2"), daemon("3")]
+    spark.java.children = lambda: daemons  # type: ignore[method-assign, union-attr]
+    for code in ("1", "3", "2"):
+        spark._end_workers(code)
+    assert ended == ["2", "3", "2"]  # those whose code had not run by then
+    ended.clear()
+    spark.shrink()
+    assert ended == ["1", "3"]
+
+
+def test_a_java_of_another_kind_keeps_its_heap(spark: WarmSpark, options: Options) -> None:
+    spark._jvm.java.lang.management = None
+    spark.shrink()
+    spark.lend()
+    assert options.values == {"MinHeapFreeRatio": "40", "MaxHeapFreeRatio": "70"}
