@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help docs servers test-all setup setup-browser setup-databases demo demo-kafka demo-lake demo-month hdfs kafka test unit lint format types check bench bench-kafka bench-lake nightly matrix constraints page wheel release image stack screenshot clean distclean
+.PHONY: help docs servers test-all setup setup-browser setup-databases demo demo-kafka demo-lake demo-month hdfs kafka test unit lint format types check bench bench-quick bench-kafka bench-lake nightly matrix constraints page wheel release image stack screenshot clean distclean
 
 # VENV=.venv-3.13 PYTHON=python3.13 works with another Python, in an environment beside.
 VENV := .venv
@@ -17,6 +17,7 @@ KEEP ?=
 # Where make bench keeps its data; the figures go to the terminal and into docs/.
 BENCH_DATA ?= .bench
 BENCH_ROWS ?= 5000000
+BENCH_QUICK_ROWS ?= 500000
 
 help: ## List the targets.
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -101,11 +102,13 @@ bench: setup ## Measure all workloads beside plain PySpark, and scale; write doc
 	@$(PYTHON_IN_VENV) -m benchmarks.run --data $(BENCH_DATA) --rows $(BENCH_ROWS) --write-docs $(ARGS)
 	@$(PYTHON_IN_VENV) -m benchmarks.scale --data $(BENCH_DATA) --spark 2 16 256 --write-docs
 
+bench-quick: setup ## Print the ratios of W1 to W7 beside plain PySpark, of few rows and one round (BENCH_QUICK_ROWS=500000), in five minutes.
+	@$(PYTHON_IN_VENV) -m benchmarks.run --data $(BENCH_DATA)/quick --rows $(BENCH_QUICK_ROWS) --repeat 1 --cold 0 --workload W1 W2 W3 W4 W5 W6 W7 $(ARGS)
+
 bench-kafka: setup ## Measure reading and publishing on Kafka beside other engines; write docs/project/benchmarks-kafka.md (BENCH_DATA keeps their environments).
 	@$(PYTHON_IN_VENV) -m benchmarks.kafka --work $(BENCH_DATA)/kafka --write-docs $(ARGS)
 
 bench-lake: setup ## Measure tables of Iceberg and Delta beside their connectors for Spark, and Polars; write docs/project/benchmarks-lake.md (BENCH_DATA keeps their environments).
-	@mkdir -p $(BENCH_DATA)/lake
 	@$(PYTHON_IN_VENV) -m benchmarks.lake --work $(BENCH_DATA)/lake --rows $(BENCH_ROWS) --write-docs $(ARGS)
 	@$(PYTHON_IN_VENV) -m benchmarks.lake_latency --work $(BENCH_DATA)/lake --write-docs
 

@@ -22,6 +22,7 @@ import psutil
 import pyarrow as pa
 
 from airflow_samza.prepare.run_request import RunRequest
+from benchmarks.arguments import made_folder
 from benchmarks.latency import PAGE, PER_SECOND, WARM_SECONDS, Flow
 from benchmarks.machine import describe_load, describe_machine
 from benchmarks.report import between_markers
@@ -81,7 +82,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description="Latency of real-time events beside a backfill of the same application."
     )
-    parser.add_argument("--work", required=True, type=Path)
+    parser.add_argument("--work", required=True, type=made_folder)
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--rows", type=int, default=8_000_000)
     parser.add_argument("--rate", type=int, default=200)

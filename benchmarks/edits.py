@@ -21,6 +21,7 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.arguments import made_folder
 from benchmarks.machine import describe_load, describe_machine
 from benchmarks.warm import end_warm_runners
 
@@ -104,7 +105,7 @@ def write_views(folder: Path, rows: int) -> None:
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--work", type=Path)
+    parser.add_argument("--work", type=made_folder)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()

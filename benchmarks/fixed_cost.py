@@ -30,6 +30,7 @@ from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.systems.system import SystemBinding
+from benchmarks.arguments import made_folder
 from benchmarks.machine import describe_load, describe_machine
 from benchmarks.warm import end_warm_runners
 
@@ -213,7 +214,7 @@ def report(name: str, measured: list[tuple[dict[str, float], Mapping[str, float]
 def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description="The fixed cost of small runs.")
-    parser.add_argument("--work", required=True, type=Path)
+    parser.add_argument("--work", required=True, type=made_folder)
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--cold", type=int, default=1)
     parser.add_argument("--only", nargs="+", choices=list(APPLICATIONS), default=list(APPLICATIONS))

@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.arguments import made_folder
+
 START_MS = 1_767_225_600_000
 """2026-01-01 in UTC."""
 
@@ -118,7 +120,7 @@ def _ensure(path: Path, rows: int, make: object, as_json: bool) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Makes the benchmarks' data.")
-    parser.add_argument("--data", required=True, type=Path)
+    parser.add_argument("--data", required=True, type=made_folder)
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--json", action="store_true", help="JSON lines beside the Parquet files")
     arguments = parser.parse_args()

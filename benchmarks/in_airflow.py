@@ -19,6 +19,7 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks.arguments import made_folder
 from benchmarks.daily import write_day
 from benchmarks.machine import describe_load, describe_machine
 from benchmarks.warm import Processor, end_warm_runners
@@ -123,7 +124,7 @@ def measure(work: Path, days: int) -> tuple[dict[str, list[float]], list[Backfil
 def main() -> None:
     """Measure, and print two tables."""
     parser = argparse.ArgumentParser(description="Small runs in a real Airflow: cold, warm, and by hand.")
-    parser.add_argument("--work", required=True, type=Path)
+    parser.add_argument("--work", required=True, type=made_folder)
     parser.add_argument("--days", type=int, default=30)
     arguments = parser.parse_args()
     before, began = psutil.getloadavg()[0], time.monotonic()

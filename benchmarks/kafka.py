@@ -24,6 +24,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.arguments import made_folder
 from benchmarks.kafka_ours import OnSpark, WithoutSpark
 from benchmarks.kafka_peers import PEERS
 from benchmarks.kafka_report import OURS, Line, Report, write_page
@@ -142,15 +143,14 @@ def a_broker(folder: Path) -> Iterator[Kafka]:
 def main() -> None:
     """Measure, print the table, and write the page where that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, required=True, help="where the peers' environments stay")
+    parser.add_argument("--work", type=made_folder, required=True, help="where the peers' environments stay")
     parser.add_argument("--messages", type=int, default=5_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--only", nargs="+", help="names of peers: spark, flink, bytewax, quix")
     parser.add_argument("--write-docs", action="store_true")
     asked = parser.parse_args()
-    work, messages = asked.work.resolve(), size(asked.messages, 1)
-    work.mkdir(parents=True, exist_ok=True)
+    work, messages = asked.work, size(asked.messages, 1)
     before, began = os.getloadavg()[0], time.monotonic()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ended by whatever: all that was started ends, too
     with ExitStack() as held:

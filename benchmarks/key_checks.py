@@ -20,6 +20,7 @@ import pyarrow as pa
 from airflow_samza import count, stream_application, tumbling
 from airflow_samza.systems.system import SystemBinding
 from benchmarks.applications import PAGE_VIEWS, page_views, results
+from benchmarks.arguments import made_folder
 from benchmarks.gen_data import ensure_data
 from benchmarks.in_process import InProcess
 from benchmarks.machine import describe_load, describe_machine
@@ -83,7 +84,7 @@ def seconds(work: Path, views: Path, application: str) -> float:
 def main() -> None:
     """Print a line for each workload."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--work", type=made_folder, required=True)
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()

@@ -31,6 +31,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.system import SystemBinding
 from benchmarks import report
 from benchmarks.applications import PAGE_VIEWS
+from benchmarks.arguments import made_folder
 from benchmarks.gen_data import page_views
 from benchmarks.lake_workloads import DAYS, PEERS, PER_PAGE, WORKLOADS
 from benchmarks.machine import describe_load, describe_machine
@@ -264,7 +265,7 @@ def measure_kind(kind: str, asked: argparse.Namespace, work: Path) -> Iterator[t
 def main() -> None:
     """Measure, print the table, and write the page where that is asked for: after each workload, as they take long."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, required=True, help="where the peers' environments stay")
+    parser.add_argument("--work", type=made_folder, required=True, help="where the peers' environments stay")
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cores", type=int, default=2)
@@ -277,7 +278,7 @@ def main() -> None:
     versions: dict[str, None] = {}
     results: list[WorkloadResult] = []
     for kind in asked.kinds:
-        for result, releases in measure_kind(kind, asked, asked.work.resolve()):
+        for result, releases in measure_kind(kind, asked, asked.work):
             results.append(result)
             versions.update(dict.fromkeys(releases))
             load = describe_load(before, os.getloadavg()[0])

@@ -29,6 +29,7 @@ from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import SystemBinding
+from benchmarks.arguments import made_folder
 from benchmarks.kafka import a_broker
 from benchmarks.kafka_topics import create
 from benchmarks.lake import PAGE, TABLES, started_with, temporary_folder
@@ -307,7 +308,7 @@ def measure_kind(kind: str, asked: argparse.Namespace, address: str) -> Iterator
 def main() -> None:
     """Measure, print the table, and write it into the page where that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=lambda text: Path(text).resolve(), required=True)
+    parser.add_argument("--work", type=made_folder, required=True)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--rate", type=int, default=1000, help="rows a second")
     parser.add_argument("--gather", type=int, nargs="+", default=[0, 250, 500, 1000], help="ms between commits")

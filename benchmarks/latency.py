@@ -29,6 +29,7 @@ from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.systems.log.commits import read_commits
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
+from benchmarks.arguments import made_folder
 from benchmarks.machine import describe_load, describe_machine
 from benchmarks.report import DOCS, between_markers
 
@@ -191,7 +192,7 @@ def table(latencies: Sequence[Latency], full: Throughput, machine: str) -> Itera
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Latency and throughput of stages that run at the same time.")
-    parser.add_argument("--work", required=True, type=Path)
+    parser.add_argument("--work", required=True, type=made_folder)
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--rates", type=int, nargs="+", default=[10, 1000, 20_000])
     parser.add_argument("--rows", type=int, default=4_000_000)

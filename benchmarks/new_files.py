@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.systems.system import SystemBinding
+from benchmarks.arguments import made_folder
 from benchmarks.gen_data import page_views
 from benchmarks.machine import describe_load, describe_machine
 
@@ -102,7 +103,7 @@ def measure(work: Path, runs: int, small: int, large: int, cores: int) -> dict[s
 def main() -> None:
     """Measure, and print medians."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--work", type=Path)
+    parser.add_argument("--work", type=made_folder)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--small", type=int, default=200)
     parser.add_argument("--large", type=int, default=2)

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks import report
+from benchmarks.arguments import made_folder
 from benchmarks.cold import cold_starts
 from benchmarks.contenders import OurRuns, PeerRuns
 from benchmarks.gen_data import ensure_data
@@ -92,7 +93,7 @@ def reject_different(workload: str, peer: str, expected: pa.Table, found: pa.Tab
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measures the workloads beside PySpark.")
     parser.add_argument("--workload", action="extend", nargs="+", choices=list(WORKLOADS), default=[])
-    parser.add_argument("--data", required=True, type=Path, help="made there if it is missing")
+    parser.add_argument("--data", required=True, type=made_folder, help="made there if it is missing")
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--cores", type=int, default=2)
@@ -101,10 +102,9 @@ def main() -> None:
     parser.add_argument("--write-docs", action="store_true", help="write the table and the picture into docs/")
     arguments = parser.parse_args()
     chosen = [WORKLOADS[name] for name in WORKLOADS if name in (arguments.workload or WORKLOADS)]
-    data = arguments.data.resolve()
-    data.mkdir(parents=True, exist_ok=True)
+    data = arguments.data
     work = Path(tempfile.mkdtemp(prefix="work-", dir=data))
-    before = psutil.getloadavg()[0]
+    before, began = psutil.getloadavg()[0], time.monotonic()
     peers = PeerRuns(data, work, arguments.cores)
     try:
         results = [measure(one, data, arguments.rows, arguments.repeat, arguments.cores, work, peers) for one in chosen]
@@ -123,6 +123,8 @@ def main() -> None:
     if arguments.results:
         arguments.results.write_text(json.dumps(found.to_dict(), indent=1) + "\n")
     print("\n".join(report.table(found)))
+    load = f"load average {before:.1f} before, {psutil.getloadavg()[0]:.1f} after"
+    print(f"\n{time.monotonic() - began:.0f} s in all, {load}")
     if arguments.write_docs:
         report.write_docs(found)
 

@@ -26,6 +26,7 @@ from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.system import SystemBinding
 from benchmarks import pictures
+from benchmarks.arguments import made_folder
 from benchmarks.gen_data import ensure_data
 from benchmarks.in_process import InProcess
 from benchmarks.machine import describe_load, describe_machine
@@ -206,7 +207,7 @@ def _once(data: Path, partitions: int) -> Point:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="What a stage costs by its partitions.")
-    parser.add_argument("--data", required=True, type=Path)
+    parser.add_argument("--data", required=True, type=made_folder)
     parser.add_argument("--partitions", type=int, nargs="+", default=[2, 16, 256, 2048])
     parser.add_argument("--spark", type=int, nargs="*", default=[])
     parser.add_argument(
@@ -218,7 +219,7 @@ def main() -> None:
     before = psutil.getloadavg()[0]
     _once(arguments.data, 2)  # warms up: what is imported and compiled is not the stage's
     for partitions in arguments.partitions:
-        views = ensure_data(arguments.data.resolve(), max(partitions, 16))
+        views = ensure_data(arguments.data, max(partitions, 16))
         found = [_once(arguments.data, partitions) for _ in range(arguments.repeat if partitions <= 1000 else 1)]
         point = min(found, key=lambda one: one.task)
         point = dataclasses.replace(point, driver=min(one.driver for one in found), plan=min(one.plan for one in found))

@@ -23,6 +23,7 @@ from pathlib import Path
 import psutil
 
 from airflow_samza.launch.spark_submit import find_spark_submit
+from benchmarks.arguments import made_folder
 from benchmarks.daily import APPLICATION, write_day
 from benchmarks.machine import describe_load, describe_machine
 
@@ -119,7 +120,7 @@ def end_warm_runners(temporary: Path) -> None:
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description="Small runs: cold, warm, and by hand.")
-    parser.add_argument("--work", required=True, type=Path)
+    parser.add_argument("--work", required=True, type=made_folder)
     parser.add_argument("--days", type=int, default=5)
     arguments = parser.parse_args()
     before = psutil.getloadavg()[0]
