@@ -6,7 +6,7 @@ Whatever shows, logs, hashes or sends options asks here, so that a name is secre
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 HIDDEN = "***"
@@ -121,8 +121,23 @@ def without_passwords(text: str) -> str:
     return "".join((*kept, text[at:]))
 
 
+def secret_texts(value: object) -> Iterator[str]:
+    """Yield the texts that are secret in a secret value: all of it, or, in an object, what is secret by its name.
+
+    >>> list(secret_texts({"type": "basic", "basic": {"username": "jo", "password": "x"}}))
+    ['x']
+    """
+    if not isinstance(value, Mapping):
+        yield from [str(value)] if value else []
+        return
+    for name, inner in value.items():
+        if isinstance(inner, Mapping) or is_secret_name(str(name)):
+            yield from secret_texts(inner)
+
+
 def without(text: str, secrets: Iterable[object]) -> str:
     """Return a text in which neither these secrets nor passwords can be read."""
-    for secret in sorted({str(secret) for secret in secrets if secret}, key=len, reverse=True):
+    texts = {text for secret in secrets for text in secret_texts(secret)}
+    for secret in sorted(texts, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     return without_passwords(text)

@@ -278,6 +278,7 @@ class ApplicationDescriptor(TableDeclarations):
         partition_by: str | None = None,
         branch: str | None = None,
         run_column: str | None = None,
+        sort_by: str | None = None,
         options: Mapping[str, object] | None = None,
     ) -> OutputStream:
         """Declare an output stream, for ``send_to``.
@@ -311,6 +312,8 @@ class ApplicationDescriptor(TableDeclarations):
             ``iceberg``; :class:`SamzaPublishOperator`, ``airflow-samza publish``).
         :param run_column: The column of a table, of texts, that is filled with a name of the run, so that what the run
             wrote can be replaced after others have compacted the table (kinds ``iceberg`` and ``delta``).
+        :param sort_by: The order of the rows in each file of a table that is made: ``"country, at desc"`` (kind
+            ``iceberg``).
         :param options: Options of the system for this stream.
         """
         where = f"output stream {id!r}"
@@ -321,6 +324,7 @@ class ApplicationDescriptor(TableDeclarations):
             ("partition_by", partition_by),
             ("branch", branch),
             ("run_column", run_column),
+            ("sort_by", sort_by),
         ):
             if value is not None:
                 options = options_with(options, name, value, where)

@@ -226,7 +226,7 @@ def status(
             continue
         if number:
             typer.echo("")
-        about = run_status.requests(), run_status.lenders(), run_status.waiting()
+        about = run_status.requests(), run_status.lenders(), run_status.waiting(), run_status.tables()
         typer.echo("\n".join(status_command.status_lines(run_status.state, run_status.run, reports, worst, *about)))
 
 

@@ -13,13 +13,15 @@ from airflow_samza.planner.titles import stage_names, stage_titles
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
 from airflow_samza.runs.progress.progress_text import describe_progress
-from airflow_samza.runs.progress.run_costs import run_requests
+from airflow_samza.runs.progress.run_costs import range_facts, run_requests
 from airflow_samza.runs.progress.run_list import RUNNING, RunEntry, find_run, list_runs, plan_of, run_state
 from airflow_samza.runs.progress.stage_progress import stage_progress
-from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.records.folders import RunFolder, read_fixed
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_runners import all_runners, is_worked_on
 from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED
+from airflow_samza.runs.state_history.lease_holder import finished_stage
 from airflow_samza.runs.upkeep.waiting_output import WaitingOutput, waiting_output
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store.requests import described
@@ -60,6 +62,26 @@ class RunStatus:
         """Return what is committed, and neither published nor worked on."""
         working = is_worked_on(self._files, self.run)
         return [] if working else waiting_output(self._files, self._systems, self.run)
+
+    def tables(self) -> dict[str, list[str]]:
+        """Return what stages read of tables, and what those that have succeeded have committed to some, in words."""
+        lines: dict[str, list[str]] = {}
+        for stage in self.run.plan.stages:
+            notes = self.run.notes.get(stage.stage_id, {})
+            read = [
+                f"{stream_id}: {notes[stream_id]}"
+                for stream_id in (*stage.inputs, *stage.side_inputs)
+                if stream_id in notes and "table" in (self.run.side_input(stream_id).slice or {})
+            ]
+            handle = finished_stage(self._files, self.run, stage.stage_id)
+            result = read_fixed(self._files, handle.folder.result, StageResult) if handle is not None else None
+            written = [
+                f"{output.stream_id}: committed to {output.place}"
+                for output in (result.outputs if result is not None else ())
+                if output.version
+            ]
+            lines[stage.stage_id] = [*read, *written]
+        return lines
 
     def reports(self) -> list[ProgressReport]:
         """Return the reports of every stage, in the plan's order."""
@@ -106,8 +128,10 @@ def status_lines(
     requests: Mapping[str, int],
     lenders: Sequence[str] = (),
     waiting: Sequence[WaitingOutput] = (),
+    tables: Mapping[str, Sequence[str]] | None = None,
 ) -> list[str]:
     """Print a run for people."""
+    of_tables = tables or {}
     ended = sum(report.state == SUCCEEDED for report in reports)
     head = (
         f"Run {run.run_id} of {run.application} ({run.mode}, plan {run.generation}): {state}, {ended} of "
@@ -118,7 +142,14 @@ def status_lines(
     lines = [
         head,
         *served,
-        *(line for one in reports for line in describe_progress(one, worst=worst, name=names[one.stage_id])),
+        *(
+            line
+            for one in reports
+            for line in (
+                *describe_progress(one, worst=worst, name=names[one.stage_id]),
+                *(f"  {said}" for said in of_tables.get(one.stage_id, ())),
+            )
+        ),
     ]
     lines += [
         f"{one} are committed and wait to be published: the next try of the task does it, or airflow-samza runs "
@@ -147,6 +178,11 @@ def status_json(
             "closed": state != RUNNING,
             "requests": dict(requests),
             "waiting": [output.to_dict() for output in waiting],
+            "tables": {
+                stream_id: facts
+                for stream_id, bound in run.streams.items()
+                if bound.role == "input" and "table" in (facts := range_facts(run, stream_id))
+            },
             "stages": [{**report.to_dict(), "title": titles[report.stage_id]} for report in reports],
         },
         indent=2,

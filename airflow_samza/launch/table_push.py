@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +18,7 @@ from airflow_samza.launch.runner_settings import RunnerSettings
 from airflow_samza.launch.submission import Code, submit
 from airflow_samza.prepare.bound_systems import bind_systems, declared_systems, kind_of, run_bindings, system_name
 from airflow_samza.prepare.side_inputs import keeps_no_versions
+from airflow_samza.records import plain
 from airflow_samza.runs.records import folders
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.stages.stage_state import QUEUED, RUNNING, StageHandle, stage_status
@@ -28,7 +30,7 @@ from airflow_samza.runs.tables.push_checks import check_columns, column_expressi
 from airflow_samza.runs.tables.push_finish import discard, newest_staging, same_rows
 from airflow_samza.runs.tables.push_records import PushResult
 from airflow_samza.runs.tables.push_request import SOURCE, PushRequest, request_path
-from airflow_samza.runs.tables.table_version import FULL, ROLLBACK
+from airflow_samza.runs.tables.table_version import FULL, ROLLBACK, TableVersion
 from airflow_samza.runs.tables.version_errors import taken
 from airflow_samza.schema import Schema
 from airflow_samza.system_kinds import traits_of
@@ -36,7 +38,12 @@ from airflow_samza.systems.capabilities import TellsChanges
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamSpec, System, SystemBinding
 
+log = logging.getLogger(__name__)
+
 OWN_PARTITIONER = "samza"
+
+_OF_ROWS = ("mode", "columns", "deletes", "latest_by", "on_null_key", "on_duplicate")
+"""Options of a push that decide which rows it has."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +156,27 @@ def prepare_push(
         messages_shown=Config(spec.config).messages_shown,
         **{name: value for name, value in options.items() if value is not None},
     )
+    if version is not None:
+        _warn_of_other_rows(files, request, version)
     return request if request.lake is None else _with_version(files, bindings, spec, request, request.lake)
+
+
+def _warn_of_other_rows(files: Filesystem, request: PushRequest, version: TableVersion) -> None:
+    """Say that a push whose version stands has other options now, which change nothing of it."""
+    former = folders.read(files, request_path(request.handle), PushRequest)
+    if former is None:
+        return
+    then, now = plain(former), plain(request)
+    others = [f"{name}={then[name]!r}" for name in _OF_ROWS if then[name] != now[name]]
+    if others:
+        log.warning(
+            "The push %s of table %s has made version %d with %s. That version stands, and what is asked for now "
+            "changes nothing: push again with another push_id.",
+            request.push_id,
+            request.table,
+            version.number,
+            ", ".join(others),
+        )
 
 
 def _with_version(

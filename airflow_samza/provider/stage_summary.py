@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from airflow_samza.runs.progress.run_costs import range_facts
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult, new_results, run_seconds
 
@@ -29,7 +30,9 @@ def summary(run: RunPlan, results: Iterable[StageResult]) -> dict[str, Any]:
         "read": {
             read.stream_id: {"messages": read.messages, "control": read.control, "bytes": read.bytes} for read in inputs
         },
-        "slices": {read.stream_id: _slice_of(run, read.stream_id) for read in inputs if not run.is_own(read.stream_id)},
+        "slices": {
+            read.stream_id: range_facts(run, read.stream_id) for read in inputs if not run.is_own(read.stream_id)
+        },
         "rows": {output.stream_id: output.messages for output in outputs},
         "outputs": {
             output.stream_id: {
@@ -41,20 +44,6 @@ def summary(run: RunPlan, results: Iterable[StageResult]) -> dict[str, Any]:
             }
             for output in outputs
         },
-    }
-
-
-_OF_RANGES = ("table", "snapshot", "version", "files", "commits", "rows", "bytes", "offsets")
-"""Facts of an input range that are shown."""
-
-
-def _slice_of(run: RunPlan, stream_id: str) -> dict[str, Any]:
-    """Return the fixed range of an external input: counts and offsets, the version of a table, no lists."""
-    input_slice = run.stream(stream_id).slice or {}
-    return {
-        name: len(value) if name in ("files", "commits") else value
-        for name, value in input_slice.items()
-        if name in _OF_RANGES and (value or name == "version") and not (name == "offsets" and "chunks" in input_slice)
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import PushError, SchemaError
@@ -33,6 +33,7 @@ _OF_FORMAT: Mapping[str, Mapping[str, str]] = {
 """Defaults of the options: a header, and no bad line that is left out in silence."""
 
 _LATEST, _CHANGE = "__latest_by", "__change"
+"""Columns beside those of the table, by which rows are ordered; longer where the table has such names itself."""
 
 
 def format_of(source: Mapping[str, Any]) -> str:
@@ -109,11 +110,12 @@ def table_columns(request: PushRequest, source: DataFrame) -> tuple[DataFrame, S
     with failures_of_source(request):  # Spark Connect looks at the source only now
         named = [name for name in source.columns if request.since is None or name != CHANGE]
         columns = column_expressions(request, named)
+    latest_by, change = (unused_name(name, columns) for name in (_LATEST, _CHANGE))
     deletes = f"coalesce({request.deletes}, false)" if request.deletes is not None else "false"
-    latest = [f"{quoted(request.latest_by)} AS {_LATEST}"] if request.latest_by is not None else []
+    latest = [f"{quoted(request.latest_by)} AS {latest_by}"] if request.latest_by is not None else []
     # What is no change is known by all its values, and rows that are gone keep theirs until that is known.
-    cleared = DELETED if request.since is None else f"{DELETED} AND {_CHANGE} = '{ADDED}'"
-    marks = [] if request.since is None else [f"{CHANGE} AS {_CHANGE}"]
+    cleared = DELETED if request.since is None else f"{DELETED} AND {change} = '{ADDED}'"
+    marks = [] if request.since is None else [f"{CHANGE} AS {change}"]
     with failures_of_source(request):
         taken = source.selectExpr(
             *(f"{expression} AS {quoted(name)}" for name, expression in columns.items()),
@@ -134,7 +136,7 @@ def table_columns(request: PushRequest, source: DataFrame) -> tuple[DataFrame, S
         f"AS {field.type.ddl()}) AS {quoted(field.name)}"
         for field in table_schema.fields
     ]
-    order = [*([_LATEST] if latest else []), *([_CHANGE] if marks else [])]
+    order = [*([latest_by] if latest else []), *([change] if marks else [])]
     with failures_of_source(request):
         return taken.selectExpr(*kept, DELETED, *order), table_schema
 
@@ -161,7 +163,20 @@ def partitioned(request: PushRequest, rows: DataFrame, schema: Schema) -> DataFr
     from pyspark.sql.functions import expr
 
     spread = rows.repartition(request.partitions, *(expr(key) for key in keys))
-    marks = [_CHANGE] if request.since is not None else []
-    order = [*(quoted(name) for name in request.key), *marks, *([_LATEST] if request.latest_by is not None else [])]
+    latest_by, change = (unused_name(name, schema.names) for name in (_LATEST, _CHANGE))
+    marks = [change] if request.since is not None else []
+    order = [*(quoted(name) for name in request.key), *marks, *([latest_by] if request.latest_by is not None else [])]
     ordered = spread.sortWithinPartitions(*(expr(name) for name in order))
-    return ordered.drop(_LATEST) if request.latest_by is not None else ordered
+    return ordered.drop(latest_by) if request.latest_by is not None else ordered
+
+
+def unused_name(name: str, columns: Iterable[str]) -> str:
+    """Return a name that no column has in any case, for one beside them.
+
+    >>> unused_name("__change", ["id", "__Change"])
+    '__change_'
+    """
+    taken = {column.lower() for column in columns}  # Spark tells no upper case from lower
+    while name in taken:
+        name += "_"
+    return name

@@ -203,6 +203,15 @@ def test_null_keys_are_left_out_and_the_latest_of_a_key_stays_when_asked(pusher:
     assert set(pusher.rows(anyone)) == set(range(50))
 
 
+def test_a_column_may_have_the_name_of_one_by_which_rows_are_ordered(pusher: Pusher) -> None:
+    pusher.table = "odd"
+    types = {"member_id": pa.int64(), "__latest_by": pa.string(), "at": pa.int64()}
+    rows = [{"member_id": n % 5, "__latest_by": f"at {n}", "at": n} for n in range(20)]
+    version = pusher.push(pusher.file("odd.parquet", rows, types), on_duplicate="last", latest_by="at")
+    found = version_rows(pusher.log, "odd-push", version, "member_id")
+    assert {member: row["__latest_by"] for member, row in found.items()} == {n: f"at {15 + n}" for n in range(5)}
+
+
 def test_a_wrong_key_column_a_missing_and_a_drifted_one_are_told_at_once(pusher: Pusher) -> None:
     source = pusher.file("drift.parquet", [{"member": 1, "tier": 5}], {"member": pa.int64(), "tier": pa.int64()})
     with pytest.raises(PushError) as rejected:

@@ -44,6 +44,7 @@ class CatalogServer:
         self.commits = 0
         self.late: dict[str, Callable[[], object]] = {}
         self.token = token
+        self.authorization = f"Bearer {token}"
         self._one_at_a_time = threading.Lock()
         self.gone = threading.Event()
         uri = f"sqlite:///{folder}/catalog.db"
@@ -67,7 +68,7 @@ class CatalogServer:
         """Return the answer to a request; ``body`` is that of one that changes something."""
         if self.silent:
             self.gone.wait(60)
-        if authorization != f"Bearer {self.token}":
+        if authorization != self.authorization:
             return 401, _error(401, "NotAuthorizedException", f"who is {authorization}?")
         if self.answer is not None:
             return self.answer, _error(self.answer, "ServerError", f"told to answer {self.answer}")

@@ -18,8 +18,8 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 65_503,
-    "files": 818,
+    "statements": 65_701,
+    "files": 819,
     "files in one folder": 29,
     "kinds of records": 47,
     "error classes": 39,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from airflow_samza.secrecy import secret_texts
 from airflow_samza.systems.system import SystemBinding
 
 
@@ -10,5 +11,6 @@ def masked(binding: SystemBinding) -> SystemBinding:
     from airflow.sdk.log import mask_secret
 
     for name in binding.secret:
-        mask_secret(str(binding.options[name]))
+        for text in secret_texts(binding.options[name]):
+            mask_secret(text)
     return binding

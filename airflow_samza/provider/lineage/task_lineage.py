@@ -16,7 +16,7 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.provider.lineage.dataset_names import DatasetName, names_of
 from airflow_samza.runs.records.run_plan import RunPlan, side_input_key
-from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult
+from airflow_samza.runs.records.stage_result import VERSIONS, InputResult, OutputResult, StageResult
 from airflow_samza.schema import Schema
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class TaskLineage:
 
 
 def _version(facts: Sequence[Mapping[str, Any]]) -> str | None:
-    versions = [str(one[name]) for one in facts for name in ("snapshot", "version") if one.get(name) is not None]
+    versions = [str(one[name]) for one in facts for name in VERSIONS if one.get(name) is not None]
     return versions[-1] if versions else None
 
 

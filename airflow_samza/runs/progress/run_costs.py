@@ -118,6 +118,20 @@ def amounts(run: RunPlan) -> tuple[InputAmount, ...]:
     )
 
 
+_OF_RANGES = ("table", "snapshot", "version", "files", "commits", "rows", "bytes", "offsets")
+"""Facts of an input range that are shown."""
+
+
+def range_facts(run: RunPlan, stream_id: str) -> dict[str, Any]:
+    """Return the fixed range of an external input: counts and offsets, the version of a table, no lists."""
+    input_slice = run.stream(stream_id).slice or {}
+    return {
+        name: len(value) if name in ("files", "commits") else value
+        for name, value in input_slice.items()
+        if name in _OF_RANGES and (value or name == "version") and not (name == "offsets" and "chunks" in input_slice)
+    }
+
+
 def total(inputs: Sequence[InputAmount], what: str) -> int | None:
     """Return the ``files``, ``bytes`` or ``offsets`` of all inputs; None when that of one is not known, or none is."""
     amounts = [getattr(amount, what) for amount in inputs]

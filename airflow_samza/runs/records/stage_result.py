@@ -12,6 +12,9 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.spans import Span, covered
 from airflow_samza.runs.records.totals import GAUGES, gauges
 
+VERSIONS = ("snapshot", "version")
+"""Facts of tables by which readers find what was committed."""
+
 CODE = "code"
 """The part of a fingerprint that is of the stage's callables."""
 
@@ -51,6 +54,18 @@ class OutputResult:
     own: bool
     facts: Mapping[str, Any] = field(default_factory=dict)
     unit: str = "messages"
+
+    @property
+    def version(self) -> str:
+        """The newest snapshot or version of a table that the stage has committed, with its branch; "": no table."""
+        said = next((f"{word} {self.facts[word]}" for word in VERSIONS if self.facts.get(word) is not None), "")
+        return f"{said} on the branch {self.facts['branch']!r}" if said and self.facts.get("branch") else said
+
+    @property
+    def place(self) -> str:
+        """Place in the system, for people: a path, or a table with what has the rows; the stream's name else."""
+        place = str(self.facts.get("path") or self.stream)
+        return f"{place} ({self.version})" if self.version else place
 
 
 @durable("stage's result", later={"epochs": 1, "requests": {}, "fingerprint": {}, "kept": False, "ran": ()})
@@ -129,7 +144,7 @@ def describe_result(result: StageResult, name: str = "") -> list[str]:
     ]
     for output in result.outputs:
         verb = "sent" if output.own else "wrote"
-        place = str(output.facts.get("path") or _place(output.system, output.stream))
+        place = output.place if output.facts.get("path") else _place(output.system, output.stream)
         messages = f"{output.messages:,} {output.unit}"
         rows.append((verb, output.stream_id, place, messages, size(output.bytes), "", _sent_control(output)))
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(7)]

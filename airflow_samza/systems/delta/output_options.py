@@ -23,12 +23,28 @@ PROPERTIES = (
 """Properties with a meaning to Delta that an output may give the table that it makes."""
 
 
+_OF_ICEBERG = {
+    "branch": (
+        "branches",
+        "Write to a table of its own and audit that; another application then copies what is right, by "
+        'slice="checkpoint". Tables of kind iceberg have branches.',
+    ),
+    "sort_by": ("sort order", "Leave it out, and have the table clustered by OPTIMIZE … ZORDER BY, for instance."),
+}
+"""Options of outputs to tables of Iceberg alone: what Delta lacks for them, and what to do about it."""
+
+
 class OutputOptions(TableOutputOptions):
     """Options of a table in a folder that is written."""
 
     @classmethod
     def of(cls, stream: StreamSpec) -> OutputOptions:
         """Return the options of an output; an unknown name or an impossible value is a ``ConfigError``."""
+        for name, (lacks, hint) in _OF_ICEBERG.items():
+            if dict(stream.options).get(name):
+                raise ConfigError(
+                    f"The output {stream.name!r} has {name}=, and Delta tables have no {lacks}.", hint=hint, key=name
+                )
         options = checked_options(stream, OF_OUTPUT)
         found = cls.checked(stream, options, table_name(stream, options), _partition_field)
         unknown = next((name for name in found.properties if name.startswith("delta.") and name not in PROPERTIES), "")

@@ -26,6 +26,7 @@ def as_data_files(staged: StagedFiles, table: Table) -> list[DataFile]:
     schema, spec = table.schema(), table.spec()
     plan = _statistics_plan(table)
     words = [str(field.field_type) for field in spec.partition_type(schema).fields]
+    orders = {order.order_id for order in table.metadata.sort_orders}
     files = []
     for described, footer in zip(staged.files, staged.footers(), strict=True):
         values = [partition_value(*pair) for pair in zip(described["partition"], words, strict=True)]
@@ -39,7 +40,7 @@ def as_data_files(staged: StagedFiles, table: Table) -> list[DataFile]:
             file_format=FileFormat.PARQUET,
             partition=Record(*values),
             file_size_in_bytes=int(described["bytes"]),
-            sort_order_id=None,
+            sort_order_id=described.get("sort_order") if described.get("sort_order") in orders else None,
             spec_id=spec.spec_id,
             equality_ids=None,
             key_metadata=None,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError
@@ -27,6 +30,8 @@ CATALOG_FILE = "catalog.db"
 CATALOG_TYPES = ("rest", "sql", "hive", "glue", "dynamodb", "bigquery")
 
 _OURS = ("root", "partitions", "catalog")
+_OBJECTS = ("auth", "ssl")
+"""Properties of REST catalogs that are objects: ways to sign in, and certificates."""
 _DEFAULT = "default"
 _OF_STREAM = ("table", "snapshot", "ref", "as_of", "overwrites")
 _VERSIONS = ("snapshot", "ref", "as_of")
@@ -42,7 +47,7 @@ class CatalogSettings:
     system: str
     name: str
     type: str
-    properties: Mapping[str, str] = field(repr=False)
+    properties: Mapping[str, Any] = field(repr=False)
     secret: frozenset[str] = frozenset()
     folder: str | None = None
 
@@ -50,7 +55,7 @@ class CatalogSettings:
     def of(cls, system: str, binding: SystemBinding) -> CatalogSettings:
         """Return the settings in a binding: a ``root`` alone is the embedded catalog, else pyiceberg's properties."""
         properties = {
-            name: option_text(value)
+            name: _object(system, name, value) if name in _OBJECTS else option_text(value)
             for name, value in binding.options.items()
             if name not in _OURS and value is not None
         }
@@ -88,6 +93,21 @@ class CatalogSettings:
         return without(text, [self.properties.get(name) for name in self.secret])
 
 
+def _object(system: str, name: str, value: object) -> dict[str, Any]:
+    """Return a property that is an object: as it is, or as a text of JSON."""
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = json.loads(value)
+    if not isinstance(value, Mapping):
+        shape = '{"type": "basic", "basic": {"username": …}}' if name == "auth" else '{"cabundle": "/etc/ca.pem"}'
+        raise ConfigError(
+            f"System {system!r} (iceberg) has {name}, which is no object of JSON.",
+            hint=f"Write it as pyiceberg has it: {shape}.",
+            key=name,
+        )
+    return dict(value)
+
+
 def _type_of(uri: str) -> str:
     """Return the type of catalog that a URI is of: as pyiceberg infers it."""
     if uri.startswith("http"):
@@ -97,7 +117,7 @@ def _type_of(uri: str) -> str:
     return "sql" if uri.startswith(("sqlite", "postgresql")) else ""
 
 
-def _embedded(system: str, root: str, properties: Mapping[str, str]) -> dict[str, str]:
+def _embedded(system: str, root: str, properties: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("uri", "type", "warehouse"):
         if name in properties:
             raise ConfigError(

@@ -8,6 +8,7 @@ from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK
 from airflow_samza.systems.iceberg.tables_made import MADE
 from airflow_samza.systems.tables.output_target import CODECS, FILE_BYTES
+from airflow_samza.systems.tables.sort_order import SortField
 from airflow_samza.systems.tables.transforms import PartitionField, is_transform
 
 if TYPE_CHECKING:
@@ -46,8 +47,28 @@ def fix_target(table: Table, stream: str, run: str) -> dict[str, Any]:
         "partition": [list(field) for field in partition],
         "compression": codec if codec in CODECS else "none",
         "file_bytes": int(properties.get("write.target-file-size-bytes", FILE_BYTES)),
+        **_sort_order(table, top),
         **_growth(table),
     }
+
+
+def _sort_order(table: Table, top: set[int]) -> dict[str, Any]:
+    """Return the sort order of a table, if its files can be sorted by it; otherwise they say that they are not."""
+    order, kinds = table.sort_order(), {field.field_id: str(field.field_type) for field in table.schema().fields}
+    fields = [
+        SortField(
+            field.source_id,
+            str(field.transform),
+            descending=field.direction.value == "desc",
+            nulls_first=field.null_order.value == "nulls-first",
+        )
+        for field in order.fields
+    ]
+    if not all(is_transform(field.transform) and field.source in top for field in fields):
+        return {}
+    if any(field.transform != "identity" and kinds[field.source] == "uuid" for field in fields):
+        return {}
+    return {"sort": [list(field) for field in fields], "sort_id": order.order_id} if fields else {}
 
 
 def _growth(table: Table) -> dict[str, Any]:

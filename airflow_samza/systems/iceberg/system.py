@@ -25,7 +25,7 @@ from airflow_samza.systems.iceberg.reading import IcebergConsumer
 from airflow_samza.systems.iceberg.slicing import KIND, fix_changes, fix_slice, table_schema
 from airflow_samza.systems.iceberg.snapshots import first_since, time_of
 from airflow_samza.systems.iceberg.storage import TableStorage
-from airflow_samza.systems.iceberg.tables_made import MADE, make_table
+from airflow_samza.systems.iceberg.tables_made import MADE, check_columns_of_fields, make_table
 from airflow_samza.systems.system import (
     ColumnBound,
     Publication,
@@ -35,10 +35,7 @@ from airflow_samza.systems.system import (
 )
 from airflow_samza.systems.tables.commits import TableView
 from airflow_samza.systems.tables.folded_records import Heading
-from airflow_samza.systems.tables.output_target import (
-    check_partition_columns,
-    with_run_column,
-)
+from airflow_samza.systems.tables.output_target import with_run_column
 from airflow_samza.systems.tables.outputs import TableOutputs
 from airflow_samza.systems.tables.sweeping import DATA_FILES, METADATA_FILES, sweep_files
 
@@ -145,7 +142,7 @@ class IcebergSystem(TableOutputs):
 
     def check_made(self, stream: StreamSpec, columns: Schema) -> None:
         """Reject columns with which a table cannot be made."""
-        check_partition_columns(OutputOptions.of(stream), columns, stream.name)
+        check_columns_of_fields(OutputOptions.of(stream), columns, stream.name)
 
     def folder(self, stream: StreamSpec, data: str) -> Location:
         """Return the folder of a table's data files."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import ConfigError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.iceberg.catalogs import find_table
-from airflow_samza.systems.iceberg.output_options import OutputOptions
+from airflow_samza.systems.iceberg.output_options import Ordered, OutputOptions
 from airflow_samza.systems.tables.output_target import check_partition_columns
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
+    from pyiceberg.table.update.sorting import UpdateSortOrder
     from pyiceberg.table.update.spec import UpdateSpec
 
 MADE = "samza.made"
@@ -31,7 +33,7 @@ BOUNDED = {
 
 def make_table(catalog: Catalog, options: OutputOptions, columns: Schema, stream: str) -> Table:
     """Return a table, which is made unless another process has been quicker."""
-    check_partition_columns(options, columns, stream)
+    check_columns_of_fields(options, columns, stream)
     namespace = options.identifier[:-1]
     try:
         catalog.create_namespace_if_not_exists(namespace)
@@ -47,12 +49,48 @@ def make_table(catalog: Catalog, options: OutputOptions, columns: Schema, stream
                 with transaction.update_spec() as update:
                     for column, transform in options.partition_by:
                         _add_field(update, column, transform, columns, stream)
+            if options.sort_by:
+                with transaction.update_sort_order() as order:
+                    for field in options.sort_by:
+                        _add_order(order, field, columns, stream)
     except Exception:
         if find_table(catalog, options.identifier) is None:
             raise
     table = find_table(catalog, options.identifier)
     assert table is not None
     return table
+
+
+def check_columns_of_fields(options: OutputOptions, columns: Schema, stream: str) -> None:
+    """Reject a field of partitions or of the sort order whose column there is not."""
+    check_partition_columns(options, columns, stream)
+    for field in options.sort_by:
+        if field.column not in columns:
+            raise ConfigError(
+                f"The output {stream!r} is sorted by the column {field.column!r}, which its messages do not have.",
+                hint=f"{did_you_mean(field.column, columns.names)}Their columns are {listed(columns.names)}.",
+                key="sort_by",
+                value=field.column,
+            )
+
+
+def _add_order(order: UpdateSortOrder, field: Ordered, columns: Schema, stream: str) -> None:
+    from pyiceberg.table.sorting import NullOrder
+    from pyiceberg.transforms import parse_transform
+
+    kind = order._transaction.table_metadata.schema().find_field(field.column).field_type
+    transform: Any = parse_transform(field.transform)
+    if not kind.is_primitive or not transform.can_transform(kind):
+        by = "" if field.transform == "identity" else f"{field.transform} of "
+        raise ConfigError(
+            f"The output {stream!r} is sorted by {by}the column {field.column!r}, which is "
+            f"{columns[field.column].type.ddl()}, and that has no such order.",
+            hint="Years, months, days and hours are of dates and timestamps, and truncate is of texts and numbers.",
+            key="sort_by",
+            value=field.column,
+        )
+    nulls = NullOrder.NULLS_FIRST if field.nulls_first else NullOrder.NULLS_LAST
+    (order.desc if field.descending else order.asc)(field.column, transform, nulls)
 
 
 def _add_field(update: UpdateSpec, column: str, transform: str, columns: Schema, stream: str) -> None:

@@ -75,7 +75,7 @@ class TableConsumer(ABC):
     ) -> Iterator[Envelope]:
         """Yield the rows of a partition; with ``offsets`` only those, and no end-of-stream.
 
-        Bounds skip row groups.
+        Bounds, and the slice of the stream, skip row groups.
         """
         reject_partition(ssp, self.partitions, self.stream.name)
         skipping = tuple(bounds) if offsets is None else ()  # offsets count all rows
@@ -172,7 +172,7 @@ class TableConsumer(ABC):
         if only is not None and not len(only):
             return
         with closing(TableRows(file, split, lambda schema: self.file_fields(schema, file, listed))) as rows:
-            rows.skip_by(bounds, self._columns)
+            rows.skip_by(bounds, None if self._within is None else self._within.range, self._columns)
             if only is not None:
                 deleted = rows.others(only)
             row = 0

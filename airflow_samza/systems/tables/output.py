@@ -26,6 +26,7 @@ from airflow_samza.systems.system import StreamSpec
 from airflow_samza.systems.tables.columns import inner_fields
 from airflow_samza.systems.tables.file_columns import arrow_field, for_file, null_error
 from airflow_samza.systems.tables.output_target import OutputTarget, check_messages
+from airflow_samza.systems.tables.sort_order import sorted_rows
 from airflow_samza.systems.tables.transforms import split_rows
 
 OPEN_FILES = 50
@@ -33,6 +34,9 @@ OPEN_FILES = 50
 
 HELD_BYTES = 256 * 2**20
 """Rows that a task holds back for its open files, in bytes; beyond this the file that holds most writes them."""
+
+SORTED_BYTES = 128 * 2**20
+"""Rows of a file that are sorted, in bytes in memory: with these it is closed."""
 
 _TRY = re.compile(r"-\d+-\d+-[0-9a-f]{32}$")
 """The end of a writer's name that differs between the tries at the tasks of one generation of a stage."""
@@ -48,18 +52,25 @@ def name_prefix(run: str, writer: str, stream: str) -> str:
 
 
 class _OpenFile:
-    """Data file that is being written: rows of one partition."""
+    """Data file that is being written: rows of one partition, which a table with a sort order has sorted as a whole."""
 
-    def __init__(self, place: Location, path: str, schema: pa.Schema, compression: str) -> None:
+    def __init__(self, place: Location, path: str, schema: pa.Schema, target: OutputTarget) -> None:
         self.place = place
         self.path = path
         self.rows = 0
+        self._order = target.sort_columns
+        self._unsorted: list[pa.RecordBatch] = []
+        self._unsorted_bytes = 0
         self._sink = place.filesystem.open_output_stream(place.path, compression=None)
-        self._writer = ParquetOutput(self._sink, schema, compression)
+        self._writer = ParquetOutput(self._sink, schema, target.compression)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._writer.write(batch)
         self.rows += batch.num_rows
+        if self._order:
+            self._unsorted.append(batch)
+            self._unsorted_bytes += batch.nbytes
+        else:
+            self._writer.write(batch)
 
     @property
     def size(self) -> int:
@@ -67,14 +78,23 @@ class _OpenFile:
 
     @property
     def held(self) -> int:
-        """Bytes of rows that wait for their row group to be full."""
-        return self._writer.size
+        """Bytes of rows that wait for their row group to be full, or to be sorted."""
+        return self._unsorted_bytes + self._writer.size
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether the rows that are to be sorted are enough for a file."""
+        return self._unsorted_bytes >= SORTED_BYTES
 
     def flush(self) -> None:
         self._writer.flush()
 
     def close(self) -> int:
         """Close the file, and return its size."""
+        if self._unsorted:
+            for batch in sorted_rows(pa.Table.from_batches(self._unsorted), self._order).to_batches():
+                self._writer.write(batch)
+            self._unsorted = []
         self._writer.close()
         if not self._sink.closed:
             self._sink.close()
@@ -154,8 +174,12 @@ class TableProducer:
         self._open[values] = file  # the one that was written last stands last
         file.write(rows)
         if sum(one.held for one in self._open.values()) > HELD_BYTES:
-            max(self._open.values(), key=lambda one: one.held).flush()
-        if file.size >= self.target.file_bytes:
+            largest = max(self._open, key=lambda one: self._open[one].held)
+            if self.target.sort:
+                self._close(largest)
+            else:
+                self._open[largest].flush()
+        if values in self._open and (file.is_full or file.size >= self.target.file_bytes):
             self._close(values)
 
     def _new_file(self) -> _OpenFile:
@@ -165,12 +189,13 @@ class TableProducer:
             make_directory(place.parent)
         self._places.append(place)
         path = f"{self.target.data}/{name}" if self.target.data else name
-        return _OpenFile(place, path, self._schema, self.target.compression)
+        return _OpenFile(place, path, self._schema, self.target)
 
     def _close(self, values: tuple[Any, ...]) -> None:
         file = self._open.pop(values)
         size = file.close()
-        self._files.append({"path": file.path, "rows": file.rows, "bytes": size, "partition": list(values)})
+        order = {"sort_order": self.target.sort_id} if self.target.sort else {}
+        self._files.append({"path": file.path, "rows": file.rows, "bytes": size, "partition": list(values), **order})
 
     def finish(self) -> dict[str, Any]:
         """Close the files; describe the table, its columns and partitions as they were taken for, and the files."""

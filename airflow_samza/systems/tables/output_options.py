@@ -25,7 +25,9 @@ RUN_COLUMN = "run_column"
 OF_OUTPUT = ("table", MODE, "create", "partition_by", RUN_COLUMN)
 """Names of the options of an output; others have a dot, and are properties of a table that is made."""
 
-_BY_COMMA = re.compile(r",(?![^(]*\))")
+BY_COMMA = re.compile(r",(?![^(]*\))")
+"""Commas between fields, and not those within one, such as ``bucket(16, id)``."""
+
 _Options = TypeVar("_Options", bound="TableOutputOptions")
 
 
@@ -79,12 +81,17 @@ class TableOutputOptions:
             )
         said = [*properties, *(["partition_by"] if options.get("partition_by") else [])]
         if said and create == "false":
-            raise ConfigError(
-                f"The output {stream.name!r} has the option {said[0]}, and does not make its table.",
-                hint='Set create="true" with it, or change the table itself and leave the option out.',
-                key=said[0],
-                value=options[said[0]],
-            )
-        parts = [part for part in _BY_COMMA.split(options.get("partition_by") or "") if part.strip()]
+            raise not_made(stream.name, said[0], options[said[0]])
+        parts = [part for part in BY_COMMA.split(options.get("partition_by") or "") if part.strip()]
         fields = tuple(partition_field(stream, part.strip()) for part in parts)
         return cls(table, mode, create == "true", fields, properties, options.get(RUN_COLUMN) or "")
+
+
+def not_made(stream: str, option: str, value: str) -> ConfigError:
+    """Return the error of an option that is for tables that are made."""
+    return ConfigError(
+        f"The output {stream!r} has the option {option}, and does not make its table.",
+        hint='Set create="true" with it, or change the table itself and leave the option out.',
+        key=option,
+        value=value,
+    )

@@ -13,6 +13,7 @@ from airflow_samza.schema import DataType, Schema
 from airflow_samza.schema.data_type import quoted
 from airflow_samza.systems.tables.columns import TableField, columns_of, data_type, fields_of, inner_fields
 from airflow_samza.systems.tables.output_options import TableOutputOptions
+from airflow_samza.systems.tables.sort_order import SortField
 from airflow_samza.systems.tables.transforms import PartitionField
 
 FILE_BYTES = 512 * 2**20
@@ -28,7 +29,8 @@ class OutputTarget:
 
     ``spec`` is the id of its partitioning, and ``run`` names the run that writes, among all runs of all roots.
     ``in_files`` is False where data files lack the columns by which the table is partitioned. ``run_column`` is the
-    column, of texts, that tells rows of runs apart ("": none); no message has it.
+    column, of texts, that tells rows of runs apart ("": none); no message has it. Each data file is in the order
+    ``sort``, which the table knows by the id ``sort_id``.
     """
 
     run: str
@@ -42,6 +44,14 @@ class OutputTarget:
     file_bytes: int
     in_files: bool = True
     run_column: str = ""
+    sort: tuple[SortField, ...] = ()
+    sort_id: int = 0
+
+    @cached_property
+    def sort_columns(self) -> list[tuple[SortField, TableField, int]]:
+        """The fields of the sort order, each with its column and the place of that in data files."""
+        places = {column.id: place for place, column in enumerate(self.columns_of_files)}
+        return [(field, self.columns_of_files[places[field.source]], places[field.source]) for field in self.sort]
 
     @cached_property
     def partition_columns(self) -> list[tuple[PartitionField, TableField]]:
@@ -75,6 +85,8 @@ class OutputTarget:
             int(fixed["file_bytes"]),
             bool(fixed.get("in_files", True)),
             str(fixed.get("run_column", "")),
+            tuple(SortField(*field) for field in fixed.get("sort", ())),
+            int(fixed.get("sort_id", 0)),
         )
 
 

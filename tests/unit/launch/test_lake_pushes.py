@@ -308,11 +308,16 @@ def test_no_version_of_other_rows_stands_for_a_push_that_found_nothing_new(submi
 
 
 def test_columns_are_those_of_the_version_whatever_was_asked_for_under_its_push_id_since(
-    submitting: Submitting,
+    submitting: Submitting, caplog: pytest.LogCaptureFixture
 ) -> None:
+    first = submitting.request(push_id="monday")
     submitting.push("monday")
+    put(submitting.pushes.files, request_path(first.handle), first)
+    submitting.push("monday")
+    assert not caplog.messages
     columns = {"tier": "upper(tier)"}
     assert submitting.push("monday", columns=columns).number == 1  # somebody edits the Dag, and clears the task
+    assert "The push monday of table profiles has made version 1 with columns=None. That version stands" in caplog.text
     said = submitting.rejected(push_id="tuesday", mode="incremental", columns=columns)
     assert "was pushed with columns=None, and this push has others" in said
 

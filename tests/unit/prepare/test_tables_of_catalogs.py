@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
+from airflow_samza.cli.environment import Environment
+from airflow_samza.cli.status_command import RunStatus, status_json, status_lines
 from airflow_samza.errors import InvalidApplication
 from airflow_samza.planner.explain import explain
 from airflow_samza.provider.page.plan_graph import _slice
-from airflow_samza.provider.stage_summary import _slice_of
-from airflow_samza.runs.progress.run_costs import amounts
+from airflow_samza.runs.progress.run_costs import amounts, range_facts
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.systems.delta import system as delta_system
 from airflow_samza.systems.system import SystemBinding
@@ -129,12 +131,20 @@ def test_plan_page_and_summary_say_what_is_read(lake: Lake) -> None:
         "2",
         "2",
     )
-    assert _slice_of(plan, "views") == {
+    assert range_facts(plan, "views") == {
         "table": "web.views",
         "snapshot": fixed["snapshot"],
         "files": 2,
         "rows": 2,
         "bytes": fixed["bytes"],
+    }
+    status = RunStatus(Environment("test", str(lake.here.root)), ["dutch-views", "run"])
+    (said,) = status.tables()["views"]
+    assert said.startswith("views: ")
+    assert f"reads the snapshot {fixed['snapshot']} of web.views: 2 files, 2 rows, " in said
+    assert said in "\n".join(status_lines("running", plan, status.reports(), 3, {}, tables=status.tables()))
+    assert json.loads(status_json("running", plan, status.reports(), {}))["tables"] == {
+        "views": range_facts(plan, "views")
     }
     (amount,) = amounts(plan)
     assert (amount.files, amount.bytes) == (2, fixed["bytes"])

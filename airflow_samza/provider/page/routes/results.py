@@ -218,7 +218,7 @@ def _output(result: StageResult, output: OutputResult, name: str) -> Output:
         stage_name=name,
         stream_id=output.stream_id,
         system=output.system,
-        place=without_passwords(str(output.facts.get("path") or output.stream)),
+        place=without_passwords(output.place),
         own=output.own,
         messages=output.messages,
         unit=output.unit,

@@ -27,6 +27,7 @@ def the_member(view: View, member: Member) -> Member:
 def pushed(app: Any) -> None:
     tables = [app.pushed_table(name, key="member_id", schema=Member, partitions=4) for name in NAMES]
     app.local_table("own", key="member_id", schema=Member)
+    app.pushed_table("odd", key="member_id", schema="member_id bigint, `__latest_by` string", partitions=4)
     app.pushed_table("wide", key="member_id", schema=WIDE, partitions=4)
     views = app.input_stream("views", schema=View, key="member_id", partitions=4)
     for name, table in zip(NAMES, tables, strict=True):

@@ -57,6 +57,16 @@ def test_airflow_masks_the_secrets_in_logs(monkeypatch: pytest.MonkeyPatch) -> N
     assert sorted(masked) == ["hunter3", "hunter4", "me:x"]
 
 
+def test_airflow_masks_what_is_secret_within_an_object_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    masked: list[str] = []
+    monkeypatch.setattr("airflow.sdk.log.mask_secret", masked.append)
+    auth = {"type": "basic", "basic": {"username": "jo", "password": "hunter5"}}
+    found = bound({"auth": auth}, host="https://catalog")
+    assert masked == ["hunter5"]
+    assert "hunter5" not in repr(found)
+    assert IcebergSystem("lake", found).settings.properties["auth"] == auth
+
+
 def test_the_type_is_that_of_the_kind() -> None:
     assert types_of("iceberg") == ("iceberg",)
 

@@ -22,10 +22,11 @@ from airflow_samza.provider.page.stage_answers import stage_answer
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.data_interval import DataInterval
-from airflow_samza.runs.records.folders import RunFolder, replace, write_once
+from airflow_samza.runs.records.folders import RunFolder, must_read, replace, write_once
 from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_runners import StageRequest
-from airflow_samza.runs.stages.stage_state import FAILED, StatusRecord
+from airflow_samza.runs.stages.stage_state import FAILED, StageHandle, StatusRecord
 from airflow_samza.systems.filesystems.filesystem import raise_storage_error
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -166,6 +167,18 @@ def test_outputs_have_rows_and_the_runs_that_they_started(page: Page) -> None:
     (event,) = found["events"]
     assert event["runs"] == [{"dag_id": "readers", "run_id": "asset__1", "state": "running"}]
     assert (event["hidden_runs"], event["messages"]) == (1, 2)
+
+
+def test_an_output_to_a_table_has_the_snapshot_that_was_committed(page: Page) -> None:
+    run = page.run()
+    handle = StageHandle(run.application, run.run_id, "by-country", Generation(1, 1))
+    files = open_filesystem(str(page.here.root))
+    result = must_read(files, handle.folder.result, StageResult)
+    facts = {"path": "web.countries", "snapshot": "8271638172635514", "files": ["a.parquet"]}
+    outputs = tuple(dataclasses.replace(output, facts=facts) for output in result.outputs)
+    replace(files, handle.folder.result, dataclasses.replace(result, outputs=outputs))
+    (shown,) = (output for output in page.get("outputs")["outputs"] if output["stage_id"] == "by-country")
+    assert shown["place"] == "web.countries (snapshot 8271638172635514)"
 
 
 def test_bad_records_are_counted_by_operator_with_samples(page: Page) -> None:

@@ -61,6 +61,20 @@ def test_bytes_that_were_read_are_those_in_memory_and_partial_results_are_called
     assert "12 partial results  15.2 KiB " in sent
 
 
+@pytest.mark.parametrize(
+    ("facts", "shown"),
+    [
+        ({"snapshot": "8271638172635514"}, "web.lines (snapshot 8271638172635514)"),
+        ({"version": "0"}, "web.lines (version 0)"),
+        ({"snapshot": "7", "branch": "audit/r"}, "web.lines (snapshot 7 on the branch 'audit/r')"),
+        ({}, "web.lines"),
+    ],
+)
+def test_what_was_committed_to_a_table_has_its_snapshot_or_version(facts: dict[str, Any], shown: str) -> None:
+    written = replace(result("lines"), outputs=(replace(SENT, facts={"path": "web.lines", **facts}),))
+    assert describe_result(written)[2].endswith(f"  {shown}")
+
+
 def test_the_units_of_counters_are_those_of_their_names() -> None:
     for name, counter in COUNTERS.items():
         assert unit_of(name) == (counter.unit if counter.unit in (SECONDS, BYTES) else ""), name

@@ -11,6 +11,7 @@ import pytest
 
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.delta.options import DeltaSettings, TableOptions
+from airflow_samza.systems.delta.output_options import OutputOptions
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.support.delta_lake import stream, system_at, table_of
 
@@ -88,3 +89,11 @@ def test_a_table_that_is_not_there_is_told_with_what_is(tmp_path: Path) -> None:
         system_at(tmp_path).slice(stream("web.orders"))
     assert f"{tmp_path}/web has the folders views. " in error.value.hint
     assert system_at(tmp_path).admin.metadata([stream("web.orders")]) == {}
+
+
+@pytest.mark.parametrize(("name", "lacks"), [("branch", "branches"), ("sort_by", "sort order")])
+def test_what_only_tables_of_iceberg_have_is_rejected_with_another_way(name: str, lacks: str) -> None:
+    spec = StreamSpec("out", options=(("table", "web.out"), ("create", "true"), (name, "x")), written=True)
+    with pytest.raises(ConfigError, match=f"has {name}=, and Delta tables have no {lacks}") as error:
+        OutputOptions.of(spec)
+    assert error.value.hint

@@ -165,6 +165,18 @@ def test_wrong_credentials_are_not_shown(server: CatalogServer) -> None:
     assert "hunter" not in str(error.value)
 
 
+def test_a_catalog_is_opened_by_a_way_to_sign_in_that_is_an_object(server: CatalogServer) -> None:
+    server.table("web.views", [{"id": 1}])
+    auth = {"type": "basic", "basic": {"username": "jo", "password": "hunter5"}}
+    system = IcebergSystem("lake", SystemBinding("iceberg", {"uri": server.url, "auth": auth}))
+    server.authorization = "Basic am86aHVudGVyNQ=="
+    assert [row["id"] for row in rows_of(system, stream())] == [1]
+    server.authorization = "Basic other"
+    with pytest.raises(TopicError, match="rejects the credentials") as error:
+        system.slice(stream())
+    assert "hunter5" not in str(error.value)
+
+
 def test_a_catalog_that_is_silent_is_given_up(server: CatalogServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalogs, "ANSWER_SECONDS", 0.05)
     server.silent = True

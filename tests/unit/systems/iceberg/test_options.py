@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,24 @@ def test_no_text_shows_a_secret() -> None:
     )
     assert found.secret == {"uri", "s3.secret-access-key", "token"}
     assert "hunter" not in f"{found!r} {found.place} {found.without_secrets('hunter3 at jo:hunter4')}"
+
+
+AUTH = {"type": "oauth2", "oauth2": {"client_id": "jo", "client_secret": "hunter5", "token_url": "https://sso"}}
+
+
+@pytest.mark.parametrize("said", [AUTH, json.dumps(AUTH)], ids=["object", "text"])
+def test_objects_of_rest_catalogs_are_given_to_pyiceberg_as_such(said: object) -> None:
+    found = settings(uri="https://catalog", auth=said, ssl={"cabundle": "/etc/ca.pem"})
+    assert (found.properties["auth"], found.properties["ssl"]) == (AUTH, {"cabundle": "/etc/ca.pem"})
+    assert "hunter" not in f"{found!r} {found.without_secrets('jo has hunter5 at https://sso')}"
+    assert found.without_secrets("jo signs in by oauth2") == "jo signs in by oauth2"
+
+
+@pytest.mark.parametrize("said", ["basic", "[1]", 7])
+def test_what_has_to_be_an_object_is_rejected_and_not_shown(said: object) -> None:
+    with pytest.raises(ConfigError, match="has auth, which is no object of JSON") as error:
+        settings(uri="https://catalog", auth=said)
+    assert str(said) not in error.value.sentence
 
 
 def of(**options: str) -> TableOptions:

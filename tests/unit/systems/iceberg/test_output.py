@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import uuid
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -14,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import parse_transform
+from pyiceberg.table.sorting import SortDirection, SortField, SortOrder
+from pyiceberg.transforms import IdentityTransform, parse_transform
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
@@ -38,6 +40,7 @@ from pyiceberg.types import (
 
 from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.systems.files.formats import parquet_output
+from airflow_samza.systems.iceberg.data_files import live_files
 from airflow_samza.systems.system import Publication
 from airflow_samza.systems.tables import output as output_module
 from tests.support.budgets import extended_but
@@ -457,6 +460,66 @@ def test_a_file_of_several_row_groups_has_the_statistics_of_all(
     assert task.file.record_count == 100
     for number in (0, 55, 99):
         assert output.table().scan(f"id = {number} and name = 'n{number:03}'").to_arrow().num_rows == 1
+
+
+def order_of(*fields: SortField) -> dict[str, SortOrder]:
+    return {"sort_order": SortOrder(*fields)}
+
+
+@pytest.mark.parametrize("field", ALL.fields, ids=lambda field: field.name)
+@pytest.mark.parametrize("direction", SortDirection)
+def test_files_of_a_table_with_a_sort_order_are_sorted_and_say_so(
+    tmp_path: Path, field: NestedField, direction: SortDirection
+) -> None:
+    by = SortField(field.field_id, IdentityTransform(), direction)
+    output = made(tmp_path, ALL, **order_of(by, SortField(1, IdentityTransform())))
+    described = output.stage(ROWS)
+    (path,) = files_of(described)
+    stored = pq.read_table(path).to_pylist()
+    values = [row[field.name] for row in stored if row[field.name] is not None]
+    keys = [(isinstance(value, float) and math.isnan(value), value) for value in values]
+    assert keys == sorted(keys, reverse=direction is SortDirection.DESC)
+    nulls = [row[field.name] is None for row in stored]
+    assert nulls == sorted(nulls, reverse=direction is SortDirection.ASC)
+    output.system.publish(output.spec, Publication("app/run/stage", "1.1", 0, {0: described}))
+    assert [file.sort_order_id for file in live_files(output.table(), "main")] == [1]
+    assert by_id(output.rows()) == by_id(ROWS)
+
+
+def test_files_that_are_sorted_end_when_memory_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output_module, "SORTED_BYTES", 800)
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "part", IntegerType()))
+    output = made(tmp_path, schema, (2, "identity"), **order_of(SortField(1, IdentityTransform())))
+    for held in (10**6, 900):
+        monkeypatch.setattr(output_module, "HELD_BYTES", held)
+        producer = output.system.producer(
+            output.spec, "stage-1.1-0-0-" + "0" * 32, output.system.fix_output(output.spec, None, "r")
+        )
+        for start in range(0, 500, 50):
+            rows = [{"id": (start + place) * 7919 % 500, "part": place % 2} for place in range(50)]
+            producer.write(0, pa.RecordBatch.from_pylist(rows, pa.schema([("id", pa.int64()), ("part", pa.int32())])))
+            assert sum(file.held for file in producer._open.values()) <= held
+        described = producer.finish()
+        assert len(described["files"]) > 4
+        stored = [pq.read_table(path)["id"].to_pylist() for path in files_of(described)]
+        assert all(numbers == sorted(numbers) for numbers in stored)
+        assert sorted(number for numbers in stored for number in numbers) == list(range(500))
+
+
+@pytest.mark.parametrize("field", [SortField(13, parse_transform("bucket[4]")), SortField(99, IdentityTransform())])
+def test_an_order_that_is_not_computed_here_is_not_claimed(tmp_path: Path, field: SortField) -> None:
+    if field.source_id == 99:
+        inner = StructType(NestedField(99, "x", LongType()))
+        schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "home", inner))
+        table = table_of(tmp_path, schema, name="web.out")
+        with table.update_sort_order() as order:
+            order.asc("home.x", IdentityTransform())
+        output = Output(tmp_path)
+    else:
+        output = made(tmp_path, ALL, **order_of(field))
+    output.publish(ids([2, 1]))
+    assert [file.sort_order_id for file in live_files(output.table(), "main")] == [None]
+    assert output.ids() == [1, 2]
 
 
 def test_the_codec_is_that_of_the_table(tmp_path: Path) -> None:

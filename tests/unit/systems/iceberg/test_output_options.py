@@ -87,12 +87,32 @@ def test_a_width_of_zero_is_rejected(said: str) -> None:
         of(create="true", partition_by=said)
 
 
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ("country", [("country", "identity", False, True)]),
+        ("country, at desc", [("country", "identity", False, True), ("at", "identity", True, False)]),
+        ("day(at) DESC nulls first, bucket(4, id)", [("at", "day", True, True), ("id", "bucket[4]", False, True)]),
+        ("a b asc nulls last", [("a b", "identity", False, False)]),
+    ],
+)
+def test_a_sort_order_is_written_as_in_sql(said: str, wanted: list[tuple[str, str, bool, bool]]) -> None:
+    assert list(of(create="true", sort_by=said).sort_by) == wanted
+
+
+@pytest.mark.parametrize("said", ["zorder(a)", "day(at)) desc", "bucket(a) asc"])
+def test_what_is_no_field_of_a_sort_order_is_rejected(said: str) -> None:
+    with pytest.raises(ConfigError, match="which is no field of a sort order") as error:
+        of(create="true", sort_by=said)
+    assert "at desc" in error.value.hint
+
+
 def test_properties_are_options_with_a_dot() -> None:
     found = of(create="true", **{"write.parquet.compression-codec": "gzip", "owner.team": "x"})
     assert found.properties == {"write.parquet.compression-codec": "gzip", "owner.team": "x"}
 
 
-@pytest.mark.parametrize("options", [{"partition_by": "a"}, {"write.x": "1"}])
+@pytest.mark.parametrize("options", [{"partition_by": "a"}, {"sort_by": "a"}, {"write.x": "1"}])
 def test_options_of_a_table_that_is_not_made_are_rejected(options: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match=f"has the option {next(iter(options))}, and does not make its table"):
         of(**options)

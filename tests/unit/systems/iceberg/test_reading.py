@@ -39,6 +39,7 @@ from pyiceberg.types import (
 )
 
 from airflow_samza.errors import SchemaError, TopicError
+from airflow_samza.systems.files.formats.parquet import ParquetInput
 from airflow_samza.systems.system import ColumnBound, OffsetRange, StreamSpec, SystemStreamPartition
 from tests.support.iceberg_lake import add_files, append, data_file, rows_of, stream, system_at, table_of
 
@@ -227,6 +228,43 @@ def test_large_files_are_cut_by_row_groups(tmp_path: Path) -> None:
     assert sorted(row["id"] for row in rows_of(system_at(tmp_path), spec)) == list(range(1000))
     found = rows_of(system_at(tmp_path), spec, [ColumnBound("id", ">=", 950)])
     assert [row["id"] for row in found] == list(range(900, 1000))
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.date32(), pa.int64()], ids=str)
+def test_a_slice_and_a_condition_read_the_row_groups_that_both_leave(
+    kind: pa.DataType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Days of a month, two to a row group; the column of times was renamed since, and another one has its name."""
+    table = table_of(tmp_path, pa.schema([("id", pa.int64()), ("time", kind), ("other", kind)]))
+    days = pa.array(range(30), pa.int32()).cast(pa.date32())
+    times = pa.array(range(0, 30 * 86_400_000, 86_400_000), kind) if kind == pa.int64() else days.cast(kind)
+    rows = pa.table({"id": range(30), "time": times, "other": pa.repeat(times[0], 30)})
+    add_files(table, data_file(table, rows.cast(schema_to_pyarrow(table.schema())), row_group_size=2))
+    with table.update_schema() as changing:
+        changing.rename_column("time", "at")
+    with table.update_schema() as changing:
+        changing.rename_column("other", "time")
+    read: list[int] = []
+    batches = ParquetInput.groups
+
+    def seen(self: ParquetInput, *asked: Any) -> list[int]:
+        groups = batches(self, *asked)
+        read.extend(groups)
+        return groups
+
+    monkeypatch.setattr(ParquetInput, "groups", seen)
+    day = 86_400_000_000
+    spec = StreamSpec("views", options=(("table", "web.views"),), timestamp="at", interval=(5 * day, 9 * day))
+    system = system_at(tmp_path)
+    assert sorted(row["id"] for row in rows_of(system, spec, columns=["id"])) == [5, 6, 7, 8]
+    assert read == [2, 3, 4]
+    read.clear()
+    condition = [ColumnBound("id", ">=", 7)]
+    fixed = system.slice_within(spec, condition)
+    assert sorted(row["id"] for row in rows_of(system, spec, condition, range_=fixed)) == [6, 7, 8]
+    assert read == [3, 4]
+    read.clear()
+    assert not system.slice_within(spec, [ColumnBound("id", ">", 29)])["files"]
 
 
 def test_offsets_count_the_rows_of_a_partition(tmp_path: Path) -> None:

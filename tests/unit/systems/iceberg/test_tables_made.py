@@ -89,6 +89,34 @@ def test_a_transform_that_is_none_of_a_columns_type_makes_no_table(tmp_path: Pat
         assert not catalog.table_exists("web.out")
 
 
+def test_a_table_is_made_with_its_sort_order(tmp_path: Path) -> None:
+    output = made_output(tmp_path, partition_by="part", properties={"sort_by": "day(at) desc, id"})
+    output.system.create([output.spec])
+    order = output.table().sort_order()
+    assert [(str(field.transform), field.direction.value, field.null_order.value) for field in order.fields] == [
+        ("day", "desc", "nulls-last"),
+        ("identity", "asc", "nulls-first"),
+    ]
+    output.publish(ids([2, 3, 1]))
+    assert [row["id"] for row in output.scanned()] == output.ids() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [
+        ("nope", "which its messages do not have"),
+        ("day(id)", "has no such order"),
+        ("hour(part) desc", "no such order"),
+    ],
+)
+def test_an_order_that_a_column_does_not_have_makes_no_table(tmp_path: Path, order: str, words: str) -> None:
+    output = made_output(tmp_path, properties={"sort_by": order})
+    with pytest.raises(ConfigError, match=words):
+        output.system.create([output.spec])
+    with catalog_at(tmp_path) as catalog:
+        assert not catalog.table_exists("web.out")
+
+
 @pytest.mark.parametrize("place", ["folder", "server"])
 def test_many_make_a_table_at_the_same_time(tmp_path: Path, place: str) -> None:
     with CatalogServer(tmp_path, token="x") as server:
