@@ -105,7 +105,7 @@ def run_application(
         if failure is not None:
             _tell_what_stays(runtime, run, tell)
             tell(_way_on(f"airflow-samza run {reference} --run-id {name}", failure))
-    from airflow_samza.cli.status_command import lenders
+    from airflow_samza.cli.warm_commands import lenders
 
     for lender in lenders(files, run):
         tell(f"Served by the warm runner {lender}.")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.cli.environment import Environment
+from airflow_samza.cli.warm_commands import lenders
 from airflow_samza.errors import SamzaError
 from airflow_samza.planner.titles import stage_names, stage_titles
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
@@ -16,10 +17,10 @@ from airflow_samza.runs.progress.progress_text import describe_progress
 from airflow_samza.runs.progress.run_costs import range_facts, run_requests
 from airflow_samza.runs.progress.run_list import RUNNING, RunEntry, find_run, list_runs, plan_of, run_state
 from airflow_samza.runs.progress.stage_progress import stage_progress
-from airflow_samza.runs.records.folders import RunFolder, read_fixed
+from airflow_samza.runs.records.folders import read_fixed
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
-from airflow_samza.runs.stages.stage_runners import all_runners, is_worked_on
+from airflow_samza.runs.stages.stage_runners import is_worked_on
 from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED
 from airflow_samza.runs.state_history.lease_holder import finished_stage
 from airflow_samza.runs.upkeep.waiting_output import WaitingOutput, waiting_output
@@ -99,25 +100,6 @@ def chosen_run(files: Filesystem, names: Sequence[str]) -> RunEntry:
     if words and list_runs(files, words[0]):
         return find_run(files, words[0])
     return find_run(files, None, words[0] if words else None)
-
-
-def lenders(files: Filesystem, run: RunPlan) -> list[str]:
-    """Return the warm runners that have lent a Java to a run: as its records name them, and what became of them."""
-    claims = [runner.who(files) or {} for runner in all_runners(files, RunFolder(run.application, run.run_id))]
-    served = [str(claim["warm"]) for claim in claims if claim.get("warm")]
-    if not served:
-        return []
-    from airflow_samza.launch.warm.places import last_end, warm_places
-
-    sentences = []
-    for lender in served:
-        name, _, number = lender.partition(", ")
-        came = "the run started it" if number.startswith("run 1,") else "it was there already"
-        _, _, why = last_end(name).partition(f"{name}: ")
-        is_there = any(place.name == name for place in warm_places())
-        went = ", and it is there for the next run" if is_there else f", and it has ended: {why}" if why else ""
-        sentences.append(f"{lender} ({came}{went})")
-    return sentences
 
 
 def status_lines(

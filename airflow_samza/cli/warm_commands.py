@@ -10,9 +10,13 @@ from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.cli.options import Json
 from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.errors import UnknownName
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.stages.stage_runners import all_runners
 
 if TYPE_CHECKING:
     from airflow_samza.launch.warm.places import WarmPlace
+    from airflow_samza.runs.records.run_plan import RunPlan
+    from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 warm = typer.Typer(
     help="List and end warm runners: processes on this host that keep a Spark for the next run.", no_args_is_help=True
@@ -99,3 +103,22 @@ def _row(place: WarmPlace) -> tuple[str, ...]:
     facts["megabytes"] = None if megabytes is None else f"{megabytes:,} MiB"
     order = ("runner", "state", "runs", "age", "megabytes", "pid", "master", "root", "tenant", "run")
     return tuple("" if facts[name] is None else str(facts[name]) for name in order)
+
+
+def lenders(files: Filesystem, run: RunPlan) -> list[str]:
+    """Return the warm runners that have lent a Java to a run: as its records name them, and what became of them."""
+    claims = [runner.who(files) or {} for runner in all_runners(files, RunFolder(run.application, run.run_id))]
+    served = [str(claim["warm"]) for claim in claims if claim.get("warm")]
+    if not served:
+        return []
+    from airflow_samza.launch.warm.places import last_end, warm_places
+
+    sentences = []
+    for lender in served:
+        name, _, number = lender.partition(", ")
+        came = "the run started it" if number.startswith("run 1,") else "it was there already"
+        _, _, why = last_end(name).partition(f"{name}: ")
+        is_there = any(place.name == name for place in warm_places())
+        went = ", and it is there for the next run" if is_there else f", and it has ended: {why}" if why else ""
+        sentences.append(f"{lender} ({came}{went})")
+    return sentences

@@ -20,7 +20,7 @@ from tests.support.budgets import nightly_but
 
 pytestmark = [pytest.mark.extended, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(3600)]
 
-OFTEN = ("operator_stage", "hand_operator", "task_retry", "command")
+OFTEN = ("operator_stage", "task_retry")
 
 TRIPS = [(("NL", "SE", "IT")[number % 3], number % 7 + 1) for number in range(40)]
 

@@ -104,6 +104,7 @@ def hour_of(run: Mapping[str, Any]) -> str:
     return str(run["data_interval_start"])[:13]
 
 
+@pytest.mark.nightly
 def test_hours_of_a_topic_are_backfilled_backwards_and_several_at_a_time(flights: Any, ran: OverTheTopic) -> None:
     assert [(run["run_type"], run["state"]) for run in ran.hours] == [("backfill", "success")] * 3
     assert [hour_of(run) for run in ran.hours] == HOURS[::-1]
@@ -111,6 +112,7 @@ def test_hours_of_a_topic_are_backfilled_backwards_and_several_at_a_time(flights
     assert {hour: written(flights, hour) for hour in HOURS} == {hour: model(flights, hour) for hour in HOURS}
 
 
+@pytest.mark.nightly
 def test_a_cleared_stage_reads_the_same_offsets_whatever_has_come_since(
     flights: Any, ran: OverTheTopic, kafka: Kafka
 ) -> None:
@@ -124,6 +126,7 @@ def test_a_cleared_stage_reads_the_same_offsets_whatever_has_come_since(
     assert written(flights, hour_of(run)) == model(flights, hour_of(run))
 
 
+@pytest.mark.nightly
 def test_a_continuous_run_that_is_drained_has_published_every_window_once(
     flights: Any, ran: OverTheTopic, kafka: Kafka
 ) -> None:
@@ -141,6 +144,7 @@ def test_a_continuous_run_that_is_drained_has_published_every_window_once(
     assert "every stage has succeeded" in flights.airflow.log("kafka_drain", ran.drained, "drain")
 
 
+@pytest.mark.nightly
 def test_a_deferred_stage_shows_its_lag_by_the_connection(flights: Any, ran: OverTheTopic) -> None:
     log = flights.airflow.log("kafka_live", ran.live, "hours.flights")
     assert re.search(LAG, log), log

@@ -11,7 +11,7 @@ import pytest
 from airflow_samza.provider.airflow_versions import events_take_partitions
 from tests.support.lineage_events import check_event, reached
 
-pytestmark = [pytest.mark.extended, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 STAGES = ("flights", "planes", "by-tail-and-planes-by-tail", "by-maker-and-hour")
 

@@ -195,6 +195,7 @@ def test_a_cleared_push_finds_its_version(flights: Any, refreshed: Refreshed) ->
     assert flights.airflow.xcom("delay_scores", more["dag_run_id"], "scores.run")["rows"] == {"scores": 0}
 
 
+@pytest.mark.nightly
 def test_a_backfill_scores_each_day_with_the_version_that_was_current_on_it(flights: Any, refreshed: Refreshed) -> None:
     airflow = flights.airflow
     airflow.wait_for_dag("delay_scores_daily")

@@ -145,6 +145,7 @@ def test_of_two_pushes_that_race_on_hdfs_one_becomes_the_version_and_the_other_i
     assert [version.push_id for version in versions.versions(pusher.files, "log", "t0-push")] == [won]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "point", nightly_but(["push-after-publish"], ["push-task-after-manifest", "push-after-publish"])
 )

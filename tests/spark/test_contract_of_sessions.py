@@ -248,6 +248,7 @@ def test_closing_the_run_ends_everything_that_it_started(session: Session) -> No
     until(lambda: not psutil.pid_exists(runner.pid) and not session.place.executors(), 240)
 
 
+@pytest.mark.nightly
 def test_stages_of_many_epochs_run_together_and_an_executor_that_is_killed_doubles_nothing(session: Session) -> None:
     session.runtime.close(session.run, wait_seconds=60)  # a cluster of two cores has none for another run's runner
     log = LogSystem("log", SystemBinding("log", {"root": session.root}))
@@ -291,6 +292,7 @@ HELD = {"callable": "samza_spark_apps.contract_tables:held"}
 IRON = dict.fromkeys(range(8), "iron")
 
 
+@pytest.mark.nightly
 def test_a_push_that_is_rejected_says_why_and_may_be_tried_again_in_the_same_runner(pushes: Pushes) -> None:
     odd = pushes.parquet("odd.parquet", [{"member_id": 1, "level": 5}])
     with pytest.raises(
@@ -308,6 +310,7 @@ def test_a_push_that_is_rejected_says_why_and_may_be_tried_again_in_the_same_run
     assert len(pushes.runners("first")) == 1
 
 
+@pytest.mark.nightly
 def test_cancel_ends_the_work_of_a_push(pushes: Pushes) -> None:
     handle = pushes.begin("first", HELD)
     until(pushes.session.holders)
@@ -320,6 +323,7 @@ def test_cancel_ends_the_work_of_a_push(pushes: Pushes) -> None:
     assert pushes.numbers() == []
 
 
+@pytest.mark.nightly
 def test_a_push_whose_submitter_and_driver_are_killed_shows_nothing_and_a_retry_completes_it(pushes: Pushes) -> None:
     submits = f"runtime.push({KEPT!r}, 'tiers', given[0], 'first')"
     kill_a_submitter(pushes.session, submits, HELD)
@@ -338,6 +342,7 @@ def test_a_push_whose_submitter_and_driver_are_killed_shows_nothing_and_a_retry_
     assert pushes.rows(1) == IRON
 
 
+@pytest.mark.nightly
 def test_changes_come_from_a_database_whose_password_nobody_sees_and_are_compacted(pushes: Pushes) -> None:
     query = """SELECT CAST(7 AS BIGINT) AS "member_id", 'gold' AS "tier" FROM SYSIBM.SYSDUMMY1"""
     source = {"jdbc": {"url": "jdbc:derby:memory:nothing;create=true", "query": query}}
@@ -354,6 +359,7 @@ def test_changes_come_from_a_database_whose_password_nobody_sees_and_are_compact
     assert pushes.session.places_with(SECRET) == []
 
 
+@pytest.mark.nightly
 def test_stages_look_the_pinned_version_up_in_stores_on_the_executors_hosts(pushes: Pushes) -> None:
     session = pushes.session
     if session.kind == "standalone-cluster":

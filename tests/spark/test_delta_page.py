@@ -10,6 +10,6 @@ from tests.support.delta_page import check_first_table
 
 
 @pytest.mark.spark
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_the_first_table_is_read_on_spark(tmp_path: Path) -> None:
     check_first_table(["-c", "from airflow_samza.cli import main; main()"], tmp_path)

@@ -15,6 +15,7 @@ from airflow_samza.systems.delta.slicing import cut_units, described_range, stat
 from airflow_samza.systems.delta.state import AddedFile, TableState, state_at
 from airflow_samza.systems.system import StreamSpec
 from airflow_samza.systems.tables.arrivals import (
+    ArrivalsRequest,
     arrived_range,
     left_unread,
     lost,
@@ -48,21 +49,20 @@ def fix_arrivals(
     read = {"table": identity, "version": state.version}
     if intake is not None:
         reject_other_table(log.name, identity, intake, stream)
+    request = ArrivalsRequest[TableFile](
+        stream,
+        lambda some: described_range(log, stream, state, columns, some),
+        lambda some, threshold: cut_units(log, some, threshold),
+        read,
+        intake,
+        partitions,
+        first_chunk,
+        unread,
+    )
     if stream.changes:
         commits = Commits(log, state, columns, stream.timestamp)
-        return changes_range(
-            _spans(log, state, intake, commits, stream),
-            commits.between,
-            stream,
-            lambda some: described_range(log, stream, state, columns, some),
-            lambda some, threshold: cut_units(log, some, threshold),
-            read,
-            intake,
-            partitions,
-            first_chunk,
-            unread=unread,
-            keep=f"{_KEEP} Keep files as long, by delta.deletedFileRetentionDuration.",
-        )
+        keep = f"{_KEEP} Keep files as long, by delta.deletedFileRetentionDuration."
+        return changes_range(request, _spans(log, state, intake, commits, stream), commits.between, keep=keep)
     with log.understood("what it says of files"):
         if intake is None:
             files = files_of(log, state.files, columns, (), None, stream.timestamp)
@@ -71,17 +71,7 @@ def fix_arrivals(
             if intake["unread"]:
                 before = _all_until(log, columns, int(intake["version"]), stream)
                 files = [*left_unread(before, intake["unread"], log.name, stream), *files]
-    return arrived_range(
-        files,
-        stream,
-        lambda some: described_range(log, stream, state, columns, some),
-        lambda some, threshold: cut_units(log, some, threshold),
-        read,
-        intake,
-        partitions,
-        first_chunk,
-        unread=unread,
-    )
+    return arrived_range(request, files)
 
 
 def _appended(

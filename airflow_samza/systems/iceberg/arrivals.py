@@ -15,6 +15,7 @@ from airflow_samza.systems.iceberg.snapshots import chosen_snapshot, is_within, 
 from airflow_samza.systems.iceberg.storage import TableStorage
 from airflow_samza.systems.system import StreamSpec
 from airflow_samza.systems.tables.arrivals import (
+    ArrivalsRequest,
     arrived_range,
     left_unread,
     lost,
@@ -54,21 +55,19 @@ def fix_arrivals(
         "table": str(table.metadata.table_uuid),
         "snapshot": None if head is None else str(head.snapshot_id),
     }
+    request = ArrivalsRequest[TableFile](
+        stream,
+        lambda some: described_range(table, stream, head, schema, some),
+        lambda some, threshold: cut_units(some, threshold, storage, stream.name),
+        read,
+        intake,
+        partitions,
+        first_chunk,
+        unread,
+    )
     if stream.changes:
         commits = Commits(table, schema, storage, stream)
-        return changes_range(
-            _spans(table, intake, head, commits, stream),
-            commits.between,
-            stream,
-            lambda some: described_range(table, stream, head, schema, some),
-            lambda some, threshold: cut_units(some, threshold, storage, stream.name),
-            read,
-            intake,
-            partitions,
-            first_chunk,
-            unread=unread,
-            keep=KEEP,
-        )
+        return changes_range(request, _spans(table, intake, head, commits, stream), commits.between, keep=KEEP)
     files: list[TableFile] = []
     if intake is None and head is not None:
         files = files_of(table, head, schema, filter_of((), None, {}), storage, stream)
@@ -81,17 +80,7 @@ def fix_arrivals(
             files = added_files(table, appended, schema, stream)
         if intake["unread"]:
             files = [*_left_unread(table, intake, storage, stream), *files]
-    return arrived_range(
-        files,
-        stream,
-        lambda some: described_range(table, stream, head, schema, some),
-        lambda some, threshold: cut_units(some, threshold, storage, stream.name),
-        read,
-        intake,
-        partitions,
-        first_chunk,
-        unread=unread,
-    )
+    return arrived_range(request, files)
 
 
 def _spans(

@@ -7,7 +7,8 @@ The record names the version up to which. Who ends a run early notes as ``unread
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 from airflow_samza.errors import ConfigError, StateError, TopicError
 from airflow_samza.systems.files.packing import Split, Unit, pack_chunks
@@ -37,55 +38,57 @@ class _File(Protocol):
 File = TypeVar("File", bound=_File)
 
 
-def arrived_range(
-    files: Sequence[File],
-    stream: StreamSpec,
-    described: Callable[[Sequence[File]], dict[str, Any]],
-    units: Callable[[Sequence[File], int], list[Unit]],
-    read: Mapping[str, Any],
-    intake: Mapping[str, Any] | None,
-    partitions: int,
-    first_chunk: int,
-    *,
-    unread: bool,
-) -> dict[str, Any]:
-    """Return the range of files that have arrived, with the record of it, as a system of arrivals has it.
+@dataclass(frozen=True)
+class ArrivalsRequest(Generic[File]):
+    """A request for the input range of what has arrived in a table since the run before.
 
-    ``described`` gives the keys of an input range for files, ``units`` cuts those of more bytes, and ``read`` names in
-    the record the table and the version up to which it is read. With ``unread`` all files are passed over.
+    ``describe`` returns the keys of an input range for files, ``units`` cuts those of more bytes than a threshold.
+    ``read`` names in the record the table and the version up to which it is read; ``intake`` is the record of the run
+    before. With ``unread`` all is passed over.
     """
-    skipped = len(files) if unread else 0
-    files = [] if unread else _by_event_time(files)
+
+    stream: StreamSpec
+    describe: Callable[[Sequence[File]], dict[str, Any]]
+    units: Callable[[Sequence[File], int], list[Unit]]
+    read: Mapping[str, Any]
+    intake: Mapping[str, Any] | None
+    partitions: int
+    first_chunk: int
+    unread: bool
+
+
+def arrived_range(request: ArrivalsRequest[File], files: Sequence[File]) -> dict[str, Any]:
+    """Return the range of files that have arrived, with the record of it, as a system of arrivals has it."""
+    skipped = len(files) if request.unread else 0
+    files = [] if request.unread else _by_event_time(files)
     total = sum(file.size for file in files)
-    chunks = pack_chunks(units(files, min(cut_from(total, partitions), CHUNK_BYTES)), partitions, CHUNK_BYTES)
-    return recorded_range(described(files), chunks, read, intake, partitions, first_chunk, skipped=skipped)
+    units = request.units(files, min(cut_from(total, request.partitions), CHUNK_BYTES))
+    chunks = pack_chunks(units, request.partitions, CHUNK_BYTES)
+    return recorded_range(request, request.describe(files), chunks, skipped=skipped)
 
 
 def recorded_range(
+    request: ArrivalsRequest[File],
     described: Mapping[str, Any],
     chunks: Sequence[Sequence[Sequence[Split]]],
-    read: Mapping[str, Any],
-    intake: Mapping[str, Any] | None,
-    partitions: int,
-    first_chunk: int,
     *,
     skipped: int,
 ) -> dict[str, Any]:
     """Return the range of files in chunks, with the record of what will have been read then."""
-    files = described["files"]
+    files, before, first = described["files"], request.intake or {}, request.first_chunk
     known = {
         **_SHAPE,
-        **read,
+        **request.read,
         "unread": {},
-        "files": len(files) + (int(intake["files"]) if intake is not None else 0),
-        "bytes": int(described["bytes"]) + (int(intake["bytes"]) if intake is not None else 0),
+        "files": len(files) + int(before.get("files", 0)),
+        "bytes": int(described["bytes"]) + int(before.get("bytes", 0)),
     }
     chunks = chunks if files else []
     return {
         **described,
-        "partitions": partitions,
-        "offsets": [[first_chunk * CHUNK_OFFSETS, (first_chunk + len(chunks)) * CHUNK_OFFSETS]] * partitions,
-        "first_chunk": first_chunk,
+        "partitions": request.partitions,
+        "offsets": [[first * CHUNK_OFFSETS, (first + len(chunks)) * CHUNK_OFFSETS]] * request.partitions,
+        "first_chunk": first,
         "chunks": [[[list(split) for split in splits] for splits in chunk] for chunk in chunks],
         "known": known,
         "noted": {"waiting": 0, "late": 0, "ignored": 0, "unread": skipped},

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 from airflow_samza.errors import StateError
 from airflow_samza.systems.files.packing import Unit, pack_chunks
 from airflow_samza.systems.files.slicing import CHUNK_BYTES, cut_from
-from airflow_samza.systems.system import StreamSpec
-from airflow_samza.systems.tables.arrivals import RESET, recorded_range
+from airflow_samza.systems.tables.arrivals import RESET, ArrivalsRequest, recorded_range
 from airflow_samza.systems.tables.changes import ADDED, REMOVED, ChangedPart, described_parts, files_there
 
 WHOLE = ""
@@ -51,31 +50,23 @@ class _Entry(NamedTuple):
 
 
 def changes_range(
+    request: ArrivalsRequest[Any],
     spans: Sequence[tuple[str, str]],
     changed: Callable[[str, str], Commit],
-    stream: StreamSpec,
-    described: Callable[[Sequence[Any]], dict[str, Any]],
-    units: Callable[[Sequence[Any], int], list[Unit]],
-    read: Mapping[str, Any],
-    intake: Mapping[str, Any] | None,
-    partitions: int,
-    first_chunk: int,
     *,
-    unread: bool,
     keep: str,
 ) -> dict[str, Any]:
     """Return the range of the changes in some spans of versions, with the record of it, as a system of arrivals has it.
 
     ``changed`` returns the changes of a span. Parts that the run before has left unread come first. Appended rows are
     read by all partitions; where rows were taken away, the first one reads the range, in the order of commits. ``keep``
-    says how files stay that long; the other parameters are those of
-    :func:`~airflow_samza.systems.tables.arrivals.arrived_range`.
+    says how files stay that long.
     """
     entries = [entry for span in spans for entry in _entries(changed(*span))]
-    skipped = len(entries) if unread else 0
-    entries = [] if unread else [*_left(intake, changed, described, stream), *entries]
+    skipped = len(entries) if request.unread else 0
+    entries = [] if request.unread else [*_left(request, changed), *entries]
     parts = [part for entry in entries for part in entry.parts]
-    range_ = {**described_parts(parts, described), "remedy": f"{keep} To go on, {RESET}"}
+    range_ = {**described_parts(parts, request.describe), "remedy": f"{keep} To go on, {RESET}"}
     commits = {(entry.commit.number, entry.commit.time): None for entry in entries}
     places = {commit: place for place, commit in enumerate(commits)}
     listed = iter(range_["files"])
@@ -88,12 +79,12 @@ def changes_range(
         for entry in entries
     ]
     range_["commits"] = [{"number": number, "time": time} for number, time in commits]
-    spread = partitions if all(part.change == ADDED for part in parts) else 1
+    spread = request.partitions if all(part.change == ADDED for part in parts) else 1
     with files_there(range_):
-        cut = _cut(entries, units, min(cut_from(int(range_["bytes"]), spread), CHUNK_BYTES))
-    nothing: list[Any] = [[] for _ in range(partitions - spread)]
+        cut = _cut(entries, request.units, min(cut_from(int(range_["bytes"]), spread), CHUNK_BYTES))
+    nothing: list[Any] = [[] for _ in range(request.partitions - spread)]
     chunks = [[*chunk, *nothing] for chunk in pack_chunks(cut, spread, CHUNK_BYTES)]
-    return recorded_range(range_, chunks, read, intake, partitions, first_chunk, skipped=skipped)
+    return recorded_range(request, range_, chunks, skipped=skipped)
 
 
 def _entries(commit: Commit) -> list[_Entry]:
@@ -122,25 +113,20 @@ def _cut(entries: Sequence[_Entry], units: Callable[[Sequence[Any], int], list[U
     return sorted([*cut, *together], key=lambda unit: (unit.file, unit.start))
 
 
-def _left(
-    intake: Mapping[str, Any] | None,
-    changed: Callable[[str, str], Commit],
-    described: Callable[[Sequence[Any]], dict[str, Any]],
-    stream: StreamSpec,
-) -> list[_Entry]:
+def _left(request: ArrivalsRequest[Any], changed: Callable[[str, str], Commit]) -> list[_Entry]:
     """Return the parts that the run before has left unread; one that cannot be read any more is an error."""
-    names = dict.fromkeys(intake["unread"] if intake is not None else ())
+    names = dict.fromkeys((request.intake or {}).get("unread", ()))
     spans = dict.fromkeys(named.group(1, 2) for name in names if (named := _NAME.fullmatch(name)) is not None)
     entries = [entry for span in spans for entry in _entries(changed(*span)) if entry.name in names]
     gone = sorted(set(names).difference(entry.name for entry in entries))
     if gone:
-        table = described([])["table"]
+        table, stream = request.describe([])["table"], request.stream.name
         raise StateError(
-            f"The run before has left changes of the table {table} (input {stream.name!r}) unread, those of "
+            f"The run before has left changes of the table {table} (input {stream!r}) unread, those of "
             f"{gone[0]}, and they are not there any more.",
             hint=f"To go on, {RESET}",
             table=table,
-            stream=stream.name,
+            stream=stream,
         )
     return sorted(entries, key=lambda entry: (entry.commit.number, entry.commit.time, _place(entry)))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.page.views.conftest import Tiers, Watch
 
 pytestmark = [
-    pytest.mark.extended,
+    pytest.mark.nightly,
     pytest.mark.airflow,
     pytest.mark.browser,
     pytest.mark.spark,
@@ -45,7 +45,6 @@ def in_names(run_id: str) -> str:
     return re.sub("[:+]", "-", run_id)
 
 
-@pytest.mark.nightly
 def test_a_table_has_its_versions_and_the_run_that_reads_an_old_one(tiers: Tiers, watch: Watch) -> None:
     with watch() as at:
         at.page.goto(f"{tiers.page(tiers.second)}#/data")
