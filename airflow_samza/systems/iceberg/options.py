@@ -54,7 +54,7 @@ class CatalogSettings:
     @classmethod
     def of(cls, system: str, binding: SystemBinding) -> CatalogSettings:
         """Return the settings in a binding: a ``root`` alone is the embedded catalog, else pyiceberg's properties."""
-        properties = {
+        properties: dict[str, Any] = {
             name: _object(system, name, value) if name in _OBJECTS else option_text(value)
             for name, value in binding.options.items()
             if name not in _OURS and value is not None
