@@ -18,7 +18,7 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 65_718,
+    "statements": 65_797,
     "files": 819,
     "files in one folder": 29,
     "kinds of records": 47,

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.dictionaries import decoded
-from airflow_samza.systems.log.index import Control, LogIndex, Run
+from airflow_samza.systems.log.index import Control, Ends, LogIndex, Run
 from airflow_samza.systems.log.segment_store import store_of
 from airflow_samza.systems.log.topic import Topic, reject_other
 from airflow_samza.systems.sections import SectionFilter, says_all
 from airflow_samza.systems.system import (
     ColumnBound,
     ControlEnvelope,
+    EndsEnvelope,
     Envelope,
     MessageRun,
     OffsetRange,
@@ -104,10 +105,10 @@ class LogConsumer:
             )
         controlled = False
         try:
-            for envelope in self._read(ssp, start, end, columns):
+            for envelope in self._read(ssp, start, end, columns, together=dictionaries and not whole):
                 if not dictionaries and isinstance(envelope, MessageRun):
                     envelope = replace(envelope, batch=decoded(envelope.batch))
-                controlled = controlled or isinstance(envelope, ControlEnvelope)
+                controlled = controlled or not isinstance(envelope, MessageRun)
                 yield envelope
         finally:
             self._readers.leave(partition)
@@ -121,16 +122,19 @@ class LogConsumer:
         return OffsetRange(*ranges[partition])
 
     def _read(
-        self, ssp: SystemStreamPartition, start: int, end: int, columns: Sequence[str] | None
+        self, ssp: SystemStreamPartition, start: int, end: int, columns: Sequence[str] | None, *, together: bool
     ) -> Iterator[Envelope]:
         sections = self._sections(ssp, start)
+        together = together and sections is None
         renewed = False
         while True:
             try:
-                for owner, entries in self._index.owned_slice(ssp.partition, start, end):
+                for owner, entries in self._index.owned_slice(ssp.partition, start, end, together=together):
                     for entry in entries if sections is None or sections.takes(owner) else ():
-                        if not isinstance(entry, Control):
+                        if isinstance(entry, Run):
                             yield from self._runs(ssp, entry, start, end, columns)
+                        elif isinstance(entry, Ends):
+                            yield EndsEnvelope(ssp, entry.offset, entry.ends)
                         elif sections is not None and owner is not None:
                             yield from sections.control(owner, entry.offset, entry.message(self.topic, ssp.partition))
                         else:
