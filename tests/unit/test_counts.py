@@ -18,8 +18,8 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 65_797,
-    "files": 819,
+    "statements": 65_856,
+    "files": 820,
     "files in one folder": 29,
     "kinds of records": 47,
     "error classes": 39,
