@@ -58,9 +58,7 @@ def events(app: Any, name: str, schema: type) -> Any:
     if app.config.get("unbounded") == "true":
         files = app.config.get("files", "1000")  # of one look at the folder
         more = {"slice": "checkpoint", "options": {"order": "name", "max_files": files}, "max_delay": "4 seconds"}
-    return app.input_stream(
-        name, system="house", schema=schema, path=name, format="parquet", partitions=2, timestamp="at", **more
-    )
+    return app.input_stream(name, system="house", schema=schema, path=name, partitions=2, timestamp="at", **more)
 
 
 def people(app: Any) -> Any:
