@@ -14,10 +14,10 @@ from airflow_samza.provider.sensors.client_sensor import ClientSensor
 class SamzaTableSensor(ClientSensor):
     """Waits until a table of Iceberg or Delta has a commit at or after a point in time, such as the end of an interval.
 
-    The sensor also waits for a table that does not exist yet, and for a catalog that does not answer; compactions of
-    Iceberg do not count. The return value has ``table``, ``version`` (of the first such commit: the id of a snapshot,
-    or the number of a version) and ``committed``. A run reads just this version with
-    ``input_versions={"views": "{{ ti.xcom_pull(task_ids='wait')['version'] }}"}``.
+    The sensor also waits for a table that does not exist yet, and for a catalog that does not answer. Compactions do
+    not count, nor do changes of columns and properties, and ``VACUUM``. The return value has ``table``, ``version`` (of
+    the first such commit: the id of a snapshot, or the number of a version) and ``committed``. A run reads just this
+    version with ``input_versions={"views": "{{ ti.xcom_pull(task_ids='wait')['version'] }}"}``.
 
     ```python
     SamzaTableSensor(task_id="wait", table="web.views", lake_conn_id="lake", deferrable=True)

@@ -14,6 +14,7 @@ from airflow_samza.systems.delta.log import DeltaLog, Segment
 from airflow_samza.systems.delta.options import TableOptions
 
 _SHOWN = 3
+_OF_TABLE = ("metaData", "protocol", "domainMetadata")
 _NEVER = datetime.fromtimestamp(0, timezone.utc)
 
 
@@ -65,12 +66,22 @@ def _as_of(log: DeltaLog, at: datetime) -> int:
 
 
 def first_since(log: DeltaLog, at: datetime) -> tuple[str, datetime] | None:
-    """Return number and time of the first version at or after a time; None: there is none yet."""
+    """Return number and time of the first version at or after a time that is of rows; None: there is none yet."""
     versions = sorted(version for version in log.commits if version >= log.oldest)
     later = versions[_place(log, versions, at - timedelta(microseconds=1)) :]
-    if not later:
-        return None
-    return str(later[0]), time_of(log, later[0])
+    first = next((version for version in later if _is_of_rows(log, version)), None)
+    return None if first is None else (str(first), time_of(log, first))
+
+
+def _is_of_rows(log: DeltaLog, version: int) -> bool:
+    """Return whether a version is one of rows, be there none: no compaction, and no change of the table alone."""
+    names, of_files = set[str](), set[bool]()
+    for action in log.actions(log.commits[version]):
+        names.update(name for name, value in action.items() if value is not None)
+        of_files.update(bool(action[name].get("dataChange", True)) for name in ("add", "remove") if action.get(name))
+        if str((action.get("commitInfo") or {}).get("operation", "")).startswith("VACUUM"):
+            return False
+    return True in of_files if of_files else "txn" in names or names.isdisjoint(_OF_TABLE)
 
 
 def time_of(log: DeltaLog, version: int, actions: Iterable[Mapping[str, Any]] | None = None) -> datetime:

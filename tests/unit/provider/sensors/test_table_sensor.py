@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,30 @@ def test_the_first_version_at_or_after_a_time_covers_it(tmp_path: Path) -> None:
     assert version(written[0] + (written[1] - written[0]) / 2, lake_conn_id="delta") == "1"
     assert version(written[1] + timedelta(seconds=1), lake_conn_id="delta") is None
     assert version("2020-01-01", lake_conn_id="delta", table="gone") is None
+
+
+def test_what_changes_no_row_of_a_table_of_delta_covers_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "delta" / "web" / "views"
+    for _ in range(2):
+        write_deltalake(folder, ROWS, mode="append")
+    table = DeltaTable(folder)
+    table.optimize.compact()
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    table.alter.set_table_properties({"delta.logRetentionDuration": "interval 7 days"})
+    assert len(list(folder.glob("_delta_log/*.json"))) > 5
+    assert version(second_at(folder, 2), lake_conn_id="delta") is None
+    write_deltalake(folder, ROWS, mode="append")
+    assert version(second_at(folder, 2), lake_conn_id="delta") == str(DeltaTable(folder).version())
+    write_deltalake(folder, ROWS.slice(0, 0), mode="append")
+    newest = DeltaTable(folder).version()
+    assert version(second_at(folder, newest), lake_conn_id="delta") == str(newest), "no row is an answer, too"
+
+
+def second_at(folder: Path, number: int) -> str:
+    """Give a table's versions the seconds of a minute as their times; return that of one of them."""
+    for file in folder.glob("_delta_log/*.json"):
+        os.utime(file, (1_767_225_600 + int(file.stem),) * 2)
+    return datetime.fromtimestamp(1_767_225_600 + number, timezone.utc).isoformat()
 
 
 def test_it_waits_in_the_triggerer_and_looks_again(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
