@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 from pyiceberg.table import Table
 
+from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
+from airflow_samza.systems.system import SystemBinding
 from tests.e2e.bad_input.page import row
-from tests.e2e.bad_input.scene import Scene
+from tests.e2e.bad_input.scene import APPLICATION, Scene, raised
+from tests.support.iceberg_catalog_server import CatalogServer
 from tests.support.iceberg_lake import delete_equal, table_of
 
 PLAN = "by `plan`"
+BY_RUN = "by `plan` of a Dag run, and by `run`"
 
 
 def table(scene: Scene, more: str = "") -> Table:
@@ -47,6 +54,42 @@ def _(scene: Scene) -> str:
 def _(scene: Scene) -> str:
     table(scene, ', options={"snapshot": "monthly"}')
     return scene.plan()
+
+
+@row("iceberg", "A snapshot that has expired", PLAN)
+def _(scene: Scene) -> str:
+    table(scene, ', options={"snapshot": "8271638172635514"}')
+    text = scene.plan()
+    newest = next(iter(re.findall(r"\b\d{16,19}\b", text.replace("8271638172635514", ""))), "")
+    return text.replace(newest, "5240913207735206182")
+
+
+def _of_server(scene: Scene, *, token: str = "hush", answer: int | None = None) -> str:
+    """Return the error of a run whose catalog is a server."""
+    table(scene)
+    with CatalogServer(scene.folder / "lake", token="hush") as server:
+        server.answer = answer
+        binding = SystemBinding("iceberg", {"uri": server.url, "token": token}, secret=frozenset({"token"}))
+        runtime = SparkRuntime(
+            str(scene.folder / "samza"), {"lake": binding, "data": SystemBinding("files", {"root": str(scene.folder)})}
+        )
+        text = raised(lambda: runtime.prepare(RunRequest(APPLICATION, "run-1")))
+        return text.replace(server.url, "https://catalog.example.org")
+
+
+@row("iceberg", "A catalog that rejects the token", BY_RUN)
+def _(scene: Scene) -> str:
+    return _of_server(scene, token="hash")
+
+
+@row("iceberg", "A catalog that does not let its table be read", BY_RUN)
+def _(scene: Scene) -> str:
+    return _of_server(scene, answer=403)
+
+
+@row("iceberg", "A catalog that fails", BY_RUN)
+def _(scene: Scene) -> str:
+    return _of_server(scene, answer=503)
 
 
 @row("iceberg", "A declared column that was renamed in the table", PLAN)
@@ -113,9 +156,6 @@ def _(scene: Scene) -> str:
 def _(scene: Scene) -> str:
     table(scene)
     return _written(scene, 'table="web.copies", create=True, partition_by="zorder(member_id)"')
-
-
-BY_RUN = "by `plan` of a Dag run, and by `run`"
 
 
 @row("iceberg", "A limit on what is read of an input that the application does not have", BY_RUN)

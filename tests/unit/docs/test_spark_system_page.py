@@ -1,12 +1,19 @@
-"""The page on systems of kind spark: its modes and places are those of the code."""
+"""The page on systems of kind spark: its modes and places are those of the code, its jars those that tests write with."""
 
 from __future__ import annotations
 
+import re
+from importlib.metadata import version
 from typing import Any
+from xml.etree import ElementTree
+
+import pytest
 
 from airflow_samza.systems.spark.tables import MODES, SparkTable
 from airflow_samza.systems.system import StreamSpec, SystemBinding
+from demo.java_servers import SCRIPT
 from tests.support.documentation_pages import text_of
+from tests.support.iceberg_by_spark import SPARK
 
 
 def test_every_mode_has_its_line() -> None:
@@ -34,3 +41,17 @@ def test_only_delta_skips_what_it_has() -> None:
     assert not table(format="parquet").skips_repeats
     assert not table(format="parquet").delivery.exactly_once
     assert table(format="delta").delivery.exactly_once
+
+
+@pytest.mark.parametrize(("format", "spark"), [("Iceberg", SPARK), ("Delta", version("pyspark"))])
+def test_the_jar_of_a_format_is_the_one_that_tests_write_with_on_the_same_spark(format: str, spark: str) -> None:
+    row = next(line for line in text_of("how-to/spark-system.md").splitlines() if line.startswith(f"| {format} |"))
+    _, _, release, named, *_ = (cell.strip() for cell in row.split("|"))
+    pom = re.sub(r'xmlns="[^"]*"', "", (SCRIPT.parent / "jars" / format.lower() / "pom.xml").read_text())
+    described = ElementTree.fromstring(pom)
+    values = {f"${{{one.tag}}}": one.text or "" for one in described.iterfind("properties/*")}
+    first = described.find("dependencies/dependency")
+    assert first is not None
+    group, artifact, jar = (first.findtext(name, "") for name in ("groupId", "artifactId", "version"))
+    assert spark.startswith(f"{release}.")
+    assert f"`{group}:{artifact}:{values.get(jar, jar)}`" in named
