@@ -3,7 +3,8 @@
 ``python -m benchmarks.lake --work DIR [--rows 5000000] [--rounds 3] [--kinds iceberg delta] [--write-docs]``. All read
 the same tables, and append to new ones of their own, in turn: whatever else the machine does hits all of them. Results
 are compared row by row. Nothing of the package or the benchmarks may be edited meanwhile: workers of changed code start
-anew. Environments and jars of the peers stay under DIR; all else is deleted at the end.
+anew. Environments and jars of the peers stay under DIR; all else is deleted at the end. Figures over another number of
+rows stay on the page, until ``benchmarks-lake.json`` is deleted.
 """
 
 from __future__ import annotations
@@ -286,7 +287,7 @@ def main() -> None:
             found = Report(machine, time.strftime("%Y-%m-%d"), results)
             print("\n".join(report.table(found, WORKLOADS)), flush=True)
             if asked.write_docs:
-                report.write_figures(found, PAGE, PAGE.with_suffix(".json"), WORKLOADS)
+                report.write_figures(found, PAGE, PAGE.with_suffix(".json"), WORKLOADS, sizes=True)
 
 
 if __name__ == "__main__":

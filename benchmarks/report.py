@@ -33,7 +33,8 @@ def table(found: Report, workloads: Mapping[str, Workload] = WORKLOADS) -> list[
     for result in results:
         lines += _rows(result, workloads[result.workload])
     for when in sorted({result.when for result in results if result.when}):
-        lines += ["", f"{', '.join(result.workload for result in results if result.when == when)}: measured on {when}."]
+        names = ", ".join(_name(result, results) for result in results if result.when == when)
+        lines += ["", f"{names}: measured on {when}."]
     if any(found.cold.values()):
         lines += ["", "From nothing to a result (W1 in a process of its own, Spark started and stopped):", ""]
         lines += ["| who | best s | median s | memory MiB |", "|---|---:|---:|---:|"]
@@ -49,7 +50,12 @@ def table(found: Report, workloads: Mapping[str, Workload] = WORKLOADS) -> list[
 
 def _in_order(results: Sequence[WorkloadResult], workloads: Mapping[str, Workload]) -> list[WorkloadResult]:
     known = list(workloads)
-    return sorted(results, key=lambda result: known.index(result.workload))
+    return sorted(results, key=lambda result: (known.index(result.workload), result.rows))
+
+
+def _name(result: WorkloadResult, results: Sequence[WorkloadResult]) -> str:
+    sizes = {other.rows for other in results if other.workload == result.workload}
+    return result.workload if len(sizes) == 1 else f"{result.workload} of {result.rows:,} rows"
 
 
 def _rows(result: WorkloadResult, workload: Workload) -> list[str]:
@@ -97,10 +103,15 @@ def write_docs(found: Report) -> None:
     pictures.draw_ratios(write_figures(found, PAGE, RESULTS, WORKLOADS), PICTURE)
 
 
-def write_figures(found: Report, page: Path, results: Path, workloads: Mapping[str, Workload]) -> Report:
-    """Write the table into a page, and the figures; return them beside those that were not measured now."""
+def write_figures(
+    found: Report, page: Path, results: Path, workloads: Mapping[str, Workload], *, sizes: bool = False
+) -> Report:
+    """Write the table into a page, and the figures; return them beside those that were not measured now.
+
+    With ``sizes`` figures over another number of rows stay.
+    """
     if results.exists():
-        found = found.beside(Report.from_dict(json.loads(results.read_text())))
+        found = found.beside(Report.from_dict(json.loads(results.read_text())), sizes=sizes)
         found = dataclasses.replace(found, workloads=_in_order(found.workloads, workloads))
     page.write_text(between_markers(page.read_text(), "figures", table(found, workloads)))
     results.write_text(json.dumps(found.to_dict(), indent=1) + "\n")

@@ -62,11 +62,18 @@ class Report:
         """The JSON form."""
         return dataclasses.asdict(self)
 
-    def beside(self, former: Report) -> Report:
-        """With the workloads that only a former report has, and its cold starts if there are none here."""
-        measured = {result.workload for result in self.workloads}
+    def beside(self, former: Report, *, sizes: bool = False) -> Report:
+        """With the workloads that only a former report has, and its cold starts if there are none here.
+
+        With ``sizes`` a workload over another number of rows is another one.
+        """
+        measured = {(result.workload, result.rows if sizes else 0) for result in self.workloads}
         when = f"{former.machine}; {former.day}"
-        others = [dataclasses.replace(r, when=r.when or when) for r in former.workloads if r.workload not in measured]
+        others = [
+            dataclasses.replace(result, when=result.when or when)
+            for result in former.workloads
+            if (result.workload, result.rows if sizes else 0) not in measured
+        ]
         return dataclasses.replace(self, workloads=[*self.workloads, *others], cold=self.cold or former.cold)
 
     @classmethod

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from tests.support.page_commands import do_steps
+from tests.support.page_commands import check_shown, do_steps
 
 PAGE = "how-to/delta.md"
 
@@ -18,6 +18,7 @@ PAGE = "how-to/delta.md"
 def check_first_table(command_line: Sequence[str], tmp_path: Path) -> None:
     """Do what the page says, with these words for the command line, and see that the plan and the output are right."""
     said = do_steps(PAGE, command_line, tmp_path)
+    check_shown(PAGE, said)
     text = " ".join(said.split())
     assert re.search(r"reads the version 0 of web\.views: 1 file, 2 rows, \d+ B", text), said
     assert "skips what statistics rule out by country = nl" in text

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.iceberg_lake import rows_of, stream, system_at
-from tests.support.page_commands import do_steps
+from tests.support.page_commands import check_shown, do_steps
 
 PAGE = "how-to/iceberg.md"
 
@@ -16,6 +16,7 @@ PAGE = "how-to/iceberg.md"
 def check_first_table(command_line: Sequence[str], tmp_path: Path) -> None:
     """Do what the page says, with these words for the command line, and see that the plan and the output are right."""
     said = do_steps(PAGE, command_line, tmp_path)
+    check_shown(PAGE, said)
     text = " ".join(said.split())
     assert re.search(r"reads the snapshot \d+ of web\.views: 1 file, 3 rows, [\d.]+ KiB", text), said
     assert "skips what statistics rule out by country = nl" in text

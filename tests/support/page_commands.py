@@ -35,3 +35,16 @@ def do_steps(page: str, command_line: Sequence[str], tmp_path: Path) -> str:
             assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
             said += done.stdout + done.stderr
     return said
+
+
+def check_shown(page: str, said: str) -> None:
+    """See that what a page shows of the commands' words is among them; its numbers may differ, and ``…`` is left out."""
+
+    def plain(text: str) -> str:
+        return re.sub(r"\d[\d.]*", "0", " ".join(text.split()))
+
+    blocks = re.findall(r"^```text\n(.*?)^```", text_of(page), flags=re.MULTILINE | re.DOTALL)
+    assert blocks
+    for block in blocks:
+        parts = (re.escape(plain(part)) for part in block.split("…"))
+        assert re.search(".*?".join(parts), plain(said)), f"{block}\nis not in\n{said}"

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.planner.planner import plan_shape
-from benchmarks import lake, lake_latency, report
+from benchmarks import lake, lake_commits, lake_latency, report
 from benchmarks.lake_workloads import PEERS, WORKLOADS
 from benchmarks.measuring import Measured
 from benchmarks.results import OURS, Report, WorkloadResult
@@ -23,9 +23,9 @@ def test_every_workload_can_be_planned(name: str) -> None:
     assert len(plan_shape(spec).stages) == (2 if name.startswith("aggregate") else 1)
 
 
-def result(name: str, seconds: float) -> WorkloadResult:
+def result(name: str, seconds: float, rows: int = 1000) -> WorkloadResult:
     peers = [peer.name for peer in PEERS[name.partition(" ")[2]]]
-    return WorkloadResult(name, 1000, {who: [Measured(seconds, 1.0, 2**20)] for who in (OURS, *peers)})
+    return WorkloadResult(name, rows, {who: [Measured(seconds, 1.0, 2**20)] for who in (OURS, *peers)})
 
 
 def test_figures_of_one_kind_of_table_stay_when_the_other_is_measured(tmp_path: Path) -> None:
@@ -36,6 +36,17 @@ def test_figures_of_one_kind_of_table_stay_when_the_other_is_measured(tmp_path: 
     lines = page.read_text().splitlines()
     assert [line.count("5.00") > 0 for line in lines if "**airflow_samza**" in line] == [True, False]
     assert "scan delta: measured on scan delta; 2026-01-01." in lines
+
+
+def test_figures_over_many_rows_stay_when_few_are_measured(tmp_path: Path) -> None:
+    page, figures = tmp_path / "page.md", tmp_path / "page.json"
+    page.write_text(lake.PAGE.read_text())
+    for rows, seconds in ((50_000, 7.0), (1000, 5.0), (1000, 6.0)):
+        measured = Report("a machine", "2026-01-01", [result("scan delta", seconds, rows)])
+        report.write_figures(measured, page, figures, WORKLOADS, sizes=True)
+    lines = page.read_text().splitlines()
+    assert ["6.00" in line for line in lines if "**airflow_samza**" in line] == [True, False]
+    assert "scan delta of 50,000 rows: measured on a machine; 2026-01-01." in lines
 
 
 class Files:
@@ -76,3 +87,13 @@ def test_the_page_has_a_place_for_latencies() -> None:
         "| delta | PySpark with delta-spark 4.4.0 | – | 20,000 | **812** | 700 | 2,100 | 1.25 | 0.50 | 123 |" in lines
     )
     assert lines[-1] in report.between_markers(lake.PAGE.read_text(), "latency", lines).splitlines()
+
+
+@pytest.mark.parametrize("kind", lake_commits.KINDS)
+def test_the_cost_of_commits_has_its_place_on_the_pages(kind: str, tmp_path: Path) -> None:
+    costs = list(lake_commits.measure(kind, tmp_path, [1, 3]))
+    assert [(one.kind, one.epochs) for one in costs] == [(kind, 1), (kind, 3)]
+    assert 0 < costs[0].files < costs[1].files
+    page = (report.DOCS / f"how-to/{kind}.md").read_text()
+    lines = lake_commits.table([lake_commits.Cost(kind, 10_000, 74.3, 68.9, 81, 2_600_000)], 4)
+    assert "| 10,000 | 74 | 69 | 81 | 2.6 MB |" in report.between_markers(page, "commits", lines).splitlines()
