@@ -18,7 +18,7 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 65_856,
+    "statements": 65_864,
     "files": 820,
     "files in one folder": 29,
     "kinds of records": 47,
