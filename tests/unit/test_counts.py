@@ -18,8 +18,8 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 65_864,
-    "files": 820,
+    "statements": 66_500,
+    "files": 824,
     "files in one folder": 29,
     "kinds of records": 47,
     "error classes": 39,
