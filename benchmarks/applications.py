@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_samza import count, stream_application, sum_, tumbling
+from airflow_samza import count, max_, stream_application, sum_, tumbling
 
 PAGE_VIEWS = "member_id bigint, page_id int, ts bigint, country string, dwell_ms int"
 SLOW_VIEWS = f"{PAGE_VIEWS}, slow int"
@@ -256,6 +256,24 @@ def new_files(app: Any) -> None:
     )
     slow = views.where("dwell_ms > 1000").select("*", "cast(dwell_ms / 1000 as int) AS slow")
     slow.send_to(app.output_stream("slow-views", system="results", path="out", format="parquet"))
+
+
+@stream_application("bench-long-window")
+def long_window(app: Any) -> None:
+    """Long views of the last days by page, Parquet to Parquet."""
+    views = app.input_stream(
+        "page-views",
+        system="lake",
+        schema=PAGE_VIEWS,
+        path="in/{ds}",
+        partitions=2,
+        format="parquet",
+        intervals=int(app.config["intervals"]),
+    )
+    by_page = views.where("dwell_ms > 1000").partition_by("page_id", id="by-page")
+    by_page.aggregate("page_id", id="per-page", views=count(), dwelt=sum_("dwell_ms"), most=max_("dwell_ms")).send_to(
+        app.output_stream("busy-pages", system="results", path="{ds}", format="parquet")
+    )
 
 
 @stream_application("bench-scale")

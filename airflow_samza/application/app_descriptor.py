@@ -46,6 +46,7 @@ T = TypeVar("T")
 
 _NOT_OF_SIDE_INPUTS = {
     "slice": "a table needs all that its topic holds",
+    "intervals": "a table needs all that its topic holds",
     "changes": "a side input from a lake is read as the table is",
     "max_delay": "it makes no watermarks",
     "watermarks": "it makes no watermarks",
@@ -54,6 +55,7 @@ _NOT_OF_SIDE_INPUTS = {
 
 _LEAVE_OUT = {
     "slice": "Leave it out; a topic that holds no more than is wanted is compacted, or expires what is old.",
+    "intervals": "Leave it out; a path without a time names the files of every run.",
     "changes": "Leave it out; a pushed table takes changes by pushes with mode=incremental.",
     "max_delay": "Leave it out; time is told by the inputs.",
     "watermarks": "Leave it out; time is told by the inputs.",
@@ -349,10 +351,10 @@ class ApplicationDescriptor(TableDeclarations):
     def side_input(self, id: str, *, schema: object = None, **more: Unpack[StreamOptions]) -> SideInput:
         """Declare a stream that feeds tables (:meth:`table`).
 
-        It is read from its oldest message on, before the first message of an input. So ``slice``, ``changes``,
-        ``max_delay``, ``watermarks`` and ``renamed_from`` are rejected. ``priority`` and ``bootstrap`` set which side
-        inputs of a table are read first. With ``on_error="drop"`` the row of a message that cannot be read stays as it
-        was. The other parameters are those of :meth:`input_stream`.
+        It is read from its oldest message on, before the first message of an input. So ``slice``, ``intervals``,
+        ``changes``, ``max_delay``, ``watermarks`` and ``renamed_from`` are rejected. ``priority`` and ``bootstrap`` set
+        which side inputs of a table are read first. With ``on_error="drop"`` the row of a message that cannot be read
+        stays as it was. The other parameters are those of :meth:`input_stream`.
 
         ```python
         changes = app.side_input("profile-changes", schema="member_id bigint, tier string", key="member_id")

@@ -78,7 +78,8 @@ class StreamDescriptor:
     the stream is partitioned, () when it is not keyed, ``partitioner`` the rule
     by which it is ("": that of its kind of system). ``timestamp`` is the event-time column, ``watermarks`` how an
     input that is not bounded makes watermarks of it. ``path`` and ``slice_by`` bound
-    the input: a template over the data interval, ``"timestamp"``, ``"checkpoint"`` or None (all of it). ``reader`` is
+    the input: a template over the data interval, ``"timestamp"``, ``"checkpoint"`` or None (all of it), and how many
+    ``intervals`` there are in it. ``reader`` is
     the function of ``from_dataframe``: from a Spark session to the DataFrame that is the stream. ``on_error`` sets what
     becomes of messages that cannot be read, or do not fit the schema (None: they fail the stage). ``topic`` is its name
     in the system where that is no id, because it has dots. ``renamed_from`` is the former id of an input, under which
@@ -99,6 +100,7 @@ class StreamDescriptor:
     format: str | None = None
     serde: str | None = None
     slice_by: str | None = None
+    intervals: int | None = None
     broadcast: bool = False
     bootstrap: bool = False
     priority: int | None = None

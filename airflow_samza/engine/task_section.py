@@ -14,6 +14,7 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from airflow_samza.engine.interval_results import IntervalResults
 from airflow_samza.engine.stage_task import StageTask, bound_streams
 from airflow_samza.engine.task_inputs import TaskInputs
 from airflow_samza.engine.warm_tables import FilledTables
@@ -200,10 +201,20 @@ class TaskSection:
                 yield from section.run_batches(batches, self._boundary)
                 return
             read_over(batches)
+            if IntervalResults.are_kept(self._program, self._intent):
+                yield from self._output_of_intervals(section)
+                return
             yield from section.run(inputs.of(self.task, before.start))
         finally:
             inputs.close()
             self._aside.close(delete=self.is_last)
+
+    def _output_of_intervals(self, section: SectionRun) -> Iterator[pa.RecordBatch]:
+        """Run the section over what earlier runs have left of the data intervals, as far as they have."""
+        streams = bound_streams(self._stage.inputs)
+        results = IntervalResults(self._files, self._program, self._systems, streams, self._intent, self.task)
+        yield from section.run(results.ends(), results.give)
+        results.add_to(section.report)
 
     def _boundary(self, op_id: str) -> Boundary:
         """Return how far an operator of an earlier section has come.

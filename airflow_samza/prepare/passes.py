@@ -35,6 +35,7 @@ from airflow_samza.prepare.bound_systems import (
 from airflow_samza.prepare.carried_state import arrived_slice, carried_slice, carries_state, is_carried_on, patience_of
 from airflow_samza.prepare.input_positions import input_meanings, meanings_by_key, renamed_inputs, with_present_inputs
 from airflow_samza.prepare.input_versions import check_input_versions, reject_changes
+from airflow_samza.prepare.long_windows import intervals_slice
 from airflow_samza.prepare.namesakes import with_writer_of_state
 from airflow_samza.prepare.notes import notes_of
 from airflow_samza.prepare.output_slots import run_slot
@@ -305,6 +306,8 @@ def _with_range(
         slice_ = section_slice(system, stream, declared, sections, version, wait, history, draft.files.pace)
     elif declared.slice_by == "checkpoint" and isinstance(system, TakesArrivals):
         slice_ = arrived_slice(declared, stream.spec, system, version, spec.config)
+    elif declared.intervals is not None:
+        slice_ = intervals_slice(declared, stream, system, spec, request)
     else:
         if isinstance(system, SlicesWithin):
             slice_ = system.slice_within(stream.spec, bounds)

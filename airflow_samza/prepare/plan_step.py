@@ -31,6 +31,7 @@ from airflow_samza.prepare.carried_state import (
     take_state,
 )
 from airflow_samza.prepare.kept_stages import fingerprints, reuse
+from airflow_samza.prepare.long_windows import with_kept_results
 from airflow_samza.prepare.namesakes import continued_by, reject_namesake, reject_other_copy
 from airflow_samza.prepare.output_slots import with_root
 from airflow_samza.prepare.passes import plan_run
@@ -108,6 +109,7 @@ def prepare_run(
             slices = {stream_id: stream.slice for stream_id, stream in run.streams.items() if stream.role != SIDE_INPUT}
             starts = write_starts(files, folder, run.generation, spec, run.plan, slices, version)
             run = dataclasses.replace(run, state=dataclasses.replace(taken.state, starts=starts))
+        run = with_kept_results(files, spec, run, stage_digests(spec, run.plan, data))
         run = _with_reuse(files, systems, spec, run, request, data)
         reject_unbounded(run, systems)
         run = with_root(files, run, systems)
@@ -203,6 +205,7 @@ def preview_run(
     generation = planned[-1] + 1 if planned else request.generation
     request = dataclasses.replace(request, wait_seconds=0.0, generation=generation)
     run, systems = plan_run(files, bindings, default_system, spec, request, version)
+    run = with_kept_results(files, spec, run, stage_digests(spec, run.plan, data))
     if not planned:
         return run
     return _with_reuse(files, systems, spec, run, request, data)

@@ -76,6 +76,10 @@ COUNTERS: Mapping[str, Metric] = {
         "keys", "keys of a compacted side input that came after the planned head and are not in its table"
     ),
     "table_rows_ignored_for_a_null_key": Metric("rows", "rows of tables that were left out because their key is null"),
+    "interval_results_used": Metric(
+        "parts", "partitions of data intervals of which a task used the kept partial results, and read nothing"
+    ),
+    "interval_results_made": Metric("parts", "partitions of data intervals that a task read"),
     "restored_from_memory_bytes": Metric("bytes", "state that tasks found in the memory of their process"),
     "restored_from_host_bytes": Metric("bytes", "state that tasks read from their host's disk"),
     "restored_from_root_bytes": Metric("bytes", "state that tasks read from the root"),

@@ -78,6 +78,18 @@ class SlicesWithin(Protocol):
 
 
 @runtime_checkable
+class SlicesIntervals(Protocol):
+    """A system in which the messages of each data interval lie in a place of their own."""
+
+    def slice_intervals(self, streams: Sequence[StreamSpec]) -> dict[str, Any]:
+        """Return the input range of all intervals of a stream, which is given once for each, with the path of that one.
+
+        It has ``intervals``: for each, how many of the ``splits`` of every partition are of it, in order.
+        """
+        ...
+
+
+@runtime_checkable
 class DatesCommits(Protocol):
     """System of tables whose commits have times."""
 

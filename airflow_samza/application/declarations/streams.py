@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 from airflow_samza.application.checked_calls import reject_unknown
 from airflow_samza.application.columns import Columns, optional_columns
-from airflow_samza.application.declarations.path_templates import path_fields, wrong_in_path
+from airflow_samza.application.declarations.path_templates import TIMES, path_fields, wrong_in_path
 from airflow_samza.application.declarations.serdes import checked_serde
 from airflow_samza.application.descriptors import CHANGE_TYPE, ErrorPolicy, StreamDescriptor, StreamRole
 from airflow_samza.application.event_times import SystemTime, time_column
@@ -23,6 +23,9 @@ from airflow_samza.secrecy import gives_away
 
 _WORDS = {StreamRole.INPUT: "input stream", StreamRole.OUTPUT: "output stream", StreamRole.SIDE_INPUT: "side input"}
 _SLICES = ("timestamp", "checkpoint")
+
+MOST_INTERVALS = 10_000
+"""The most data intervals that a run reads: a plan lists the files of each."""
 
 
 SECRETS_BELONG_ELSEWHERE = "Keep secrets in the connection that the environment binds to the system's name."
@@ -78,6 +81,10 @@ class StreamOptions(TypedDict, total=False):
     slice: str | None
     """The part that a run reads: ``"timestamp"`` (the messages of the data interval) or ``"checkpoint"`` (what
     arrived since the last run). By default all, or what ``path`` finds.
+    """
+    intervals: int | None
+    """The number of data intervals that a run reads, the last of which is its own: ``90`` of a daily run is the last
+    90 days. ``path`` names the files of each interval. By default 1.
     """
     changes: bool
     """If true, the messages are the rows of the table that were inserted, deleted and updated since the last run: with
@@ -153,6 +160,7 @@ def declared_stream(
     table: str | None = None,
     serde: str | type | None = None,
     slice: str | None = None,
+    intervals: int | None = None,
     changes: bool = False,
     broadcast: bool = False,
     bootstrap: bool = False,
@@ -184,6 +192,8 @@ def declared_stream(
         )
     if path is not None:
         _check_path(path, where)
+    if intervals is not None:
+        _check_intervals(intervals, path, slice, where, is_input=role is StreamRole.INPUT and not shared)
     if changes is True:
         _check_changes(slice, shape, where)
     for name, text in (("format", format), ("partitioner", partitioner), ("table", table)):
@@ -218,6 +228,7 @@ def declared_stream(
         format=format,
         serde=checked_serde(serde, _inside(shape, options), where, stream_id, read=role is not StreamRole.OUTPUT),
         slice_by=slice,
+        intervals=intervals,
         changes=changes,
         broadcast=broadcast,
         bootstrap=bootstrap,
@@ -321,6 +332,26 @@ def _check_slice(slice: object, timestamp: str | None, where: str) -> None:
         )
     if slice == "timestamp" and timestamp is None:
         reject(f"{where} is sliced by its timestamp and names none", hint='Name the event-time column: timestamp="at".')
+
+
+def _check_intervals(intervals: object, path: str | None, slice: object, where: str, *, is_input: bool) -> None:
+    if isinstance(intervals, bool) or not isinstance(intervals, int) or not 1 <= intervals <= MOST_INTERVALS:
+        reject(
+            f"{where} has intervals={intervals!r}",
+            hint=f"Write how many data intervals a run reads, a whole number from 1 to {MOST_INTERVALS:,}.",
+        )
+    if not is_input:
+        reject(f"{where} has intervals=, which is for inputs of files", hint="Leave it out.")
+    if slice is not None:
+        reject(
+            f"{where} has intervals={intervals} and slice={slice!r}",
+            hint="Give one of the two: intervals= reads the files that path= names for each data interval.",
+        )
+    if path is None or not any(field.name in TIMES for field in path_fields(path)):
+        reject(
+            f"{where} has intervals={intervals}, and its path= names no time: it has the same files for each of them",
+            hint='Name the data interval in it: path="{data_interval_start:%Y/%m/%d}/*.parquet".',
+        )
 
 
 def _check_changes(slice: object, shape: Schema | None, where: str) -> None:

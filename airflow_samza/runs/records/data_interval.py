@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -88,6 +89,40 @@ def needed_interval(interval: DataInterval | None, *, stream: str, what: str) ->
             stream=stream,
         )
     return interval
+
+
+def last_intervals(interval: DataInterval, count: int, template: str) -> list[DataInterval]:
+    """Return so many intervals as long as one, which is the last of them, oldest first.
+
+    Whole days and months are those of the calendar in the zone of the path ``template``, whatever clocks did; any other
+    length is one of time.
+
+    >>> march = DataInterval.from_iso("2026-03-01", "2026-04-01")
+    >>> [each.start.month for each in last_intervals(march, 3, "in/{data_interval_start:%Y-%m}")]
+    [1, 2, 3]
+    >>> day = DataInterval.from_iso("2026-03-29T22:00", "2026-03-30T22:00")
+    >>> str(last_intervals(day, 2, "{ds|Europe/Amsterdam}")[0])
+    '[2026-03-28T23:00:00+00:00, 2026-03-29T22:00:00+00:00)'
+    """
+    zone = next((ZoneInfo(field.zone) for field in path_fields(template) if field.zone is not None), timezone.utc)
+    start, end = (moment.astimezone(zone).replace(tzinfo=None) for moment in (interval.start, interval.end))
+    months = (end.year - start.year) * 12 + end.month - start.month
+    of_months = months > 0 and start.replace(year=end.year, month=end.month, day=1) == end.replace(day=1)
+    if of_months and start.day == end.day <= 28:
+        moments = [_months_before(end, months * back) for back in range(count, -1, -1)]
+    elif (end - start) % timedelta(days=1) == timedelta(0):
+        moments = [end - (end - start) * back for back in range(count, -1, -1)]
+    else:
+        length = interval.end - interval.start
+        starts = [interval.start - length * back for back in reversed(range(count))]
+        return [DataInterval(start, start + length) for start in starts]
+    borders = [moment.replace(tzinfo=zone) for moment in moments]
+    return [*itertools.starmap(DataInterval, itertools.pairwise(borders[:-1])), interval]
+
+
+def _months_before(moment: datetime, months: int) -> datetime:
+    count = moment.year * 12 + moment.month - 1 - months
+    return moment.replace(year=count // 12, month=count % 12 + 1)
 
 
 def render_path(

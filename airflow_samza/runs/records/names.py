@@ -69,6 +69,15 @@ def state_folder(application: str, app_id: str) -> str:
     return f"state/{name}.{copy}" if "-" in copy else f"state/{name}-{copy}"
 
 
+def partials_folder(application: str, app_id: str) -> str:
+    """The folder under the root of the partial results that runs of an application share, named as that of its state.
+
+    >>> partials_folder("page-views", "1")
+    'partials/page-views-1'
+    """
+    return f"partials/{state_folder(application, app_id).partition('/')[2]}"
+
+
 def former_state_folder(application: str, app_id: str) -> str:
     """Return the folder of that state in releases in which two applications could have one folder."""
     return f"state/{safe(application)}-{safe(app_id)}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -23,6 +23,8 @@ from airflow_samza.runs.state_history.lease import Ended
 from airflow_samza.runs.state_history.versions import Version
 from airflow_samza.runs.upkeep.kept_runs import Keep, OverRun, Reasons, SystemsOf, load_plans, over_runs
 from airflow_samza.runs.upkeep.output_sweep import SweptTable, sweep_outputs
+from airflow_samza.runs.upkeep.partial_sweep import ROOT as PARTIALS
+from airflow_samza.runs.upkeep.partial_sweep import delete_partials, folders_of, unnamed_partials
 from airflow_samza.runs.upkeep.run_removal import SweptRuns, is_slim, remove_run, slim_run
 from airflow_samza.runs.upkeep.topic_expiry import own_topics
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -71,6 +73,7 @@ def sweep_application(
     reasons = Reasons(files, systems_of, now)
     runs = over_runs(files, name, now)
     histories: set[str] = set()
+    partials: set[str] = set()
     for number, run in reversed(list(enumerate(runs))):  # oldest first
         if until is not None and time.monotonic() >= until:
             swept.is_done = False
@@ -84,6 +87,7 @@ def sweep_application(
             if going or is_old:
                 why = None if going else reasons.of(run)
                 if why is None:
+                    partials |= folders_of(run.plans)
                     _remove_run(files, systems_of, run, now, swept, dry=dry)
                     continue
                 swept.kept[f"{name}/{run.folder.run_id}"] = why
@@ -98,11 +102,21 @@ def sweep_application(
             swept.leftovers.append(path)
             if not dry:
                 files.delete_tree(path)
+    _sweep_partials(files, [name], partials, swept, dry=dry)
     if not dry:
         empty_trash(files, now)
         if runs:
             make_trash(files)
     return swept
+
+
+def _sweep_partials(
+    files: Filesystem, applications: Sequence[str], folders: Iterable[str], swept: SweptRuns, *, dry: bool
+) -> None:
+    paths = [path for path in unnamed_partials(files, applications, folders) if path not in swept.leftovers]
+    swept.leftovers.extend(paths)
+    if not dry:
+        delete_partials(files, paths)
 
 
 def _remove_run(
@@ -154,8 +168,10 @@ def sweep_root(
                 sweeps.runs.leftovers.append(path)
                 if not dry:
                     files.delete_tree(path)
+    partials = [f"{PARTIALS}/{name}" for name in _unless_link(files.list, PARTIALS)]
+    _sweep_partials(files, files.list("runs"), partials, sweeps.runs, dry=dry)
     if not dry:
-        for top in ("runs", "state", "tables"):
+        for top in ("runs", "state", "tables", PARTIALS):
             _delete_temporary(files, top, now - _HALF_WRITTEN_SECONDS)
     return sweeps
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -88,6 +89,66 @@ def fix_slice(
         "files": [_described(file) for file in files],
         "splits": [[list(split) for split in splits] for splits in pack(units, partitions)],
     }
+
+
+def fix_intervals(
+    root: Location,
+    listings: Sequence[Listing],
+    streams: Sequence[StreamSpec],
+    format_name: str,
+    partitions: int,
+    options: FileOptions,
+) -> dict[str, Any]:
+    """Return the range of the files of several data intervals, by a listing of each.
+
+    How the files of an interval are cut and packed follows from them alone, so that it is the same in every run that
+    reads them. Their paths turn the partitions: one small file for each interval is not always for the same one.
+    """
+    files = [file for listing in listings for file in listing.files]
+    stream = streams[0]
+    _reject_twice(root, listings, streams)
+    warn_of_few_tasks(stream, partitions, sum(file.size for file in files))
+    if files and stream.schema is not None:
+        _check_first(root, files[0], stream, format_name, options)
+    splits: list[list[list[int | None]]] = [[] for _ in range(partitions)]
+    intervals = []
+    first = 0
+    for listing, of_interval in zip(listings, streams, strict=True):
+        threshold = cut_from(sum(file.size for file in listing.files), partitions)
+        packed = pack(_units(root, listing.files, stream, format_name, options, threshold), partitions)
+        turned = zlib.crc32((of_interval.path or "").encode()) % partitions
+        packed = packed[-turned:] + packed[:-turned] if turned else packed
+        for partition, cut in enumerate(packed):
+            splits[partition] += [[split.file + first, split.start, split.end] for split in cut]
+        intervals.append({"path": of_interval.path, "splits": [len(cut) for cut in packed]})
+        first += len(listing.files)
+    return {
+        "kind": "files",
+        "partitions": partitions,
+        "offsets": None,
+        "format": format_name,
+        "bytes": sum(file.size for file in files),
+        "schema": None if stream.schema is not None else schema_of_files(root, files, stream, format_name, options),
+        "files": [_described(file) for file in files],
+        "splits": splits,
+        "intervals": intervals,
+    }
+
+
+def _reject_twice(root: Location, listings: Sequence[Listing], streams: Sequence[StreamSpec]) -> None:
+    """Reject a file that two data intervals have: it would be read twice."""
+    seen: dict[str, StreamSpec] = {}
+    for listing, stream in zip(listings, streams, strict=True):
+        for file in listing.files:
+            if file.path in seen:
+                raise TopicError(
+                    f"The file {root.at(file.path)} of stream {stream.name!r} is in the paths of two data intervals: "
+                    f"{seen[file.path].path} and {stream.path}.",
+                    hint="Write a path= that has other files for each interval, at least as fine as these are long.",
+                    path=str(root.at(file.path)),
+                    stream=stream.name,
+                )
+            seen[file.path] = stream
 
 
 def fix_chunks(

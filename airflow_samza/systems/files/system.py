@@ -22,7 +22,7 @@ from airflow_samza.systems.files.output import FilesProducer, check_writable, re
 from airflow_samza.systems.files.published_files import View
 from airflow_samza.systems.files.publishing import publish
 from airflow_samza.systems.files.reading import FilesConsumer
-from airflow_samza.systems.files.slicing import detect_format, fix_chunks, fix_slice, schema_of_files
+from airflow_samza.systems.files.slicing import detect_format, fix_chunks, fix_intervals, fix_slice, schema_of_files
 from airflow_samza.systems.files.slots import winner_at
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
@@ -149,6 +149,15 @@ class FilesSystem:
         return fix_slice(
             root, listing, stream, self._format(stream, listing), self._partitions(stream), FileOptions.of(stream)
         )
+
+    def slice_intervals(self, streams: Sequence[StreamSpec]) -> dict[str, Any]:
+        """Return the input range of the files of several data intervals, each packed into all partitions by itself."""
+        for stream in streams:
+            reject_options(stream)
+        root, _ = self._place(streams[0])
+        listings = [self._listed(stream) for stream in streams]
+        kind = self._format(streams[0], Listing(tuple(file for listing in listings for file in listing.files)))
+        return fix_intervals(root, listings, streams, kind, self._partitions(streams[0]), FileOptions.of(streams[0]))
 
     def _listed(self, stream: StreamSpec, marker: str = "") -> Listing:
         """Return the files of a stream; a path that does not exist is rejected."""

@@ -129,8 +129,15 @@ class SectionRun:
 
     # -- running -------------------------------------------------------------------------------------------------------
 
-    def run(self, inputs: Sequence[TaskInput]) -> Iterator[pa.RecordBatch]:
-        """Reads the inputs, table fillers first (rule M8)."""
+    def run(
+        self,
+        inputs: Sequence[TaskInput],
+        partials: Callable[[Callable[[str, pa.RecordBatch], None]], None] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Reads the inputs, table fillers first (rule M8).
+
+        ``partials`` gives partial results that are sent beside those of the inputs, by the stream to which they go.
+        """
         try:
             self._begin()
             for event in self._control.restore(self._start.checkpoint.control):
@@ -139,6 +146,8 @@ class SectionRun:
             for source in inputs:
                 self._heads.setdefault(source.stream_id, {}).setdefault(source.partition, source.head)
             self._unread = list(inputs)
+            if partials is not None:
+                partials(self._instance.take_partials)
             yield from self._tick()
             yield from self._read_phases([source for source in inputs if source.stream_id in self._operators])
             yield from self._finished()

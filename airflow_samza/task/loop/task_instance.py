@@ -33,6 +33,7 @@ from airflow_samza.task.loop.operator_nodes import (
     output_watermark,
 )
 from airflow_samza.task.messages.bad_records import BadRecords
+from airflow_samza.task.operators.aggregation.combiner import Combiner
 from airflow_samza.task.operators.low_level.task import LowLevelTask
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.program.kinds.operator_kind import TaskResources
@@ -168,6 +169,12 @@ class TaskInstance:
     def push(self, op_id: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Give a batch to an operator; yields what reaches the boundary."""
         return self._run([before(self._nodes[op_id], batch)])
+
+    def take_partials(self, stream_id: str, partials: pa.RecordBatch) -> None:
+        """Give partial results to the combiner that sends such to a stream."""
+        for node in self._writers[stream_id]:
+            assert isinstance(node.operator, Combiner)
+            node.operator.take(partials)
 
     def push_from(self, op_id: str, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Give a batch of an operator of an earlier section to all that read it, in this one and behind."""

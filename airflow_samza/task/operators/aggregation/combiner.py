@@ -74,6 +74,12 @@ class Combiner(Operator[OperatorSpec]):
             self._look()
         return ()
 
+    def take(self, partials: pa.RecordBatch) -> None:
+        """Add partial results that a combiner like this one has sent."""
+        self._groups.add_partials(partials)
+        if self._groups.rows >= MOST_ROWS:
+            self._flush()
+
     def metrics(self) -> Mapping[str, float]:
         """Messages that are in no window."""
         return {} if self._placing is None else {"messages_without_time": self._placing.without_time}
