@@ -18,7 +18,6 @@ class Session:
 
     place = "Spark"
     passes_properties = False
-    cores = None
     knows_executors = False
 
     def executors(self) -> Sequence[Any]:

@@ -93,12 +93,6 @@ class ClassicSession:
         executors = [listed.apply(number) for number in range(listed.size())]
         return [Executor(one.id(), one.hostPort().rpartition(":")[0]) for one in executors if one.id() != _DRIVER]
 
-    @property
-    def cores(self) -> int | None:
-        """Return the cores of the executors, or of this host; None where Spark asks for executors as it has tasks."""
-        grows = self._settings(("spark.dynamicAllocation.enabled",)).popitem()[1]
-        return None if grows.lower() == "true" else self._session.sparkContext.defaultParallelism
-
     def frame_at(self, spark: SparkSession, locations: Sequence[Sequence[str]]) -> DataFrame:
         """Spark's own ``makeRDD`` with preferred locations, which Python has no other way to."""
         from pyspark.sql import DataFrame
