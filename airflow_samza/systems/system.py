@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from airflow_samza.control.messages import ControlMessage, ProducerEnds
+from airflow_samza.control.messages import ControlMessage
 from airflow_samza.secrecy import secret_names, shown
 from airflow_samza.systems.output_slots import OutputSlot
 
@@ -167,26 +167,7 @@ class ControlEnvelope:
         return self
 
 
-@dataclass(frozen=True)
-class EndsEnvelope:
-    """Ends of several producer tasks: the k-th has offset ``offset + k``."""
-
-    ssp: SystemStreamPartition
-    offset: int
-    ends: ProducerEnds
-
-    @property
-    def messages(self) -> int:
-        """Return how many ends it holds."""
-        return len(self.ends.messages)
-
-    def slice(self, first: int, count: int) -> EndsEnvelope:
-        """Return ``count`` ends of it, from end ``first`` on."""
-        ends = ProducerEnds(self.ends.messages[first : first + count])
-        return EndsEnvelope(self.ssp, self.offset + first, ends)
-
-
-Envelope = MessageRun | ControlEnvelope | EndsEnvelope
+Envelope = MessageRun | ControlEnvelope
 
 
 @dataclass(frozen=True)
@@ -287,7 +268,7 @@ class SystemConsumer(Protocol):
 
         ``offsets`` None reads the whole partition of a bounded source and ends with its end-of-stream. Messages that do
         not fulfil all ``bounds`` may be left out where that saves work; none has to be. With ``dictionaries`` columns
-        of texts may come dictionary-encoded, and the ends of many producer tasks in one envelope.
+        of texts may come dictionary-encoded.
         """
         ...
 

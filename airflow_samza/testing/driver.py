@@ -38,7 +38,7 @@ from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.systems.memory.system import MemoryProducer, MemorySystem
-from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, SystemStreamPartition, is_unreadable
+from airflow_samza.systems.system import ControlEnvelope, Publication, StreamSpec, SystemStreamPartition, is_unreadable
 from airflow_samza.task.messages.messages import MessageReader
 from airflow_samza.task.program.pruning.topics import reduce_topics
 from airflow_samza.task.program.stage_program import check_application, compile_stage
@@ -429,7 +429,7 @@ class TestDriver:
         consumer = self._system.consumer(StreamSpec(topic))
         partitions = range(consumer.topic.partitions) if partition is None else [partition]
         envelopes = (e for p in partitions for e in consumer.read(SystemStreamPartition("memory", topic, p)))
-        batches = [envelope.batch for envelope in envelopes if isinstance(envelope, MessageRun)]
+        batches = [envelope.batch for envelope in envelopes if not isinstance(envelope, ControlEnvelope)]
         declared = self._declared(stream)
         schema = (
             declared.to_arrow()

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.dictionaries import decoded
-from airflow_samza.systems.log.index import Control, Ends, LogIndex, Run
+from airflow_samza.systems.log.index import Control, LogIndex, Run
 from airflow_samza.systems.log.segment_store import store_of
 from airflow_samza.systems.log.topic import Topic, reject_other
 from airflow_samza.systems.sections import SectionFilter, says_all
 from airflow_samza.systems.system import (
     ColumnBound,
     ControlEnvelope,
-    EndsEnvelope,
     Envelope,
     MessageRun,
     OffsetRange,
@@ -105,10 +104,10 @@ class LogConsumer:
             )
         controlled = False
         try:
-            for envelope in self._read(ssp, start, end, columns, together=dictionaries and not whole):
+            for envelope in self._read(ssp, start, end, columns):
                 if not dictionaries and isinstance(envelope, MessageRun):
                     envelope = replace(envelope, batch=decoded(envelope.batch))
-                controlled = controlled or not isinstance(envelope, MessageRun)
+                controlled = controlled or isinstance(envelope, ControlEnvelope)
                 yield envelope
         finally:
             self._readers.leave(partition)
@@ -122,19 +121,16 @@ class LogConsumer:
         return OffsetRange(*ranges[partition])
 
     def _read(
-        self, ssp: SystemStreamPartition, start: int, end: int, columns: Sequence[str] | None, *, together: bool
+        self, ssp: SystemStreamPartition, start: int, end: int, columns: Sequence[str] | None
     ) -> Iterator[Envelope]:
         sections = self._sections(ssp, start)
-        together = together and sections is None
         renewed = False
         while True:
             try:
-                for owner, entries in self._index.owned_slice(ssp.partition, start, end, together=together):
+                for owner, entries in self._index.owned_slice(ssp.partition, start, end):
                     for entry in entries if sections is None or sections.takes(owner) else ():
-                        if isinstance(entry, Run):
+                        if not isinstance(entry, Control):
                             yield from self._runs(ssp, entry, start, end, columns)
-                        elif isinstance(entry, Ends):
-                            yield EndsEnvelope(ssp, entry.offset, entry.ends)
                         elif sections is not None and owner is not None:
                             yield from sections.control(owner, entry.offset, entry.message(self.topic, ssp.partition))
                         else:

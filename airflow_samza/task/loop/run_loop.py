@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,7 +20,7 @@ from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
 from airflow_samza.control.task_control import ControlEvent, StreamEnded, StreamWatermark, TaskControl
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.quoting import show_messages
-from airflow_samza.systems.system import EndsEnvelope, Envelope, MessageRun
+from airflow_samza.systems.system import Envelope, MessageRun
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
 from airflow_samza.task.loop.checks import later_by, no_end
 from airflow_samza.task.loop.operator_nodes import State
@@ -281,11 +282,7 @@ class SectionRun:
         report = self.report.inputs[stream]
         self._offsets[stream][partition] = envelope.offset + envelope.messages
         if not isinstance(envelope, MessageRun):
-            report.control_messages += envelope.messages
-            if isinstance(envelope, EndsEnvelope):
-                for event in self._control.end(stream, partition, envelope.ends, offset=envelope.offset):
-                    yield from self._handle(event)
-                return
+            report.control_messages += 1
             message = envelope.message
             if message.task_name is None:  # the end of a source has no offset, or a later run would skip a message
                 self._offsets[stream][partition] = envelope.offset
@@ -419,14 +416,19 @@ class SectionRun:
         report.seconds = round(time.perf_counter() - self._started, 6)
 
     def _checkpoint(self) -> TaskCheckpoint:
-        if self._whole:
-            ends = self._control.ends.checkpoint() if self._operators else []
-            return TaskCheckpoint(offsets=self._offsets, control={"end_of_stream": ends})
         self._control.watermarks.note_who_holds_back(self._control.beside)
+        control: dict[str, Any] = self._control.checkpoint() if self._operators else {}
+        if control:
+            # What has ended needs no names any more, and every task naming every task would make manifests grow with
+            # their number squared.
+            ends = [{**entry, "tasks": []} if entry["ended"] else entry for entry in control["end_of_stream"]]
+            control = {**control, "end_of_stream": ends}
+        if self._whole:
+            return TaskCheckpoint(offsets=self._offsets, control={"end_of_stream": control.get("end_of_stream", [])})
         return TaskCheckpoint(
             offsets=self._offsets,
             heads=self._heads,
-            control=self._control.checkpoint() if self._operators else {},
+            control=control,
             heard={"watermarks": self._control.watermarks.heard()} if self._operators else {},
             sources=self._sources.snapshot(),
             operators=self._instance.checkpoint(),
