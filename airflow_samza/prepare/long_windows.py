@@ -2,7 +2,7 @@
 
 A run that reads the last 90 days computes what the run of yesterday computed of 89 of them. Where a stage sends nothing
 but partial results of aggregations, those of each interval are kept under the root, named by all that they follow from:
-the files of the interval, and the meaning of the stage (decision 118).
+the files of the interval, and the meaning of the stage (decision 117).
 """
 
 from __future__ import annotations

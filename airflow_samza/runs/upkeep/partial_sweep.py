@@ -1,4 +1,4 @@
-"""Deletes partial results of data intervals that no run on record reads or leaves (decision 118)."""
+"""Deletes partial results of data intervals that no run on record reads or leaves (decision 117)."""
 
 from __future__ import annotations
 
