@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.systems.system import SystemBinding
+from benchmarks.arguments import made_folder
 from benchmarks.gen_data import page_views
 from benchmarks.in_process import InProcess
 from benchmarks.machine import describe_load, describe_machine
@@ -74,7 +75,7 @@ def results(folder: Path, number: int) -> pa.Table:
 def main() -> None:
     """Measure, compare, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--work", type=Path)
+    parser.add_argument("--work", type=made_folder)
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--days", type=int, default=90)
     parser.add_argument("--rows", type=int, default=200_000)

@@ -27,7 +27,10 @@ SHOWN = Schema.of(
     "carrier string, origin string, dest string, time_hour timestamp, departures bigint, ms bigint, n bigint, "
     "seconds bigint, year int, month int, day int, flight int, number bigint, flights bigint, window_start timestamp, "
     "delay double, level int, member bigint, screen string, customer string, products array<string>, cents bigint, "
-    "page string, name string, _change_type string, _commit_timestamp timestamp, _commit_version bigint"
+    "page string, name string, _change_type string, _commit_timestamp timestamp, _commit_version bigint, "
+    "city string, state string, at timestamp, category bigint, seller bigint, opened timestamp, expires timestamp, "
+    "auction bigint, bidder bigint, price bigint, extra string, bids bigint, most bigint, begins timestamp, "
+    "highest bigint, window_end timestamp, auctions bigint, person bigint"
 )
 """The columns of all that is shown; one name has one type everywhere."""
 
