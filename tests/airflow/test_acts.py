@@ -16,11 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.budgets import nightly_but
-
-pytestmark = [pytest.mark.extended, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(3600)]
-
-OFTEN = ("operator_stage", "task_retry")
+pytestmark = [pytest.mark.nightly, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(3600)]
 
 TRIPS = [(("NL", "SE", "IT")[number % 3], number % 7 + 1) for number in range(40)]
 
@@ -229,7 +225,7 @@ def edited(flights: Any, request: pytest.FixtureRequest) -> Edited:
     return made
 
 
-@pytest.mark.parametrize("name", nightly_but(OFTEN, CELLS))
+@pytest.mark.parametrize("name", CELLS)
 def test_what_comes_after_an_edit_gives_the_rows_of_a_run_from_scratch(edited: Edited, name: str) -> None:
     cell = CELLS[name]
     assert edited.end(name) == "success", edited.airflow.task_states(f"acts_{name}", edited.runs[name])

@@ -225,6 +225,7 @@ def test_a_middle_stage_that_is_cleared_reads_and_writes_topics_of_kafka_again(f
     assert counted(flights, between.run_id) == counted_by_duckdb(flights.data)
 
 
+@pytest.mark.nightly
 def test_topics_between_stages_go_when_their_time_is_over(flights: Any, between: Between, kafka: Kafka) -> None:
     airflow, run_id = flights.airflow, between.run_id
     (flights.signals / "between.expire").touch()

@@ -74,6 +74,7 @@ def test_tasks_stay_on_their_executors_from_epoch_to_epoch(model: Model) -> None
     assert after["root"] - before["root"] < 4096  # nobody reads from afar what he has here
 
 
+@pytest.mark.nightly
 def test_a_lost_hosts_tasks_go_on_from_the_copies_of_the_other(model: Model) -> None:
     flow = model.flow
     until(lambda: min(flow.held(1), flow.held(2)) == PARTITIONS)

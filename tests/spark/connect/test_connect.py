@@ -348,6 +348,7 @@ def test_a_dataframe_comes_in_and_a_table_goes_out_over_spark_connect(server: Co
     assert rows == [{"third": third, "count": 30} for third in range(3)]
 
 
+@pytest.mark.nightly
 def test_a_server_that_dies_loses_the_stage_and_a_retry_when_it_is_back_succeeds(
     server: ConnectServer, session: Session
 ) -> None:
