@@ -78,7 +78,7 @@ def _fingerprint(run: RunPlan, stage: Stage, code: str) -> dict[str, str]:
             *_stream_facts(run, stream_id, run.streams[stream_id]),
             plain(slot) if slot is not None else None,
         ]
-    return {**{name: _digest(facts) for name, facts in parts.items()}, CODE: code}
+    return {**{name: facts_digest(facts) for name, facts in parts.items()}, CODE: code}
 
 
 def _stream_facts(run: RunPlan, stream_id: str, bound: Any) -> list[Any]:
@@ -159,8 +159,9 @@ def _gone(
     return ""
 
 
-def _digest(facts: Any) -> str:
-    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+def facts_digest(facts: Any, digits: int = 16) -> str:
+    """Return a digest of values of which JSON can be made, others as their text."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:digits]
 
 
 def keep_result(files: Filesystem, run: RunPlan, handle: StageHandle) -> bool:

@@ -8,8 +8,6 @@ the files of the interval, and the meaning of the stage (decision 117).
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,6 +19,7 @@ from airflow_samza.application.operator_specs import MapAsyncSpec, ReadTimeSpec
 from airflow_samza.errors import ConfigError
 from airflow_samza.planner.plan import Stage
 from airflow_samza.planner.wording import count_text
+from airflow_samza.prepare.kept_stages import facts_digest
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.records import plain
 from airflow_samza.runs.records.data_interval import last_intervals, needed_interval, render_path
@@ -35,7 +34,7 @@ from airflow_samza.task.operators.aggregation.partial_groups import BY_VALUES
 _NOT_OF_THE_MEANING = ("intervals", "partitions")
 """Declared facts of an input that make no difference to what becomes of one of its intervals."""
 
-_MOST_DIGITS = 32
+_DIGITS = 32
 
 
 def intervals_slice(
@@ -164,7 +163,7 @@ def _folder(run: RunPlan, stage: Stage, stream_id: str, code: str) -> str:
         [bound.spec.options, bound.spec.tolerant, bound.slice and bound.slice["format"]],
         contents,
     ]
-    return f"{partials_folder(run.application, run.app_id)}/{_digest(meaning)}"
+    return f"{partials_folder(run.application, run.app_id)}/{facts_digest(meaning, _DIGITS)}"
 
 
 def _names(slice_: Mapping[str, Any]) -> list[list[str]]:
@@ -180,10 +179,6 @@ def _names(slice_: Mapping[str, Any]) -> list[list[str]]:
             splits = slice_["splits"][partition][begun[partition] : begun[partition] + count]
             begun[partition] += count
             parts = [[slice_["files"][file], start, end] for file, start, end in splits]
-            of_interval.append(_digest(parts) if parts else "")
+            of_interval.append(facts_digest(parts, _DIGITS) if parts else "")
         names.append(of_interval)
     return names
-
-
-def _digest(facts: Any) -> str:
-    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:_MOST_DIGITS]
