@@ -310,8 +310,8 @@ class ApplicationDescriptor(TableDeclarations):
             next two.
         :param create: If true, a missing table is made (kinds ``iceberg`` and ``delta``).
         :param partition_by: The partitions of a table that is made: ``"country, day(at), bucket(16, id)"``.
-        :param branch: The branch of a table to which the run commits, until it is published: ``"audit/{run_id}"`` (kind
-            ``iceberg``; :class:`SamzaPublishOperator`, ``airflow-samza publish``).
+        :param branch: The branch of a table to which the run commits, until it is published: ``"audit/{run_id}"``
+            (kinds ``iceberg`` and ``delta``; :class:`SamzaPublishOperator`, ``airflow-samza publish``).
         :param run_column: The column of a table, of texts, that is filled with a name of the run, so that what the run
             wrote can be replaced after others have compacted the table (kinds ``iceberg`` and ``delta``).
         :param sort_by: The order of the rows in each file of a table that is made: ``"country, at desc"`` (kind

@@ -13,6 +13,7 @@ from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_runners import reject_worked_on
 from airflow_samza.runs.state_history.lease_holder import finished_stage
+from airflow_samza.runs.tables.lake_source import LAKES
 from airflow_samza.systems.capabilities import OutputCommit, PublishesBranches
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.output_slots import run_of
@@ -24,7 +25,7 @@ class PublishedBranch:
     """Branch of a table; ``version`` is what readers of the table see now, None: there was nothing to publish.
 
     ``streams`` are the ids of the outputs to it. ``standing`` is the version with which it was published, now or by a
-    former try.
+    former try; ``word`` is what versions of such tables are called.
     """
 
     table: str
@@ -32,6 +33,7 @@ class PublishedBranch:
     version: str | None
     streams: tuple[str, ...] = ()
     standing: str | None = None
+    word: str = "snapshot"
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -41,7 +43,7 @@ class PublishedBranch:
     def __str__(self) -> str:
         if self.version is None:
             return f"The table {self.table} has nothing on the branch {self.branch!r} to be published."
-        return f"The branch {self.branch!r} of the table {self.table} is published (snapshot {self.version})."
+        return f"The branch {self.branch!r} of the table {self.table} is published ({self.word} {self.version})."
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,7 @@ def publish_branches(files: Filesystem, systems: Mapping[str, System], run: RunP
                 version,
                 tuple(dict.fromkeys(bound.stream_id for _, bound in one.writers)),
                 version if version is not None else one.system.published_version(one.stream.spec, committed),
+                LAKES.get(str(run.systems.get(place.system, {}).get("kind")), "version"),
             )
         )
     return published
@@ -143,7 +146,7 @@ def _branches_of(systems: Mapping[str, System], run: RunPlan) -> dict[_Place, _W
     if not branches:
         raise StageError(
             f"The run {run.run_id!r} of {run.application!r} has no output to a branch: all of it is visible.",
-            hint='Set branch="audit/{run_id}" on an output to a table of kind iceberg, to publish it later.',
+            hint='Set branch="audit/{run_id}" on an output to a table of kind iceberg or delta, to publish it later.',
             run=run.run_id,
         )
     return branches

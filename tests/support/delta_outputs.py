@@ -19,6 +19,17 @@ from tests.support.delta_lake import stream as read_stream
 from tests.support.iceberg_outputs import output_stream
 
 
+def system_of(folder: Path | str, **options: Any) -> DeltaSystem:
+    """Return the system of the tables in a folder, with a root beside it."""
+    return DeltaSystem("lake", SystemBinding("delta", {"root": str(folder), **options}), f"{folder}.root")
+
+
+def waiting_files(folder: Path | str, run: str = "run") -> list[str]:
+    """Return the data files of what waits of a run, as somebody finds them who audits it."""
+    commits = Path(f"{folder}.root", "runs", "app", run, "branches").glob("*/*.json")
+    return [file for one in commits for file in json.loads(one.read_text()).get("files", ())]
+
+
 class Output:
     """An output to a table in a folder or bucket, as tasks and publishers see it; the library is the judge of it."""
 
@@ -30,7 +41,7 @@ class Output:
     @property
     def system(self) -> DeltaSystem:
         """The system as another process binds it."""
-        return DeltaSystem("lake", SystemBinding("delta", {"root": str(self.folder), **self.options}))
+        return system_of(self.folder, **self.options)
 
     def stage(
         self,

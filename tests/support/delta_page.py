@@ -29,3 +29,7 @@ def check_first_table(command_line: Sequence[str], tmp_path: Path) -> None:
     assert sorted((row["country"], row["views"]) for row in rows) == [("be", 1), ("nl", 2)]
     assert len(counts.file_uris()) == len([file for file in counts.file_uris() if "samza-" in file])
     assert "replaces what the run" in text
+    assert "2 rows to be published" in said
+    assert "The branch 'audit/monday' of the table web.dutch is published (version 1)." in said
+    dutch = pa.table(DeltaTable(str(tmp_path / "lake/web/dutch")).scan().read_all()).to_pylist()
+    assert sorted((row["member_id"], row["dwell_ms"]) for row in dutch) == [(7, 1500), (8, 900)]

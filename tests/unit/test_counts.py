@@ -18,8 +18,8 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 66_148,
-    "files": 823,
+    "statements": 66_358,
+    "files": 824,
     "files in one folder": 30,
     "kinds of records": 47,
     "error classes": 39,

@@ -65,9 +65,9 @@ class SamzaPublishOperator(EndOfRunOperator):
 
 def as_published(result: StageResult, branches: Sequence[PublishedBranch]) -> StageResult:
     """Return what a stage has written to published branches as what readers of their tables see now."""
-    versions = {stream_id: one.version for one in branches for stream_id in one.streams}
+    versions = {stream_id: {one.word: one.version} for one in branches for stream_id in one.streams}
     seen = [
-        replace(output, facts={**output.facts, "branch": None, "snapshot": versions[output.stream_id]})
+        replace(output, facts={**output.facts, "branch": None, **versions[output.stream_id]})
         for output in result.outputs
         if output.stream_id in versions
     ]

@@ -59,7 +59,7 @@ class OutputResult:
     def version(self) -> str:
         """The newest snapshot or version of a table that the stage has committed, with its branch; "": no table."""
         said = next((f"{word} {self.facts[word]}" for word in VERSIONS if self.facts.get(word) is not None), "")
-        return f"{said} on the branch {self.facts['branch']!r}" if said and self.facts.get("branch") else said
+        return f"{said} on the branch {self.facts['branch']!r}".lstrip() if self.facts.get("branch") else said
 
     @property
     def place(self) -> str:

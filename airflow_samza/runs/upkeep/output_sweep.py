@@ -1,6 +1,7 @@
 """Data files that runs have left in the folders of tables: those of epochs never committed, and those replaced since.
 
-The tables are those that the plans on record write. What a run that is open writes or reads stays.
+The tables are those that the plans on record write. What a run that is open writes or reads stays, and what waits on a
+branch for its publication.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from dataclasses import dataclass, field
 from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.records.folders import RunFolder
-from airflow_samza.runs.records.names import writer_name
+from airflow_samza.runs.records.names import safe, writer_name
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.upkeep.kept_runs import SystemsOf, load_plans, over_since
 from airflow_samza.systems.capabilities import SweepsOutputs
+from airflow_samza.systems.delta.branches import waits
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamSpec
 from airflow_samza.systems.tables.output import name_prefix
@@ -45,7 +47,7 @@ def sweep_outputs(files: Filesystem, systems_of: SystemsOf, now: float, *, dry: 
     held = _Held()
     outputs: dict[str, tuple[SweepsOutputs, StreamSpec]] = {}
     for plan, is_over in _plans(files, now):
-        if not is_over:
+        if not is_over or waits(files, f"{safe(plan.application)}/{safe(plan.run_id)}"):
             _hold(files, plan, held)
         if not any(bound.role == StreamRole.OUTPUT.value and bound.slice for bound in plan.streams.values()):
             continue

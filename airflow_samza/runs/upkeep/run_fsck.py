@@ -73,6 +73,9 @@ def fsck_run(files: Filesystem, run: RunFolder) -> Iterator[Finding]:
     for name in files.list(run.path):
         if name.endswith(".json"):
             yield from checked(files, f"{run.path}/{name}", _OF_RUN.get(name), tells=name in _TELLING)
+    for place in files.list(f"{run.path}/branches"):
+        for name in files.list(f"{run.path}/branches/{place}"):
+            yield from checked(files, f"{run.path}/branches/{place}/{name}", None)
     for key in files.list(run.servers):
         for number in numbers(files, f"{run.servers}/{key}"):
             place = f"{run.servers}/{key}/{number}"

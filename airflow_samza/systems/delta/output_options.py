@@ -24,11 +24,6 @@ PROPERTIES = (
 
 
 _OF_ICEBERG = {
-    "branch": (
-        "branches",
-        "Write to a table of its own and audit that; another application then copies what is right, by "
-        'slice="checkpoint". Tables of kind iceberg have branches.',
-    ),
     "sort_by": ("sort order", "Leave it out, and have the table clustered by OPTIMIZE … ZORDER BY, for instance."),
 }
 """Options of outputs to tables of Iceberg alone: what Delta lacks for them, and what to do about it."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
 from airflow_samza import __version__
 from airflow_samza.errors import TopicError
+from airflow_samza.systems.capabilities import OutputCommit
+from airflow_samza.systems.delta.branches import Branch, WaitingCommit, publications
 from airflow_samza.systems.delta.checkpoints import keep_log_short
 from airflow_samza.systems.delta.log import DeltaLog, commit_path
 from airflow_samza.systems.delta.output_options import OutputOptions
@@ -24,9 +26,10 @@ from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import Publication, StreamSpec
 from airflow_samza.systems.tables.columns import TableField
-from airflow_samza.systems.tables.commits import Committed, TableView
+from airflow_samza.systems.tables.commits import Committed, Slot, TableView
 from airflow_samza.systems.tables.output import TableProducer
 from airflow_samza.systems.tables.publishing import TableCommit, TablePublisher
+from airflow_samza.systems.tables.rejections import dropped
 from airflow_samza.systems.tables.staged_files import StagedFiles
 
 Table = tuple[DeltaLog, TableState]
@@ -52,6 +55,49 @@ def publish(
     return _Publisher(folder, files, load, stream, publication, system).run()
 
 
+def stage(
+    folder: Location,
+    files: Filesystem,
+    load: Callable[[], Table],
+    stream: StreamSpec,
+    publication: Publication,
+    system: str,
+    branch: Branch,
+) -> dict[str, Any]:
+    """Have the commit of an epoch wait on a branch; doing it again, from any point, changes nothing more."""
+    return _Stager(folder, files, load, stream, publication, system, branch).run()
+
+
+def publish_waiting(
+    folder: Location,
+    files: Filesystem,
+    load: Callable[[], Table],
+    stream: StreamSpec,
+    system: str,
+    branch: Branch,
+    committed: Collection[OutputCommit],
+) -> str | None:
+    """Commit what waits on a branch as one version of the table, which is returned; None: it is there already.
+
+    A branch without what was ``committed`` is a ``TopicError``. What waits is deleted behind the commit: whoever dies
+    before finds it in the table the next time.
+    """
+    waiting = branch.commits()
+    log, state = load()
+    branch.reject_incomplete(waiting, view_of(log, state.transactions), committed)
+    publishers = [
+        _Publisher(folder, files, load, spec, publication, system)
+        for spec, publication in publications(waiting, stream)
+    ]
+    if not publishers:
+        return None
+    *before, last = publishers
+    last.before = before
+    last.run()
+    branch.forget(waiting)
+    return last.made
+
+
 class _Publisher(TablePublisher[Table, AddedFile]):
     by_ids = False
     version = "version"
@@ -70,13 +116,33 @@ class _Publisher(TablePublisher[Table, AddedFile]):
         self._load = load
         self._rows: RunRows | None = None
         self._rewritten: TableProducer | None = None
+        self.before: Sequence[_Publisher] = ()
+        """Publishers of other outputs whose files and records the same version brings."""
+        self._actions: list[dict[str, Any]] = []
+        self._is_part = False
+        self.made: str | None = None
+        """The version that was made."""
         super().__init__(OutputOptions.of(stream), stream, publication, system)
 
     def place(self, path: str) -> Location:
         return self._folder / path
 
     def load(self) -> Table:
-        return self._load()
+        log, state = self._load()
+        self._actions = []
+        for one in self.before:
+            actions = one.part(log, state)
+            state = state.copy(state.version)
+            for action in actions:
+                state.apply(action)
+            self._actions += actions
+        return log, state
+
+    def part(self, log: DeltaLog, state: TableState) -> list[dict[str, Any]]:
+        """Return the actions of the publication, for a version that somebody else commits; none: it is there."""
+        self._load, self._is_part = (lambda: (log, state)), True
+        self._try()
+        return self._actions
 
     def view(self, table: Table) -> TableView:
         log, state = table
@@ -146,12 +212,16 @@ class _Publisher(TablePublisher[Table, AddedFile]):
         version = state.version + 1
         committed = commit.recorded(str(version))
         now = int(time.time() * 1000)
-        actions = [{"commitInfo": self._info(bool(leaving), now)}]
-        actions += record_actions(commit.slot, committed, commit.others)
-        actions += [_remove(file, now) for file in leaving.values()]
-        actions += [_add(file, now) for file in new]
+        self._actions += record_actions(commit.slot, committed, commit.others)
+        self._actions += [_remove(file, now) for file in leaving.values()]
+        self._actions += [_add(file, now) for file in new]
+        if self._is_part:
+            return committed
+        replaces = any("remove" in action for action in self._actions)
+        actions = [{"commitInfo": self._info(replaces, now)}, *self._actions]
         if not self._storage.put_if_absent(commit_path(version), encoded(actions)):
             raise _Lost(f"version {version} is there")
+        self.made = committed.snapshot
         with suppress(Exception):  # another time, or by whom commits next
             keep_log_short(self._storage, log, state, version)
         return committed
@@ -166,6 +236,61 @@ class _Publisher(TablePublisher[Table, AddedFile]):
             "engineInfo": f"airflow-samza/{__version__}",
             **self.names(),
         }
+
+
+class _Stager(_Publisher):
+    """Publisher to a branch: it looks at the table as any other, and what it would commit waits under the root."""
+
+    def __init__(
+        self,
+        folder: Location,
+        files: Filesystem,
+        load: Callable[[], Table],
+        stream: StreamSpec,
+        publication: Publication,
+        system: str,
+        branch: Branch,
+    ) -> None:
+        super().__init__(folder, files, load, stream, publication, system)
+        self._branch = branch
+
+    def view(self, table: Table) -> TableView:
+        """Return the records of the table, with what waits of this output."""
+        view = super().view(table)
+        last = max((one for one in self._branch.commits() if one.owner[0] == self.owner[0]), key=_epoch, default=None)
+        slot = view.slots.get(self.key) or Slot(self.key, self.publication.slot)
+        if last is None or any(one.owner == last.owner and one.epoch >= last.epoch for one in slot.commits):
+            return view
+        turn = self._turn(view, slot)
+        waiting = Committed(last.producer, last.stream, last.generation, turn, last.epoch, root=last.root)
+        return TableView({**view.slots, self.key: slot.with_commit(waiting)})
+
+    def commit(self, table: Table, commit: TableCommit[AddedFile]) -> Committed:
+        if self._branch.is_dropped(self.owner):
+            raise dropped(self.options.table, self._branch.name, self.stream.name)
+        publication = self.publication
+        self._branch.add(
+            WaitingCommit(
+                publication.producer,
+                self.stream.name,
+                publication.generation,
+                publication.epoch,
+                tuple(self.described),
+                dict(self.stream.options),
+                publication.slot,
+                publication.root,
+                tuple(str(self.place(str(file["path"]))) for file in self.staged.files),
+            )
+        )
+        return commit.committed
+
+    def _facts(self, committed: Committed, leaving: Iterable[AddedFile]) -> dict[str, Any]:
+        facts = super()._facts(committed, leaving)
+        return {**facts, "version": committed.snapshot or None, "branch": self._branch.name}
+
+
+def _epoch(commit: WaitingCommit) -> int:
+    return commit.epoch
 
 
 def _number(state: TableState, name: str, default: int) -> int:

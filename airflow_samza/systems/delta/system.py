@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -10,14 +10,16 @@ from typing import Any, TypeVar
 import pyarrow.fs as pafs
 
 from airflow_samza.application.rejections import did_you_mean, listed
-from airflow_samza.errors import TopicError
+from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.schema import Schema
+from airflow_samza.systems.capabilities import OutputCommit
 from airflow_samza.systems.delta.arrivals import fix_arrivals
+from airflow_samza.systems.delta.branches import Branch, published_version
 from airflow_samza.systems.delta.checkpoints import names_in_use
 from airflow_samza.systems.delta.log import DeltaLog, find_log, last_checkpoint
 from airflow_samza.systems.delta.options import DeltaSettings, TableOptions, path_of
 from airflow_samza.systems.delta.output_options import OutputOptions
-from airflow_samza.systems.delta.publishing import publish
+from airflow_samza.systems.delta.publishing import publish, publish_waiting, stage
 from airflow_samza.systems.delta.reading import DeltaConsumer
 from airflow_samza.systems.delta.records import view_of
 from airflow_samza.systems.delta.slicing import KIND, fix_changes, fix_slice, table_schema
@@ -28,6 +30,8 @@ from airflow_samza.systems.delta.writing import check_written, fix_target
 from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.filesystems.object_store.probe import check_store
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.output_slots import run_of
 from airflow_samza.systems.system import (
     ColumnBound,
     Publication,
@@ -37,6 +41,7 @@ from airflow_samza.systems.system import (
 )
 from airflow_samza.systems.tables.commits import TableView
 from airflow_samza.systems.tables.folded_records import Heading
+from airflow_samza.systems.tables.output_options import BRANCH, MAIN
 from airflow_samza.systems.tables.output_target import (
     with_run_column,
 )
@@ -60,6 +65,7 @@ class DeltaSystem(TableOutputs):
         super().__init__(name, binding)
         self.settings = DeltaSettings.of(name, binding)
         self._root: Location | None = None
+        self._under = root
         self._known: dict[tuple[str, str], tuple[DeltaLog, TableState]] = {}
         """Tables of outputs as they were last seen, by the name of the stream, too: the next look begins there."""
 
@@ -150,8 +156,51 @@ class DeltaSystem(TableOutputs):
         """Commit an epoch; the facts are table, version, rows, bytes, files and what was superseded."""
         self.planned.clear()
         table = OutputOptions.of(stream).table
-        place, files = self._folder(table), self.settings.log_of(table)
-        return publish(place, files, lambda: self._written(stream, table), stream, publication, self.name)
+        place, files, load = self._folder(table), self.settings.log_of(table), lambda: self._written(stream, table)
+        branch = self._branch(stream, run_of(publication.producer))
+        if branch is not None:
+            return stage(place, files, load, stream, publication, self.name, branch)
+        return publish(place, files, load, stream, publication, self.name)
+
+    def branch(self, stream: StreamSpec) -> str | None:
+        """Return the branch to which an output commits; None: readers see at once what it commits."""
+        branch = OutputOptions.of(stream).branch
+        return None if branch == MAIN else branch
+
+    def check_branch(self, stream: StreamSpec, run: str) -> None:
+        """Reject nothing: each run has branches of its own."""
+
+    def publish_branch(self, stream: StreamSpec, run: str, committed: Collection[OutputCommit]) -> str | None:
+        """Publish the branch of a run: what waits becomes one version of the table."""
+        table = OutputOptions.of(stream).table
+        branch = self._branch(stream, run)
+        if branch is None:
+            return None
+        place, files, load = self._folder(table), self.settings.log_of(table), lambda: self._written(stream, table)
+        return publish_waiting(place, files, load, stream, self.name, branch, committed)
+
+    def published_version(self, stream: StreamSpec, committed: Collection[OutputCommit]) -> str | None:
+        """Return the version by which readers see what was committed to a branch; None: they do not."""
+        return published_version(self.view(stream), committed)
+
+    def drop_branch(self, stream: StreamSpec, run: str) -> bool:
+        """Drop the branch of a run; return False where there is none."""
+        branch = self._branch(stream, run)
+        return branch is not None and branch.drop()
+
+    def _branch(self, stream: StreamSpec, run: str) -> Branch | None:
+        name = self.branch(stream)
+        if name is None:
+            return None
+        if self._under is None:
+            raise ConfigError(
+                f"The output {stream.name!r} has branch={name!r}, and the system {self.name!r} has no root under which "
+                "its commits could wait.",
+                hint="Leave it out.",
+                key=BRANCH,
+                value=name,
+            )
+        return Branch(open_filesystem(self._under), run, self.name, OutputOptions.of(stream).table, name)
 
     def sweep_output(
         self, stream: StreamSpec, is_held: Callable[[str], bool], now: float, *, dry: bool = False

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.capabilities import OutputCommit
-from airflow_samza.systems.iceberg.output_options import MAIN
 from airflow_samza.systems.iceberg.transactions import transaction_of
 from airflow_samza.systems.tables.commits import Committed, TableView, damages, output_digest
+from airflow_samza.systems.tables.output_options import MAIN
+from airflow_samza.systems.tables.rejections import dropped
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -126,18 +127,6 @@ def _commit_nothing(table: Table) -> None:
         pass
 
 
-def dropped(table: Table, branch: str, stream: str) -> TopicError:
-    """Return the error of a branch that lacks what its run has committed."""
-    return TopicError(
-        f"The branch {branch!r} of the table {_name(table)} was dropped after the output {stream!r} was committed to "
-        "it: what would be published is not all of it.",
-        hint="Clear the stage that writes it: it then begins the branch anew.",
-        table=_name(table),
-        stream=stream,
-        branch=branch,
-    )
-
-
 def fast_forward(
     table: Table, name: str, run: str, stream: str, committed: Collection[OutputCommit] = ()
 ) -> str | None:
@@ -159,7 +148,7 @@ def fast_forward(
     there = {one.owner for _, one in TableView.of(_name(table), properties_of(table, name)).commits()}
     for one in committed:
         if (output_digest(one.producer, one.stream), one.generation) not in there:
-            raise dropped(table, name, one.stream)
+            raise dropped(_name(table), name, one.stream)
     waiting, ref = Branch.of(table, name), table.metadata.refs.get(name)
     if waiting is None or ref is None:
         return None

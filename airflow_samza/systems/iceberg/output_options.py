@@ -12,12 +12,6 @@ from airflow_samza.systems.system import StreamSpec
 from airflow_samza.systems.tables.output_options import BY_COMMA, OF_OUTPUT, TableOutputOptions, not_made
 from airflow_samza.systems.tables.transforms import is_transform
 
-BRANCH = "branch"
-"""The option of an output by which it commits to a branch, which somebody publishes."""
-
-MAIN = "main"
-"""The branch that readers see."""
-
 SORT_BY = "sort_by"
 """The option of an output by which the files of a table that is made are sorted."""
 
@@ -38,12 +32,11 @@ class Ordered(NamedTuple):
 
 @dataclass(frozen=True)
 class OutputOptions(TableOutputOptions):
-    """Options of a table of a catalog that is written: to ``branch``, until that is published.
+    """Options of a table of a catalog that is written.
 
     The files of a table that is made are sorted by the fields ``sort_by``.
     """
 
-    branch: str = MAIN
     sort_by: tuple[Ordered, ...] = ()
 
     @property
@@ -54,21 +47,13 @@ class OutputOptions(TableOutputOptions):
     @classmethod
     def of(cls, stream: StreamSpec) -> OutputOptions:
         """Return the options of an output; an unknown name or an impossible value is a ``ConfigError``."""
-        options = checked_options(stream, (*OF_OUTPUT, BRANCH, SORT_BY))
+        options = checked_options(stream, (*OF_OUTPUT, SORT_BY))
         checked = cls.checked(stream, options, table_name(stream, options), _partition_field)
-        branch = options.get(BRANCH)
-        if branch == MAIN:
-            raise ConfigError(
-                f"The output {stream.name!r} has branch={MAIN!r}, which is what readers see.",
-                hint='Leave it out, or name a branch of the run: branch="audit/{run_id}".',
-                key=BRANCH,
-                value=branch,
-            )
         sort_by = options.get(SORT_BY) or ""
         if sort_by and not checked.create:
             raise not_made(stream.name, SORT_BY, sort_by)
         order = tuple(_ordered(stream, part.strip()) for part in BY_COMMA.split(sort_by) if part.strip())
-        return replace(checked, branch=branch or MAIN, sort_by=order)
+        return replace(checked, sort_by=order)
 
 
 def _ordered(stream: StreamSpec, text: str) -> Ordered:

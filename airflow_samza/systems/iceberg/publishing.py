@@ -17,7 +17,6 @@ from airflow_samza.systems.iceberg.branches import (
     BranchMade,
     begin_branch,
     drop_branch,
-    dropped,
     fast_forward,
     properties_of,
     published_snapshot,
@@ -27,14 +26,16 @@ from airflow_samza.systems.iceberg.catalogs import load_table, opened_catalog
 from airflow_samza.systems.iceberg.data_files import as_data_files, live_files
 from airflow_samza.systems.iceberg.expiry import delete_unused, expire_snapshots
 from airflow_samza.systems.iceberg.options import CatalogSettings
-from airflow_samza.systems.iceberg.output_options import MAIN, OutputOptions
+from airflow_samza.systems.iceberg.output_options import OutputOptions
 from airflow_samza.systems.iceberg.storage import TableStorage
 from airflow_samza.systems.iceberg.transactions import transaction_of
 from airflow_samza.systems.output_slots import run_of
 from airflow_samza.systems.system import Publication, StreamSpec
 from airflow_samza.systems.tables.columns import TableField, columns_of
 from airflow_samza.systems.tables.commits import Committed, TableView
+from airflow_samza.systems.tables.output_options import MAIN
 from airflow_samza.systems.tables.publishing import UNKNOWN_TRIES, TableCommit, TablePublisher
+from airflow_samza.systems.tables.rejections import dropped
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -173,7 +174,7 @@ class _Publisher(TablePublisher["Table", "DataFile"]):
         if self.branch != MAIN:
             reject_foreign(table, self.branch, run_of(self.publication.producer), self.stream.name)
             if self.publication.epoch and all(one.owner != self.owner for one in commit.slot.commits):
-                raise dropped(table, self.branch, self.stream.name)
+                raise dropped(self.options.table, self.branch, self.stream.name)
             begin_branch(table, self.branch, run_of(self.publication.producer), self.mine)
         transaction = transaction_of(table)
         if self._rewritten:

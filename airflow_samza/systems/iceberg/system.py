@@ -18,7 +18,7 @@ from airflow_samza.systems.iceberg.catalogs import find_table, load_table, opene
 from airflow_samza.systems.iceberg.expiry import names_in_use
 from airflow_samza.systems.iceberg.held_snapshots import hold_snapshot
 from airflow_samza.systems.iceberg.options import CatalogSettings, TableOptions, identifier_of, table_name
-from airflow_samza.systems.iceberg.output_options import MAIN, OutputOptions
+from airflow_samza.systems.iceberg.output_options import OutputOptions
 from airflow_samza.systems.iceberg.output_target import data_folder, fix_target
 from airflow_samza.systems.iceberg.publishing import discard_branch, find_published, publish, publish_branch
 from airflow_samza.systems.iceberg.reading import IcebergConsumer
@@ -35,6 +35,7 @@ from airflow_samza.systems.system import (
 )
 from airflow_samza.systems.tables.commits import TableView
 from airflow_samza.systems.tables.folded_records import Heading
+from airflow_samza.systems.tables.output_options import MAIN
 from airflow_samza.systems.tables.output_target import with_run_column
 from airflow_samza.systems.tables.outputs import TableOutputs
 from airflow_samza.systems.tables.sweeping import DATA_FILES, METADATA_FILES, sweep_files

@@ -42,6 +42,11 @@ _TRY = re.compile(r"-\d+-\d+-[0-9a-f]{32}$")
 """The end of a writer's name that differs between the tries at the tasks of one generation of a stage."""
 
 
+def waiting_folder(run: str) -> str:
+    """Return the folder under the root of what waits of a run (``<application>/<run>``) to be committed to tables."""
+    return f"runs/{run}/branches"
+
+
 def name_prefix(run: str, writer: str, stream: str) -> str:
     """Return how the names of the data files begin that the tries of one generation of a run's stage write.
 

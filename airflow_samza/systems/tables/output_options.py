@@ -22,7 +22,13 @@ OUTPUT_MODES = (REPLACE, APPEND, REPLACE_PARTITIONS, REPLACE_TABLE)
 RUN_COLUMN = "run_column"
 """The option of an output that names the column of a table which tells the rows of runs apart."""
 
-OF_OUTPUT = ("table", MODE, "create", "partition_by", RUN_COLUMN)
+BRANCH = "branch"
+"""The option of an output by which it commits to a branch, which somebody publishes."""
+
+MAIN = "main"
+"""The branch that readers see."""
+
+OF_OUTPUT = ("table", MODE, "create", "partition_by", RUN_COLUMN, BRANCH)
 """Names of the options of an output; others have a dot, and are properties of a table that is made."""
 
 BY_COMMA = re.compile(r",(?![^(]*\))")
@@ -37,7 +43,7 @@ class TableOutputOptions:
 
     With ``create`` it is made when it is missing, partitioned by ``partition_by``, pairs of (column, transform), and
     with ``properties``, the options that have a dot in their names. ``run_column`` is the column that tells rows of
-    runs apart ("": none).
+    runs apart ("": none), and ``branch`` that to which it commits until somebody publishes it.
     """
 
     table: str
@@ -46,6 +52,7 @@ class TableOutputOptions:
     partition_by: tuple[tuple[str, str], ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     run_column: str = ""
+    branch: str = MAIN
 
     @classmethod
     def checked(
@@ -79,12 +86,21 @@ class TableOutputOptions:
                 key=ours,
                 value=options[ours],
             )
+        branch = options.get(BRANCH)
+        if branch == MAIN:
+            raise ConfigError(
+                f"The output {stream.name!r} has branch={MAIN!r}, which is what readers see.",
+                hint='Leave it out, or name a branch of the run: branch="audit/{run_id}".',
+                key=BRANCH,
+                value=branch,
+            )
         said = [*properties, *(["partition_by"] if options.get("partition_by") else [])]
         if said and create == "false":
             raise not_made(stream.name, said[0], options[said[0]])
         parts = [part for part in BY_COMMA.split(options.get("partition_by") or "") if part.strip()]
         fields = tuple(partition_field(stream, part.strip()) for part in parts)
-        return cls(table, mode, create == "true", fields, properties, options.get(RUN_COLUMN) or "")
+        run_column = options.get(RUN_COLUMN) or ""
+        return cls(table, mode, create == "true", fields, properties, run_column, branch or MAIN)
 
 
 def not_made(stream: str, option: str, value: str) -> ConfigError:

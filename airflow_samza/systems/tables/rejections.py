@@ -19,3 +19,15 @@ def compacted(table: str, stream: str, former: Committed, left: int) -> TopicErr
         stream=stream,
         generation=former.generation,
     )
+
+
+def dropped(table: str, branch: str, stream: str) -> TopicError:
+    """Return the error of a branch that lacks what its run has committed."""
+    return TopicError(
+        f"The branch {branch!r} of the table {table} was dropped after the output {stream!r} was committed to "
+        "it: what would be published is not all of it.",
+        hint="Clear the stage that writes it: it then begins the branch anew.",
+        table=table,
+        stream=stream,
+        branch=branch,
+    )

@@ -22,6 +22,8 @@ RUN_BY_COMMANDS = {
     ),
     ("how-to/iceberg.md", "per_country.py"),
     ("how-to/delta.md", "per_country.py"),
+    ("how-to/delta.md", "audited_views.py"),
+    ("how-to/delta.md", "audit.py"),
 }
 """A script and an application that a page runs by commands, as its own test does (such as ``test_iceberg_page.py``)."""
 

@@ -17,7 +17,13 @@ from airflow_samza.errors import StageError, TopicError
 from tests.support import slot_apps
 from tests.support.iceberg_lake import catalog_at, system_at
 from tests.support.iceberg_outputs import output_stream
-from tests.support.slot_runs import TABLE, Outputs, notes
+from tests.support.slot_runs import DELTA, TABLE, Outputs, notes
+
+VERSIONS = {TABLE: "snapshot", DELTA: "version"}
+"""Words for versions of the table that an application writes."""
+
+KINDS = {TABLE: ("tables", "iceberg"), DELTA: ("deltas", "delta")}
+"""The systems of these tables, and their kinds."""
 
 
 @pytest.fixture
@@ -25,6 +31,23 @@ def outputs(tmp_path: Path) -> Iterator[Outputs]:
     slot_apps.OUTPUT["branch"] = "audit/{run_id}"
     yield Outputs(tmp_path)
     slot_apps.OUTPUT.clear()
+
+
+@pytest.fixture(params=[TABLE, DELTA], ids=["iceberg", "delta"])
+def application(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def name_of(application: str) -> str:
+    return application.rpartition(":")[2].replace("_", "-")
+
+
+def words(outputs: Outputs, application: str, *more: str) -> list[str]:
+    """Return the words of the command line that publishes Monday's run."""
+    system, kind = KINDS[application]
+    folder = outputs.lake.parent / system
+    found = ["publish", name_of(application), "monday", *more, "--root", str(outputs.here.root)]
+    return [*found, "--system", f"{system}={kind}:{folder}", "--system", f"lake=files:{outputs.lake}"]
 
 
 def tables(outputs: Outputs) -> str:
@@ -40,89 +63,87 @@ def table_of_run(outputs: Outputs) -> Table:
         return catalog.load_table("web.out")
 
 
-def test_a_run_is_published_when_it_has_succeeded(outputs: Outputs) -> None:
+def test_a_run_is_published_when_it_has_succeeded(outputs: Outputs, application: str) -> None:
     outputs.day(1, 1, 2)
-    plan = outputs.plan(TABLE, "monday", 1)
+    plan = outputs.plan(application, "monday", 1)
     assert "commits to the branch 'audit/monday', which nobody sees until it is published" in notes(plan)
     with pytest.raises(StageError, match="cannot be published: its stage 'rows' has not succeeded"):
         outputs.here.runtime.publish(plan)
     outputs.here.stages(plan)
-    assert outputs.rows(TABLE) == []
+    assert outputs.rows(application) == []
     (published,) = outputs.here.runtime.publish(plan)
-    assert (
-        str(published) == f"The branch 'audit/monday' of the table web.out is published (snapshot {published.version})."
-    )
-    assert outputs.rows(TABLE) == [1, 2]
+    version = f"{VERSIONS[application]} {published.version}"
+    assert str(published) == f"The branch 'audit/monday' of the table web.out is published ({version})."
+    assert outputs.rows(application) == [1, 2]
     assert outputs.here.runtime.publish(plan)[0].version is None
 
 
-def test_a_cleared_run_is_published_anew(outputs: Outputs) -> None:
+def test_a_cleared_run_is_published_anew(outputs: Outputs, application: str) -> None:
     outputs.day(1, 1)
-    first = outputs.run(TABLE, "monday", 1)
+    first = outputs.run(application, "monday", 1)
     outputs.here.runtime.publish(first)
-    former = data_files(outputs)
     outputs.here.stages(first, generation=2)
-    assert outputs.rows(TABLE) == [1]
+    assert outputs.rows(application) == [1]
     assert outputs.here.runtime.publish(first)[0].version is not None
-    assert outputs.rows(TABLE) == [1]
-    (new,) = data_files(outputs) - former
-    assert new in {Path(task.file.file_path).name for task in table_of_run(outputs).scan().plan_files()}
+    assert outputs.rows(application) == [1]
     outputs.day(1, 6)
-    again = outputs.run(TABLE, "monday", 1, generation=2)
+    again = outputs.run(application, "monday", 1, generation=2)
     outputs.here.runtime.publish(again)
-    assert outputs.rows(TABLE) == [6]
+    assert outputs.rows(application) == [6]
 
 
-def test_the_command_line_publishes(outputs: Outputs) -> None:
+def test_the_command_line_publishes(outputs: Outputs, application: str) -> None:
     outputs.day(1, 1)
-    outputs.run(TABLE, "monday", 1)
-    words = [
-        "publish",
-        "daily-table",
-        "monday",
-        "--root",
-        str(outputs.here.root),
-        "--system",
-        f"tables=iceberg:{tables(outputs)}",
-    ]
-    words += ["--system", f"lake=files:{outputs.lake}"]
-    done = CliRunner().invoke(app, words)
+    outputs.run(application, "monday", 1)
+    done = CliRunner().invoke(app, words(outputs, application))
     assert done.exit_code == 0, done.output
     assert "The branch 'audit/monday' of the table web.out is published" in done.output
-    assert outputs.rows(TABLE) == [1]
-    again = CliRunner().invoke(app, [*words, "--json"])
+    assert outputs.rows(application) == [1]
+    again = CliRunner().invoke(app, words(outputs, application, "--json"))
     assert json.loads(again.output) == {"table": "web.out", "branch": "audit/monday", "version": None}
 
 
 def test_the_command_line_drops_the_branch_of_a_run_that_is_given_up(
-    outputs: Outputs, monkeypatch: pytest.MonkeyPatch
+    outputs: Outputs, application: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outputs.day(1, 1)
-    plan = outputs.run(TABLE, "monday", 1)
-    words = ["publish", "daily-table", "monday", "--drop", "--root", str(outputs.here.root)]
-    words += ["--system", f"tables=iceberg:{tables(outputs)}", "--system", f"lake=files:{outputs.lake}"]
+    plan = outputs.run(application, "monday", 1)
     with monkeypatch.context() as patched:
         patched.setattr("airflow_samza.runs.stages.stage_runners.is_worked_on", lambda *_: True)
-        busy = CliRunner().invoke(app, words)
-    assert "A stage runner of the run 'monday' of 'daily-table' lives, and may commit to its branch" in busy.output
-    done = CliRunner().invoke(app, words)
+        busy = CliRunner().invoke(app, words(outputs, application, "--drop"))
+    assert (
+        f"A stage runner of the run 'monday' of {name_of(application)!r} lives, and may commit to its branch"
+        in busy.output
+    )
+    done = CliRunner().invoke(app, words(outputs, application, "--drop"))
     assert done.exit_code == 0, done.output
     assert "The branch 'audit/monday' of the table web.out is dropped; readers have seen nothing of it." in done.output
-    again = CliRunner().invoke(app, [*words, "--json"])
+    again = CliRunner().invoke(app, words(outputs, application, "--drop", "--json"))
     assert json.loads(again.output) == {"table": "web.out", "branch": "audit/monday", "was_there": False}
     with pytest.raises(TopicError, match=r"The branch 'audit/monday' of the table web\.out was dropped"):
         outputs.here.runtime.publish(plan)
     outputs.here.stages(plan, generation=2)
     outputs.here.runtime.publish(plan)
-    assert outputs.rows(TABLE) == [1]
+    assert outputs.rows(application) == [1]
 
 
-def test_a_run_without_a_branch_has_nothing_to_publish(outputs: Outputs) -> None:
+def test_a_run_without_a_branch_has_nothing_to_publish(outputs: Outputs, application: str) -> None:
     slot_apps.OUTPUT.clear()
     outputs.day(1, 1)
-    plan = outputs.run(TABLE, "monday", 1)
+    plan = outputs.run(application, "monday", 1)
     with pytest.raises(StageError, match="has no output to a branch: all of it is visible"):
         outputs.here.runtime.publish(plan)
+
+
+def test_a_cleared_run_has_other_files_when_it_is_published_anew(outputs: Outputs) -> None:
+    outputs.day(1, 1)
+    first = outputs.run(TABLE, "monday", 1)
+    outputs.here.runtime.publish(first)
+    former = data_files(outputs)
+    outputs.here.stages(first, generation=2)
+    outputs.here.runtime.publish(first)
+    (new,) = data_files(outputs) - former
+    assert new in {Path(task.file.file_path).name for task in table_of_run(outputs).scan().plan_files()}
 
 
 def test_the_branch_of_another_run_is_rejected_by_the_plan(outputs: Outputs) -> None:

@@ -10,13 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs import finish
+from airflow_samza.runs.branch_publication import drop_branches
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.upkeep.kept_runs import Keep
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.tables import sweeping
 from tests.support import slot_apps
 from tests.support.iceberg_lake import catalog_at
-from tests.support.slot_runs import TABLE, Outputs
+from tests.support.slot_runs import DELTA, TABLE, Outputs
 
 OLD = time.time() - 2 * sweeping.ORPHAN_SECONDS
 
@@ -27,17 +30,17 @@ def outputs(tmp_path: Path) -> Iterator[Outputs]:
     slot_apps.OUTPUT.clear()
 
 
-def data_files(outputs: Outputs) -> dict[str, Path]:
-    return {path.name: path for path in (outputs.lake.parent / "tables").rglob("*.parquet")}
+def data_files(outputs: Outputs, folder: str = "tables") -> dict[str, Path]:
+    return {path.name: path for path in (outputs.lake.parent / folder).rglob("*.parquet")}
 
 
-def grow_old(outputs: Outputs) -> None:
-    for path in data_files(outputs).values():
+def grow_old(outputs: Outputs, folder: str = "tables") -> None:
+    for path in data_files(outputs, folder).values():
         os.utime(path, (OLD, OLD))
 
 
-def sweep(outputs: Outputs, *, dry: bool = False) -> int:
-    (swept,) = outputs.here.runtime.upkeep.sweep_root(Keep(), dry=dry).tables.values()
+def sweep(outputs: Outputs, *, dry: bool = False, keep: Keep | None = None) -> int:
+    (swept,) = outputs.here.runtime.upkeep.sweep_root(keep or Keep(), dry=dry).tables.values()
     assert not swept.later
     return swept.files
 
@@ -114,3 +117,43 @@ def test_replaced_files_go_when_no_snapshot_has_them_or_has_removed_them(outputs
     assert sweep(outputs) == 1
     assert not former.exists()
     assert outputs.rows(TABLE) == [2, 3]
+
+
+@pytest.fixture
+def waiting(outputs: Outputs) -> RunPlan:
+    """A run that is over, of which a commit waits beside the rows of a day that all see."""
+    outputs.day(1, 1)
+    outputs.run(DELTA, "monday", 1)
+    slot_apps.OUTPUT["branch"] = "audit/{run_id}"
+    outputs.day(2, 2)
+    plan = outputs.run(DELTA, "tuesday", 2)
+    grow_old(outputs, "deltas")
+    return plan
+
+
+def test_files_of_a_commit_that_waits_stay_and_those_of_one_that_is_published_are_the_tables(
+    outputs: Outputs, waiting: RunPlan
+) -> None:
+    assert sweep(outputs) == 0
+    assert outputs.rows(DELTA) == [1]
+    outputs.here.runtime.publish(waiting)
+    assert sweep(outputs) == 0
+    assert outputs.rows(DELTA) == [1, 2]
+
+
+def test_files_of_a_commit_that_was_dropped_go(outputs: Outputs, waiting: RunPlan) -> None:
+    root = str(outputs.here.root)
+    systems = bind_systems(run_bindings(waiting.systems, outputs.bindings), root)
+    assert drop_branches(open_filesystem(root), systems, waiting)[0].was_there
+    assert sweep(outputs) == 1
+    assert outputs.rows(DELTA) == [1]
+
+
+def test_files_of_a_commit_go_with_the_records_of_its_run(outputs: Outputs, waiting: RunPlan) -> None:
+    slot_apps.OUTPUT.clear()
+    outputs.day(3, 3)
+    outputs.run(DELTA, "wednesday", 3)
+    sweep(outputs, keep=Keep(runs=1))
+    assert outputs.here.runtime.upkeep.sweep_root(Keep(runs=1)).runs.runs == []
+    assert len(data_files(outputs, "deltas")) == 2
+    assert outputs.rows(DELTA) == [1, 3]

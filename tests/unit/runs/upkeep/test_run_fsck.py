@@ -88,7 +88,15 @@ def test_every_record_that_is_damaged_is_named_and_those_that_only_tell_are_not_
 
 
 @pytest.mark.parametrize(
-    "name", ["ends/1/drain.json", "ends/1/stop.json", "ends/1/deadline.json", "start/1/clicks.json", "push-like.json"]
+    "name",
+    [
+        "ends/1/drain.json",
+        "ends/1/stop.json",
+        "ends/1/deadline.json",
+        "start/1/clicks.json",
+        "branches/0a/0b-1.1-0.json",
+        "push-like.json",
+    ],
 )
 def test_records_that_few_runs_have_are_looked_at_too(ground: Ground, name: str) -> None:
     path = f"{ground.folder.path}/{name}"

@@ -91,7 +91,7 @@ def test_a_table_that_is_not_there_is_told_with_what_is(tmp_path: Path) -> None:
     assert system_at(tmp_path).admin.metadata([stream("web.orders")]) == {}
 
 
-@pytest.mark.parametrize(("name", "lacks"), [("branch", "branches"), ("sort_by", "sort order")])
+@pytest.mark.parametrize(("name", "lacks"), [("sort_by", "sort order")])
 def test_what_only_tables_of_iceberg_have_is_rejected_with_another_way(name: str, lacks: str) -> None:
     spec = StreamSpec("out", options=(("table", "web.out"), ("create", "true"), (name, "x")), written=True)
     with pytest.raises(ConfigError, match=f"has {name}=, and Delta tables have no {lacks}") as error:
