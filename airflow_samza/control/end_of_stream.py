@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_samza.control.messages import EndOfStreamMessage
+from airflow_samza.control.messages import EndOfStreamMessage, ProducerEnds
 from airflow_samza.control.task_counts import TaskCounts
 from airflow_samza.planner.plan import ExecutionPlan
 
@@ -75,6 +75,19 @@ class EndOfStreamBookkeeping:
         state.final = state.final and message.final
         return self._end(stream, partition, state) if len(state.tasks) >= total else None
 
+    def has_heard_none(self, stream: str, partition: int) -> bool:
+        """Return whether a partition of this task has got no message yet."""
+        state = self._partitions.get((stream, partition))
+        return state is not None and not state.ended and not state.tasks
+
+    def end(self, stream: str, partition: int, ends: ProducerEnds, *, offset: object = None) -> PartitionEnded | None:
+        """Record the ends of all producers, the first messages of their partition, as :meth:`update` would each."""
+        state = self._partitions[stream, partition]
+        state.total = self._counts.take(stream, partition, ends.messages[0], offset)
+        state.tasks = set(ends.tasks)
+        state.final = state.final and ends.messages[0].final
+        return self._end(stream, partition, state)
+
     def is_ended(self, stream: str, partition: int) -> bool:
         """Return whether a partition has ended."""
         state = self._partitions.get((stream, partition))
@@ -102,13 +115,17 @@ class EndOfStreamBookkeeping:
         }
 
     def checkpoint(self) -> list[dict[str, Any]]:
-        """Return the state as JSON, one object per partition that anything is known of (rule C6)."""
+        """Return the state as JSON, one object per partition that anything is known of (rule C6).
+
+        What has ended needs no names any more, and every task naming every task would make manifests grow with their
+        number squared.
+        """
         return [
             {
                 "stream": stream,
                 "partition": partition,
                 "total_tasks": state.total,
-                "tasks": sorted(state.tasks),
+                "tasks": [] if state.ended else sorted(state.tasks),
                 "ended": state.ended,
                 "emitted": state.emitted,
                 "final": state.final,

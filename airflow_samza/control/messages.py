@@ -6,8 +6,10 @@ Source: control-messages, "Intermediate Stream Message Format"; rule C1.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
 from airflow_samza.errors import ControlError
@@ -52,6 +54,27 @@ class WatermarkMessage(ControlMessage):
     """A producer task's watermark: it has processed everything up to ``timestamp`` (ms since the epoch, UTC)."""
 
     timestamp: int = -1
+
+
+@dataclass(frozen=True)
+class ProducerEnds:
+    """Ends of a stream that lie one behind the other: of different producer tasks, and else of the same content."""
+
+    messages: tuple[EndOfStreamMessage, ...]
+
+    @classmethod
+    def of(cls, messages: Sequence[ControlMessage]) -> ProducerEnds | None:
+        """Return the messages as such ends; None where they are none."""
+        ends = tuple(message for message in messages if isinstance(message, EndOfStreamMessage))
+        if not ends or len(ends) < len(messages) or len({message.task_name for message in ends} - {None}) < len(ends):
+            return None
+        same = {(end.task_count, end.run, end.stream_id, end.final) for end in ends}
+        return cls(ends) if len(same) == 1 else None
+
+    @cached_property
+    def tasks(self) -> frozenset[str]:
+        """The names of the producer tasks."""
+        return frozenset(message.task_name for message in self.messages if message.task_name is not None)
 
 
 def to_json(message: ControlMessage) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_samza.control.end_of_stream import EndOfStreamBookkeeping, PartitionEnded
-from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
+from airflow_samza.control.messages import EndOfStreamMessage, ProducerEnds, WatermarkMessage
 from airflow_samza.control.watermarks import WatermarkAdvanced, WatermarkBookkeeping
 from airflow_samza.records import understood
 
@@ -74,7 +74,23 @@ class TaskControl:
             if isinstance(message, EndOfStreamMessage)
             else None
         )
-        moved = self.watermarks.update(stream, partition, message, offset=offset)
+        return self._events(self.watermarks.update(stream, partition, message, offset=offset), ended)
+
+    def end(self, stream: str, partition: int, ends: ProducerEnds, *, offset: int) -> list[ControlEvent]:
+        """Record ends one behind the other, as :meth:`update` would each.
+
+        Those of all producers at once, as of a stream that is over, cost no more than one.
+        """
+        places = (self.ends, self.watermarks)
+        if ends.messages[0].task_count == len(ends.tasks) and all(
+            at.has_heard_none(stream, partition) for at in places
+        ):
+            ended = self.ends.end(stream, partition, ends, offset=offset)
+            return self._events(self.watermarks.end(stream, partition, ends, offset=offset), ended)
+        single = (self.update(stream, partition, end, offset=offset + place) for place, end in enumerate(ends.messages))
+        return [event for events in single for event in events]
+
+    def _events(self, moved: WatermarkAdvanced | None, ended: PartitionEnded | None) -> list[ControlEvent]:
         moves = [] if moved is None else [moved]
         if moves and self.watermarks.leaves_out:  # what is left out follows at once: the end may be the next message
             moves += self.watermarks.leave_out_silent(self.beside)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
+from airflow_samza.control.messages import EndOfStreamMessage, ProducerEnds, WatermarkMessage
 from airflow_samza.control.task_counts import TaskCounts
 from airflow_samza.records import understood
 
@@ -35,8 +35,7 @@ class WatermarkAdvanced:
     timestamp: int
 
 
-@dataclass
-class _Producer:
+class _Producer(NamedTuple):
     timestamp: int | None = None
     final: bool | None = None  # None: runs; False: its slice has ended and its watermark stays (rule C9)
     heard: int = 0
@@ -120,13 +119,44 @@ class WatermarkBookkeeping:
                 return self._emit(stream, partition, state, message.timestamp)
             return self._emit(stream, partition, state, END_OF_TIME) if message.final else None
         self._counts.take(stream, partition, message, offset)
-        producer = state.producers.setdefault(message.task_name, _Producer())
-        producer.heard = self._clock()
+        timestamp, final, _ = former = state.producers.get(message.task_name, _Producer())
         if isinstance(message, WatermarkMessage):
-            producer.timestamp = max(message.timestamp, NONE_YET if producer.timestamp is None else producer.timestamp)
+            timestamp = max(message.timestamp, NONE_YET if timestamp is None else timestamp)
         else:
-            producer.final = message.final and producer.final is not False
+            final = message.final and final is not False
+        state.producers[message.task_name] = _Producer(timestamp, final, self._clock())
+        if self._others_hold_back(stream, state, former.mark):
+            return None
         return self._emit(stream, partition, state, self._minimum(stream, state))
+
+    def has_heard_none(self, stream: str, partition: int) -> bool:
+        """Return whether a partition of this task has got no message of a producer yet, and silence plays no part."""
+        state = self._partitions.get((stream, partition))
+        return state is not None and not state.producers and self._idle_timeout is None
+
+    def end(
+        self, stream: str, partition: int, ends: ProducerEnds, *, offset: object = None
+    ) -> WatermarkAdvanced | None:
+        """Take the ends of all producers, the first messages of their partition, as :meth:`update` would each."""
+        state, final = self._partitions[stream, partition], ends.messages[0].final
+        self._counts.take(stream, partition, ends.messages[0], offset)
+        now = self._clock()
+        state.producers = dict.fromkeys(ends.tasks, _Producer(None, final, now))
+        if not final:
+            state.range_ended = now if state.range_ended is None else state.range_ended
+            return None
+        self.take_note(stream, partition)
+        state.lowest, state.stood = END_OF_TIME, now
+        return self._emit(stream, partition, state, END_OF_TIME)
+
+    def _others_hold_back(self, stream: str, state: _Partition, before: int | None) -> bool:
+        """Return whether the minimum stays whatever a producer says that stood at ``before``, without a look at all.
+
+        Of thousands of producers each message would otherwise look at each.
+        """
+        if self._is_idle(state.stood, self._clock()):
+            return False
+        return len(state.producers) < (self._counts.of(stream) or 0) or (before is not None and before > state.lowest)
 
     def take_note(self, stream: str, partition: int) -> None:
         """Note that a partition is not silent: messages of it came, or wait to be read."""
@@ -267,7 +297,7 @@ class WatermarkBookkeeping:
             state.since = int(entry.get("since", state.since))
             for name, at in entry.get("producers", {}).items():
                 if name in state.producers:
-                    state.producers[name].heard = int(at)
+                    state.producers[name] = state.producers[name]._replace(heard=int(at))
             state.stood = int(entry.get("stood", state.stood))
             state.heard = int(entry.get("heard", state.heard))
             holds, range_ended = entry.get("holds"), entry.get("range_ended")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from airflow_samza.control.messages import ControlMessage
+from airflow_samza.control.messages import ControlMessage, ProducerEnds
 from airflow_samza.secrecy import secret_names, shown
 from airflow_samza.systems.output_slots import OutputSlot
 
@@ -150,21 +150,26 @@ def run_of(ssp: SystemStreamPartition, offset: int, batch: pa.RecordBatch) -> Me
 class ControlEnvelope:
     """Control message at its offset.
 
-    At the end of a bounded source the system makes one without a task name (rule C2).
+    At the end of a bounded source the system makes one without a task name (rule C2). ``ends``: the message and those
+    behind it, where several came together, the k-th at ``offset + k``. Only who reads with ``dictionaries`` gets such.
     """
 
     ssp: SystemStreamPartition
     offset: int
     message: ControlMessage
+    ends: ProducerEnds | None = None
 
     @property
     def messages(self) -> int:
-        """One: a single message stands at its offset."""
-        return 1
+        """One, as a single message stands at its offset, or the number of ends that came together."""
+        return 1 if self.ends is None else len(self.ends.messages)
 
     def slice(self, first: int, count: int) -> ControlEnvelope:
-        """Return the envelope itself: a single message cannot be cut."""
-        return self
+        """Return ``count`` of the ends, from end ``first`` on; a single message cannot be cut."""
+        if self.ends is None:
+            return self
+        ends = self.ends.messages[first : first + count]
+        return ControlEnvelope(self.ssp, self.offset + first, ends[0], ProducerEnds(ends))
 
 
 Envelope = MessageRun | ControlEnvelope
@@ -268,7 +273,7 @@ class SystemConsumer(Protocol):
 
         ``offsets`` None reads the whole partition of a bounded source and ends with its end-of-stream. Messages that do
         not fulfil all ``bounds`` may be left out where that saves work; none has to be. With ``dictionaries`` columns
-        of texts may come dictionary-encoded.
+        of texts may come dictionary-encoded, and the ends of many producer tasks in one envelope.
         """
         ...
 

@@ -104,7 +104,7 @@ class LogConsumer:
             )
         controlled = False
         try:
-            for envelope in self._read(ssp, start, end, columns):
+            for envelope in self._read(ssp, start, end, columns, together=dictionaries and not whole):
                 if not dictionaries and isinstance(envelope, MessageRun):
                     envelope = replace(envelope, batch=decoded(envelope.batch))
                 controlled = controlled or isinstance(envelope, ControlEnvelope)
@@ -121,20 +121,22 @@ class LogConsumer:
         return OffsetRange(*ranges[partition])
 
     def _read(
-        self, ssp: SystemStreamPartition, start: int, end: int, columns: Sequence[str] | None
+        self, ssp: SystemStreamPartition, start: int, end: int, columns: Sequence[str] | None, *, together: bool
     ) -> Iterator[Envelope]:
         sections = self._sections(ssp, start)
+        together = together and sections is None
         renewed = False
         while True:
             try:
-                for owner, entries in self._index.owned_slice(ssp.partition, start, end):
+                for owner, entries in self._index.owned_slice(ssp.partition, start, end, together=together):
                     for entry in entries if sections is None or sections.takes(owner) else ():
-                        if not isinstance(entry, Control):
+                        if isinstance(entry, Run):
                             yield from self._runs(ssp, entry, start, end, columns)
                         elif sections is not None and owner is not None:
                             yield from sections.control(owner, entry.offset, entry.message(self.topic, ssp.partition))
                         else:
-                            yield ControlEnvelope(ssp, entry.offset, entry.message(self.topic, ssp.partition))
+                            message = entry.message(self.topic, ssp.partition)
+                            yield ControlEnvelope(ssp, entry.offset, message, entry.ends)
                         start = min(entry.end, end)
                 return
             except FileNotFoundError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from airflow_samza.control.messages import ControlMessage
+from airflow_samza.control.messages import ControlMessage, ProducerEnds
 from airflow_samza.systems.log.commits import load_tail, read_commits, record_numbers, tail_of_snapshot
 from airflow_samza.systems.log.records import Commit, Segment
 from airflow_samza.systems.log.topic import Topic
@@ -29,16 +29,20 @@ class Run(NamedTuple):
 
 
 class Control(NamedTuple):
-    """Control message at its offset: entry ``number`` of ``commit``."""
+    """Control message at its offset: entry ``number`` of ``commit``.
+
+    ``ends``: it and those behind it, where they are ends of different tasks that are taken together.
+    """
 
     offset: int
     commit: Commit
     number: int
+    ends: ProducerEnds | None = None
 
     @property
     def end(self) -> int:
         """The offset after it."""
-        return self.offset + 1
+        return self.offset + (1 if self.ends is None else len(self.ends.messages))
 
     def message(self, topic: Topic, partition: int) -> ControlMessage:
         """Return the message itself."""
@@ -145,18 +149,25 @@ class LogIndex:
         for owned in self.owned_slice(partition, start, end):
             yield from owned.entries
 
-    def owned_slice(self, partition: int, start: int, end: int) -> Iterator[Owned]:
-        """Yield the same with their owners."""
+    def owned_slice(self, partition: int, start: int, end: int, *, together: bool = False) -> Iterator[Owned]:
+        """Yield the same with their owners; ``together`` puts the ends of a commit's tasks into one entry."""
         if start >= end:
             return
         for commit in self._commits_from(partition, start):
             if commit.next[partition] > start and self.is_live(commit):
-                entries = [
-                    entry for entry in commit_entries(commit, partition) if entry.end > start and entry.offset < end
-                ]
-                yield Owned(_owner(commit), entries)
+                entries = self._together(commit, partition, start, end) if together else None
+                entries = commit_entries(commit, partition) if entries is None else entries
+                yield Owned(_owner(commit), [entry for entry in entries if entry.end > start and entry.offset < end])
             if commit.next[partition] >= end:
                 return
+
+    def _together(self, commit: Commit, partition: int, start: int, end: int) -> list[Entry] | None:
+        """Return what a commit adds to a partition; None where its control messages are read one by one."""
+        first = commit.next[partition] - len(commit.control)
+        if len(commit.control) < 2 or first < start or commit.next[partition] > end:
+            return None
+        ends = commit.ends(self.topic, partition, first)
+        return None if ends is None else [*_runs(commit, partition), Control(first, commit, 0, ends)]
 
     def entries(self, partition: int) -> list[Entry]:
         """Return all entries of a partition that readers see, in offset order; all commits are read."""
@@ -197,15 +208,16 @@ def first_offset(commit: Commit, partition: int) -> int:
 
 def commit_entries(commit: Commit, partition: int) -> list[Entry]:
     """Yield what a commit adds to a partition: the rows of its segments in task order, then the control messages."""
+    first = commit.next[partition] - len(commit.control)
+    control = [Control(first + number, commit, number) for number in range(len(commit.control))]
+    return [*_runs(commit, partition), *control]
+
+
+def _runs(commit: Commit, partition: int) -> Iterator[Run]:
     offset = first_offset(commit, partition)
-    entries: list[Entry] = []
     for segment, batch in commit.places.get(partition, ()):
-        entries.append(Run(offset, segment, batch, segment.rows[batch]))
+        yield Run(offset, segment, batch, segment.rows[batch])
         offset += segment.rows[batch]
-    for number in range(len(commit.control)):
-        entries.append(Control(offset, commit, number))
-        offset += 1
-    return entries
 
 
 def _owner(commit: Commit) -> tuple[str, str] | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from airflow_samza.control.messages import ControlMessage, from_json, message_type, to_json
+from airflow_samza.control.messages import ControlMessage, ProducerEnds, from_json, message_type, to_json
 from airflow_samza.records import plain
 from airflow_samza.systems.log.topic import VERSION, Topic
 from airflow_samza.systems.output_slots import OutputSlot
@@ -152,6 +152,19 @@ class Commit(msgspec.Struct, frozen=True, dict=True):
             message = from_json(kind, body, stream=topic.name, partition=partition, offset=offset)
             self._messages[number] = message
         return message
+
+    @cached_property
+    def _ends(self) -> list[ProducerEnds | None]:
+        return []
+
+    def ends(self, topic: Topic, partition: int, offset: int) -> ProducerEnds | None:
+        """Return the control entries, the first at an offset, where all are ends of different tasks; else None."""
+        if not self._ends:
+            each = [
+                self.control_message(number, topic, partition, offset + number) for number in range(len(self.control))
+            ]
+            self._ends.append(ProducerEnds.of(each))
+        return self._ends[0]
 
 
 def control_entry(message: ControlMessage) -> tuple[int, Mapping[str, Any]]:

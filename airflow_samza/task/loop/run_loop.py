@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 
@@ -282,12 +281,17 @@ class SectionRun:
         report = self.report.inputs[stream]
         self._offsets[stream][partition] = envelope.offset + envelope.messages
         if not isinstance(envelope, MessageRun):
-            report.control_messages += 1
+            report.control_messages += envelope.messages
             message = envelope.message
             if message.task_name is None:  # the end of a source has no offset, or a later run would skip a message
                 self._offsets[stream][partition] = envelope.offset
             assert isinstance(message, EndOfStreamMessage | WatermarkMessage)
-            for event in self._control.update(stream, partition, message, offset=envelope.offset):
+            events = (
+                self._control.update(stream, partition, message, offset=envelope.offset)
+                if envelope.ends is None
+                else self._control.end(stream, partition, envelope.ends, offset=envelope.offset)
+            )
+            for event in events:
                 yield from self._handle(event)
             return
         batch = envelope.batch
@@ -416,19 +420,14 @@ class SectionRun:
         report.seconds = round(time.perf_counter() - self._started, 6)
 
     def _checkpoint(self) -> TaskCheckpoint:
-        self._control.watermarks.note_who_holds_back(self._control.beside)
-        control: dict[str, Any] = self._control.checkpoint() if self._operators else {}
-        if control:
-            # What has ended needs no names any more, and every task naming every task would make manifests grow with
-            # their number squared.
-            ends = [{**entry, "tasks": []} if entry["ended"] else entry for entry in control["end_of_stream"]]
-            control = {**control, "end_of_stream": ends}
         if self._whole:
-            return TaskCheckpoint(offsets=self._offsets, control={"end_of_stream": control.get("end_of_stream", [])})
+            ends = self._control.ends.checkpoint() if self._operators else []
+            return TaskCheckpoint(offsets=self._offsets, control={"end_of_stream": ends})
+        self._control.watermarks.note_who_holds_back(self._control.beside)
         return TaskCheckpoint(
             offsets=self._offsets,
             heads=self._heads,
-            control=control,
+            control=self._control.checkpoint() if self._operators else {},
             heard={"watermarks": self._control.watermarks.heard()} if self._operators else {},
             sources=self._sources.snapshot(),
             operators=self._instance.checkpoint(),

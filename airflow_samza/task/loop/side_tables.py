@@ -364,7 +364,7 @@ def _take(readers: Sequence[SideTable], place: Place, envelope: Envelope, report
         for table in readers:
             table.take(place, envelope)
     else:
-        report.control_messages += 1
+        report.control_messages += envelope.messages
 
 
 def _check_keys(table: TableDescriptor, taken: Sequence[pa.RecordBatch], rows: int, nulls: int) -> None:

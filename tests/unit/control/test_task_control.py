@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+
+import pytest
 
 from airflow_samza.control.end_of_stream import PartitionEnded
-from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
+from airflow_samza.control.messages import EndOfStreamMessage, ProducerEnds, WatermarkMessage
 from airflow_samza.control.task_control import StreamEnded, StreamWatermark, TaskControl
 from airflow_samza.control.watermarks import END_OF_TIME, WatermarkAdvanced
 
@@ -67,3 +70,36 @@ def test_an_idle_producer_moves_the_stream_on_when_time_passes() -> None:
     assert control.leave_out_idle() == []
     now[0] = 150
     assert control.leave_out_idle() == [WatermarkAdvanced("I", 0, 8), StreamWatermark("I", 8)]
+
+
+def ends_of(names: Iterable[str], count: int, *, final: bool = True) -> ProducerEnds:
+    return ProducerEnds(tuple(EndOfStreamMessage(name, count, stream_id="I", final=final) for name in names))
+
+
+@pytest.mark.parametrize("final", [True, False])
+@pytest.mark.parametrize("before", [(), (mark("a", 5),), (end("b"),)], ids=["first", "after a mark", "after an end"])
+@pytest.mark.parametrize("names", ["ab", "a", "abc"])
+def test_ends_one_behind_the_other_are_as_each_by_itself(
+    names: str, before: tuple[WatermarkMessage | EndOfStreamMessage, ...], final: bool
+) -> None:
+    together, single = TaskControl(PLACES), TaskControl(PLACES)
+    for message in before:
+        assert together.update("I", 0, message) == single.update("I", 0, message)
+    ends = ends_of(names, 2, final=final)
+    events = [event for place, one in enumerate(ends.messages) for event in single.update("I", 0, one, offset=place)]
+    assert together.end("I", 0, ends, offset=0) == events
+    assert together.checkpoint() == single.checkpoint()
+
+
+def test_ends_of_a_partition_that_is_not_the_tasks_change_nothing() -> None:
+    control = TaskControl(PLACES)
+    assert control.end("I", 7, ends_of("ab", 2), offset=0) == []
+    assert control.checkpoint() == TaskControl(PLACES).checkpoint()
+
+
+def test_messages_are_ends_together_where_only_their_tasks_differ() -> None:
+    ends = ends_of("ab", 2)
+    assert ProducerEnds.of(ends.messages) == ends
+    assert ProducerEnds.of([]) is None
+    for other in (mark("c", 1), end(None), end("a"), end("c", final=False), EndOfStreamMessage("c", 3, stream_id="I")):
+        assert ProducerEnds.of([*ends.messages, other]) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -195,3 +196,23 @@ def test_an_operator_takes_the_minimum_and_streams_that_a_task_does_not_own_neve
     assert [input_watermark(outputs) for outputs in ([7, 5], [7, -1], [])] == [5, -1, END_OF_TIME]
     assert WatermarkBookkeeping([]).stream_watermark("I") == END_OF_TIME
     assert WatermarkBookkeeping([("I", 0)]).update("profiles", 0, mark(None, 5)) is None
+
+
+def test_a_message_looks_at_all_producers_only_where_it_may_move_the_minimum(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[object] = []
+    lowest = WatermarkBookkeeping._lowest
+
+    def counted(*given: Any) -> int:
+        looks.append(given)
+        return lowest(*given)
+
+    monkeypatch.setattr(WatermarkBookkeeping, "_lowest", counted)
+    marks, names = WatermarkBookkeeping([("I", 0)]), [f"task-{number}" for number in range(100)]
+    moved = [marks.update("I", 0, mark(name, at, 100)) for at in (1, 2, 3) for name in names]
+    assert [event.timestamp for event in moved if event is not None] == [1, 2, 3]
+    assert len(looks) < 3 * len(names)
+    looks.clear()
+    moved = [marks.update("I", 0, mark(name, 10, 100)) for name in reversed(names[1:])]
+    assert moved == [None] * 99
+    assert marks.update("I", 0, mark("task-0", 9, 100)) == WatermarkAdvanced("I", 0, 9)
+    assert len(looks) <= 100
