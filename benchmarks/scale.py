@@ -12,9 +12,11 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
+import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +45,7 @@ FIGURES = DOCS / "project/scale.json"
 class Point:
     """The middle stage over ``partitions``: seconds and bytes.
 
-    ``task`` is one task's seconds, ``spark`` a whole stage's on Spark.
+    ``task`` is one task's seconds, ``spark`` a whole stage's on Spark, ``peer`` those of a plain job of as many tasks.
     """
 
     partitions: int
@@ -57,6 +59,7 @@ class Point:
     intent_bytes: int
     files: int
     spark: float | None = None
+    peer: float | None = None
 
 
 def systems(views: Path, work: Path) -> dict[str, SystemBinding]:
@@ -128,6 +131,34 @@ def on_spark(partitions: int, views: Path, work: Path) -> float:
     return best
 
 
+def of_plain_spark(partitions: int, work: Path) -> float:
+    """Seconds of a plain Spark job of as many tasks, each of which writes a row to a file, in a warm session."""
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    folder = str(work / "plain")
+    os.mkdir(folder)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+
+    def written(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow.parquet as pq
+
+        for batch in batches:
+            pq.write_table(pa.Table.from_batches([batch]), f"{folder}/{batch.column(0)[0].as_py()}.parquet")
+            yield batch
+
+    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    best = float("inf")
+    try:
+        for _ in range(2):
+            begin = time.perf_counter()
+            spark.range(0, partitions, 1, partitions).mapInArrow(written, "id bigint").collect()
+            best = min(best, time.perf_counter() - begin)
+    finally:
+        spark.stop()
+    return best
+
+
 def line(partitions: Sequence[int], values: Sequence[float]) -> tuple[float, float]:
     """The (fixed, per partition) costs that fit best, in terms of each value; neither is less than nothing."""
     counts, wanted = np.array(partitions, float), np.array(values, float)
@@ -147,17 +178,17 @@ def table(points: Sequence[Point], machine: str) -> list[str]:
     lines += [
         "| partitions and tasks *n* | plan s | driver s | formula | a task ms | formula | all tasks s | commit KiB | "
         "manifests KiB | files "
-        "| a stage on Spark s |",
-        "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| a stage on Spark s | a plain job of as many tasks s |",
+        "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for p in points:
         n = p.partitions
-        spark = f"{p.spark:.2f}" if p.spark is not None else ""
+        spark, peer = (f"{seconds:.2f}" if seconds is not None else "" for seconds in (p.spark, p.peer))
         lines.append(
             f"| {n:,} | {p.plan:.2f} | {p.driver:.3f} | {driver[0] + driver[1] * n:.3f} | {p.task * 1000:.1f} "
             f"| {(task[0] + task[1] * n) * 1000:.1f} | {p.task * n:.1f} | {p.commit_bytes / 1024:,.1f} | "
             f"{p.manifest_bytes / 1024:,.0f} "
-            f"| {p.files:,} | {spark} |"
+            f"| {p.files:,} | {spark} | {peer} |"
         )
     largest = points[-1]
     per_task = largest.commit_bytes / largest.partitions
@@ -226,6 +257,7 @@ def main() -> None:
         if partitions in arguments.spark:
             with tempfile.TemporaryDirectory(prefix="scale-", dir=arguments.data) as work:
                 point = dataclasses.replace(point, spark=on_spark(partitions, views, Path(work)))
+                point = dataclasses.replace(point, peer=of_plain_spark(partitions, Path(work)))
         print(json.dumps(dataclasses.asdict(point)), flush=True)
         points.append(point)
     machine = describe_machine(2) + describe_load(before, psutil.getloadavg()[0])

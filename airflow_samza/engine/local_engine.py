@@ -107,7 +107,7 @@ class LocalStage:
             if context.attempt.cancel_requested():
                 raise cancelled(context.handle)
             try:
-                for _ in TaskSection(self.setup.task, intent.epoch, place, attempt).run(iter(())):
+                for _ in TaskSection(self.setup.task, intent, place, attempt).run(iter(())):
                     raise AssertionError("a stage of one section yields nothing")
             except SamzaError:
                 raise

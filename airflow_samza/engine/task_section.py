@@ -21,7 +21,7 @@ from airflow_samza.engine.warm_tables import FilledTables
 from airflow_samza.errors import StageError
 from airflow_samza.records import durable, from_plain, plain
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.records.epoch_records import Manifest, Staged, control_entries, read_manifest
+from airflow_samza.runs.records.epoch_records import Intent, Manifest, Staged, control_entries, read_manifest
 from airflow_samza.runs.records.folders import StageFolder, must_read, read, replace, write_once
 from airflow_samza.runs.records.names import Generation, writer_name
 from airflow_samza.runs.records.stage_result import request_facts
@@ -53,16 +53,16 @@ class TaskSection:
     """A task section of one try at one task of an epoch: the task at ``place`` among those that run in it."""
 
     def __init__(
-        self, stage: StageTask, epoch: int, place: int, attempt: str, section: int = 0, folder: str = ""
+        self, stage: StageTask, intent: Intent, place: int, attempt: str, section: int = 0, folder: str = ""
     ) -> None:
         self._stage = stage
         self._section = section
         self._files = open_filesystem(stage.root)
         self._folder = StageFolder(stage.stage_folder)
-        self._intent = stage.intent(epoch)
+        self._intent = intent
         self.task = self._intent.running[place]
         """The number of the task."""
-        self._attempt = f"{epoch}-{self.task}-{attempt}"
+        self._attempt = f"{intent.epoch}-{self.task}-{attempt}"
         self._tables = stage.tables(self._intent, self.task)
         self._program = self._tables.program
         self._systems = self._tables.systems

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -133,16 +133,23 @@ class SparkStage:
         self._standbys = Standbys(driver, spark, setup.task, placement, context.attempt.group)
 
     def run_epoch(self, intent: Intent) -> None:
-        """Collect the epoch's DataFrame."""
-        run_job(
+        """Collect the epoch's DataFrame, and then that of the tasks which their groups have left out."""
+        done = self._run_tasks(intent)
+        left = [place for place, task in enumerate(intent.running) if task not in done]
+        if left:
+            self._run_tasks(intent, left)
+
+    def _run_tasks(self, intent: Intent, left: Sequence[int] = ()) -> set[int]:
+        rows = run_job(
             self._driver,
             self._context,
             self._spark,
             self.setup.program,
-            lambda: self._frames.of(intent),
+            lambda: self._frames.of(intent, left),
             self._frames.properties(intent),
             logging.INFO if intent.epoch == 0 else logging.DEBUG,
         )
+        return {row["task"] for row in rows}
 
     def fill_tables(self, side_inputs: Mapping[str, InputIntent], tag: str) -> None:
         """Run a small job in a pool of its own."""

@@ -18,7 +18,7 @@ from airflow_samza.spark.sessions.driver_session import NO_PROPERTIES, DriverSes
 from airflow_samza.task.program.stage_program import StageProgram
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 log = logging.getLogger("airflow_samza.runner")
 
@@ -53,10 +53,10 @@ def run_job(
     frame: Callable[[], DataFrame],
     properties: Mapping[str, str] = NO_PROPERTIES,
     level: int = logging.INFO,
-) -> None:
+) -> list[Row]:
     """Collect the frame of a stage's epoch, after a silent death a second time."""
     handle = context.handle
-    collect(
+    return collect(
         driver,
         context,
         spark,
@@ -82,8 +82,8 @@ def collect(
     properties: Mapping[str, str] = NO_PROPERTIES,
     level: int = logging.INFO,
     most_tries: int = 1,
-) -> None:
-    """Collect a frame; raise a SamzaError, or an error by which Spark itself is gone.
+) -> list[Row]:
+    """Collect a frame and return its rows; raise a SamzaError, or an error by which Spark itself is gone.
 
     ``failed`` makes the error of a job that has failed without one of ours, from its text. After the silent death of a
     worker the job may be tried again.
@@ -94,9 +94,9 @@ def collect(
         try:
             started = time.monotonic()
             with driver.tagged(spark, attempt.group, description, pool=pool, properties=properties):
-                frame().collect()
+                rows = frame().collect()
             log.log(level, "%s: the Spark job took %.2f s", attempt.group, time.monotonic() - started)
-            return
+            return rows
         except Exception as error:
             if attempt.cancel_requested():
                 raise cancelled(attempt.handle) from error
@@ -109,6 +109,7 @@ def collect(
             died = any(words in str(error) for words in _WORKER_DIED)
             if tries == most_tries or not died:
                 raise _lacking(str(error), driver) or _explained(failed(str(error)), died=died) from error
+    raise AssertionError("a job is tried once at least")
 
 
 @contextmanager

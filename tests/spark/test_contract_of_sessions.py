@@ -136,6 +136,25 @@ def test_a_worker_that_is_killed_costs_a_try_and_its_output_is_there_once(sessio
     assert numbers(session, "dying") == [0, 1]
 
 
+def test_a_worker_that_is_killed_in_a_group_of_tasks_costs_a_try_and_their_output_is_there_once(
+    session: Session,
+) -> None:
+    session.runtime.run_stage(session.run, "grouped")
+    assert session.tries("grouped", 5) == 2
+    assert numbers(session, "grouped") == list(range(16))
+    by_spark = len(list(session.marks.glob("tried-by-*")))
+    assert by_spark == 17 if session.kind == "connect" else by_spark < 16
+
+
+def test_a_slow_task_in_a_group_is_run_twice_and_the_output_of_all_is_there_once(session: Session) -> None:
+    if not session.place.speculates:
+        pytest.skip("Spark speculates on several hosts only")
+    (session.marks / "straggles").touch()
+    session.runtime.run_stage(session.run, "grouped", generation=2)
+    assert session.tries("grouped", 5) == 2
+    assert numbers(session, "grouped") == list(range(16))
+
+
 def test_a_slow_task_is_run_twice_and_its_output_is_there_once(session: Session) -> None:
     if not session.place.speculates:
         pytest.skip("Spark speculates on several hosts only")

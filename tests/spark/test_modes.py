@@ -36,6 +36,9 @@ FIVE_STAGES = "samza_spark_apps.modes:five_stages"
 BY_CATALYST = "samza_spark_apps.modes:by_catalyst"
 FLOWING = "samza_spark_apps.modes:flowing"
 
+MANY_PARTITIONS = {"job.intermediate.stream.partitions": "16"}
+"""So many that small tasks share one of Spark's."""
+
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
 
 
@@ -107,7 +110,7 @@ def handle(run: RunPlan, stage_id: str) -> StageHandle:
 def test_five_stages_progress_together_whoever_dies(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = visits(0, 1200)
     flow.send(sent)
-    run = flow.prepare(FIVE_STAGES, "run", "pipelined", **{"job.epoch.max.messages": "100"})
+    run = flow.prepare(FIVE_STAGES, "run", "pipelined", **{"job.epoch.max.messages": "100", **MANY_PARTITIONS})
     died = flow.folder / "worker-died"
     monkeypatch.setenv(VARIABLE, f"task-before-manifest*3@{died}")
     stages = [stage.stage_id for stage in run.plan.stages]
@@ -157,7 +160,7 @@ def test_a_stage_with_catalyst_in_its_middle_keeps_state_from_epoch_to_epoch(flo
 
 def test_a_continuous_run_gives_windows_as_time_goes_and_the_rest_when_drained(flow: Flow) -> None:
     flow.send(visits(0, 150))
-    run = flow.prepare(FLOWING, "run", "continuous")
+    run = flow.prepare(FLOWING, "run", "continuous", **MANY_PARTITIONS)
     handles = [flow.runtime.submit(run, stage.stage_id) for stage in run.plan.stages]
     until(lambda: len(flow.rows("hopped")) == 150)
     until(lambda: len(flow.rows("per-minute")) == 2 * 3)  # two whole minutes of three countries

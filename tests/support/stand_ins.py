@@ -18,6 +18,7 @@ class Session:
 
     place = "Spark"
     passes_properties = False
+    cores = None
     knows_executors = False
 
     def executors(self) -> Sequence[Any]:

@@ -93,6 +93,17 @@ class ClassicSession:
         executors = [listed.apply(number) for number in range(listed.size())]
         return [Executor(one.id(), one.hostPort().rpartition(":")[0]) for one in executors if one.id() != _DRIVER]
 
+    @property
+    def cores(self) -> int | None:
+        """Return the places for tasks on the executors, or on this host; None where Spark adds executors as it needs.
+
+        Spark's own ``defaultParallelism`` may be a setting.
+        """
+        grows = self._settings(("spark.dynamicAllocation.enabled",)).popitem()[1]
+        context: Any = self._session.sparkContext._jsc.sc()
+        profile = context.resourceProfileManager().defaultResourceProfile()
+        return None if grows.lower() == "true" else context.maxNumConcurrentTasks(profile) or None
+
     def frame_at(self, spark: SparkSession, locations: Sequence[Sequence[str]]) -> DataFrame:
         """Spark's own ``makeRDD`` with preferred locations, which Python has no other way to."""
         from pyspark.sql import DataFrame

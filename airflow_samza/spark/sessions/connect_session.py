@@ -115,6 +115,10 @@ class ConnectSession:
         """Return none: none are known."""
         return ()
 
+    @property
+    def cores(self) -> None:
+        """Return None: a client is not told of cores."""
+
     def frame_at(self, spark: SparkSession, locations: Sequence[Sequence[str]]) -> DataFrame:
         """Never asked for, as no executors are known."""
         raise NotImplementedError

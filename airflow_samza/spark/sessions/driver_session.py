@@ -59,6 +59,11 @@ class DriverSession(Protocol):
         """Return the executors that live now, where they are known."""
         ...
 
+    @property
+    def cores(self) -> int | None:
+        """Return how many tasks Spark runs at a time; None where that is not known, or may become more."""
+        ...
+
     def frame_at(self, spark: SparkSession, locations: Sequence[Sequence[str]]) -> DataFrame:
         """Return a DataFrame of one row in each partition, which Spark computes at the partition's locations.
 

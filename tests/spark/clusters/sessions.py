@@ -167,7 +167,7 @@ ALL_RULES = "standalone-client"
 """The kind on which every change is held to the whole contract: a cluster with executors, which can be killed one by one."""
 
 OTHERS: dict[str, frozenset[str]] = {
-    "local": frozenset({"runner_that_is_killed", "java_that_is_killed", "closing_the_run"}),
+    "local": frozenset({"in_a_group", "runner_that_is_killed", "java_that_is_killed", "closing_the_run"}),
     "connect": frozenset(
         {
             "cancel_ends_one_stage",
@@ -228,9 +228,9 @@ class Session:
         for file in self.marks.iterdir():
             file.unlink()
 
-    def tries(self, name: str) -> int:
-        """The number of times that a task came to the place of this name."""
-        return len(list(self.marks.glob(f"{name}-1.*")))
+    def tries(self, name: str, number: int = 1) -> int:
+        """The number of times that a task came to the place of this name with the mark of this number."""
+        return len(list(self.marks.glob(f"{name}-{number}.*")))
 
     def places_with(self, words: str) -> list[str]:
         """The files of the session, and the objects of a root in a bucket, with these words (none: all)."""
@@ -274,11 +274,14 @@ def session_of(kind: str, folder: Path) -> Iterator[Session]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    for name in ("data/marks", "files", "cluster", "more", "lookup"):
+    for name in ("data/marks", "data/many", "files", "cluster", "more", "lookup"):
         (folder / name).mkdir(parents=True)
     for number in range(2):
         rows = [{"number": number, "folder": str(folder / "files")}]
         pq.write_table(pa.Table.from_pylist(rows), folder / "data" / "marks" / f"{number}.parquet")
+    for number in range(16):
+        rows = [{"number": number, "folder": str(folder / "files")}]
+        pq.write_table(pa.Table.from_pylist(rows), folder / "data" / "many" / f"{number:02}.parquet")
     (folder / "more" / "contract_rules.py").write_text(f'RULE = "shipped"\nFOLDER = "{folder / "files"}"\n')
     (folder / "lookup" / "word.txt").write_text("unpacked\n")
     with tarfile.open(folder / "words.tar.gz", "w:gz") as archive:

@@ -67,6 +67,20 @@ def straggle_once(mark: Mark) -> bool:
     return True
 
 
+def stop_once_in_a_group(mark: Mark) -> bool:
+    """One task's first try is killed, or not heard of again; files name the tasks of Spark that came here."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    Path(mark.folder, f"tried-by-{context.taskAttemptId()}").touch()
+    if mark.number == 5 and first_here(mark, "grouped"):
+        if Path(mark.folder, "straggles").exists():
+            time.sleep(600)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return True
+
+
 def with_shipped(mark: Mark) -> Found:
     """Shows what was shipped to the worker: a module, an archive, and our own package."""
     from contract_rules import RULE  # type: ignore[import-not-found]
@@ -84,8 +98,8 @@ def reject(mark: Mark) -> bool:
 
 @stream_application("contract")
 def contract(app: Any) -> None:
-    def marks(name: str, partitions: int = 2, system: str = "lake") -> Any:
-        return app.input_stream(name, system=system, schema=Mark, partitions=partitions, path="marks")
+    def marks(name: str, partitions: int = 2, system: str = "lake", path: str = "marks") -> Any:
+        return app.input_stream(name, system=system, schema=Mark, partitions=partitions, path=path)
 
     def out(name: str) -> Any:
         return app.output_stream(f"{name}-out", system="lake", path=f"out/{name}", format="parquet")
@@ -99,5 +113,6 @@ def contract(app: Any) -> None:
     marks("dying", partitions=1).filter(die_once).send_to(out("dying"))
     marks("failing", partitions=1).filter(fail_once).send_to(out("failing"))
     marks("straggling").filter(straggle_once).send_to(out("straggling"))
+    marks("grouped", partitions=16, path="many").filter(stop_once_in_a_group).send_to(out("grouped"))
     marks("shipped").map(with_shipped).send_to(out("shipped"))
     marks("rejected", system="vault").filter(reject).send_to(out("rejected"))
