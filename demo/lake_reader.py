@@ -34,6 +34,7 @@ for name in ("avro", "iceberg", "delta"):
     (file,) = Path(sysconfig.get_paths()["purelib"]).glob(f"duckdb_extension_{name}/extensions/*/*.duckdb_extension")
     connection.execute(f"LOAD '{file}'")
 connection.execute("SET TimeZone = 'UTC'")
+connection.execute("SET enable_progress_bar = false")  # which questions of more than two seconds would print
 answers = [connection.execute(question).fetchall() for question in json.load(sys.stdin)]
 json.dump(answers, sys.stdout, default=str)
 """
