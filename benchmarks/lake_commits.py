@@ -1,8 +1,8 @@
 """Processor time of a commit to a table after few epochs and after many, and how much lies beside its data files.
 
-``python -m benchmarks.lake_commits [--epochs 10 100 1000 10000] [--kinds iceberg delta] [--write-docs]``. An epoch is a
-row in a file of its own. Processor time is that of this process alone, so that other work of the machine has little
-part in it; the commits that count take turns with commits to a new table, which has the rest of it, too.
+``python -m benchmarks.lake_commits [--epochs 10 100 1000 10000] [--kinds iceberg delta] [--unmerged] [--write-docs]``.
+An epoch is a row in a file of its own. Processor time is that of this process alone, so that other work of the machine
+has little part in it; the commits that count take turns with commits to a new table, which has the rest of it, too.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from airflow_samza.runs.records.names import Generation, writer_name
+from airflow_samza.systems.delta.output_options import AUTO_COMPACT
 from airflow_samza.systems.delta.system import DeltaSystem
 from airflow_samza.systems.iceberg import expiry
+from airflow_samza.systems.iceberg.publishing import FILE_MERGE
 from airflow_samza.systems.iceberg.system import IcebergSystem
 from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
 from benchmarks.report import DOCS, between_markers
@@ -31,6 +33,9 @@ KINDS: dict[str, tuple[type[IcebergSystem | DeltaSystem], str]] = {
     "delta": (DeltaSystem, "_delta_log"),
 }
 """The systems, and the folders of a table in which all lies that is not data."""
+
+MERGES = {"iceberg": FILE_MERGE, "delta": AUTO_COMPACT}
+"""Properties that say whether small files are merged."""
 
 COUNTED = 100
 """Epochs over which a figure is the average, if there are as many."""
@@ -50,15 +55,19 @@ class Cost:
     files: int
     size: int
     """Bytes."""
+    data_files: int
+    """Live data files."""
+    data_size: int
+    """Their bytes."""
 
 
 class Epochs:
     """The epochs of one stage, which a table that it has made gets."""
 
-    def __init__(self, kind: str, folder: Path) -> None:
+    def __init__(self, kind: str, folder: Path, *, merged: bool = True) -> None:
         system, metadata = KINDS[kind]
         self._system = system("lake", SystemBinding(kind, {"root": str(folder)}))
-        options = (("table", "web.out"), ("create", "true"))
+        options = (("table", "web.out"), ("create", "true"), *(() if merged else ((MERGES[kind], "false"),)))
         self._stream = StreamSpec("out", partitions=1, schema="id bigint", written=True, options=options)
         self._system.create([self._stream])
         self._fixed = json.loads(json.dumps(self._system.fix_output(self._stream, None, "bench/run/1")))
@@ -80,14 +89,19 @@ class Epochs:
         sizes = [path.stat().st_size for path in self._metadata.rglob("*") if path.is_file()]
         return len(sizes), sum(sizes)
 
+    def data(self) -> tuple[int, int]:
+        """Return how many live data files there are, and their size."""
+        range_ = self._system.slice(StreamSpec("in", partitions=1, options=(("table", "web.out"),)))
+        return len(range_["files"]), range_["bytes"]
 
-def measure(kind: str, folder: Path, epochs: Sequence[int]) -> Iterator[Cost]:
-    """Yield the cost behind each of these counts of epochs."""
+
+def measure(kind: str, folder: Path, epochs: Sequence[int], *, merged: bool = True) -> Iterator[Cost]:
+    """Yield the cost behind each of these counts of epochs; ``merged``: small files are merged."""
     for _ in range(2):  # loads code
         Epochs(kind, Path(tempfile.mkdtemp(dir=folder))).add()
-    table, began = Epochs(kind, folder / kind), time.perf_counter()
+    table, began = Epochs(kind, folder / kind, merged=merged), time.perf_counter()
     for upto in sorted(epochs):
-        new, ours, others = Epochs(kind, folder / f"{kind}-{upto}"), list[float](), list[float]()
+        new, ours, others = Epochs(kind, folder / f"{kind}-{upto}", merged=merged), list[float](), list[float]()
         while table.count < upto:
             with _one_a_second((time.perf_counter() - began) / (table.count + 1)):
                 seconds = table.add()
@@ -95,7 +109,7 @@ def measure(kind: str, folder: Path, epochs: Sequence[int]) -> Iterator[Cost]:
                 ours.append(seconds)
                 others.append(new.add())
         count = len(ours)
-        yield Cost(kind, upto, sum(ours) / count * 1000, sum(others) / count * 1000, *table.beside())
+        yield Cost(kind, upto, sum(ours) / count * 1000, sum(others) / count * 1000, *table.beside(), *table.data())
 
 
 @contextmanager
@@ -115,13 +129,14 @@ def table(costs: Sequence[Cost], load: float) -> list[str]:
         f"Processor time of a commit, measured with epochs of one row and one file each, which one process commits to "
         f"a folder: on average over the last {COUNTED} (or as many as there are), beside commits to a new table, "
         f"in turn, on two cores (load {load:.0f}). *Files* and *size* are those of all that lies beside the data "
-        "files. `python -m benchmarks.lake_commits` repeats it.",
+        "files, of which there are the live *data files*. `python -m benchmarks.lake_commits` repeats it.",
         "",
-        "| epochs | ms a commit | to a new table | files | size |",
-        "|---|---|---|---|---|",
+        "| epochs | ms a commit | to a new table | files | size | data files |",
+        "|---|---|---|---|---|---|",
     ]
     for one in costs:
-        lines.append(f"| {one.epochs:,} | {one.ms:.0f} | {one.ms_of_new:.0f} | {one.files:,} | {_size(one.size)} |")
+        cells = (f"{one.epochs:,}", f"{one.ms:.0f}", f"{one.ms_of_new:.0f}", f"{one.files:,}", _size(one.size))
+        lines.append(f"| {' | '.join(cells)} | {one.data_files:,} |")
     return lines
 
 
@@ -134,12 +149,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int, nargs="+", default=[10, 100, 1000, 10_000])
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
+    parser.add_argument("--unmerged", action="store_true", help="small files are not merged")
     parser.add_argument("--write-docs", action="store_true")
     asked = parser.parse_args()
     for kind in asked.kinds:
         costs = []
         with tempfile.TemporaryDirectory(prefix="lake-commits-") as folder:
-            for cost in measure(kind, Path(folder), asked.epochs):
+            for cost in measure(kind, Path(folder), asked.epochs, merged=not asked.unmerged):
                 costs.append(cost)
                 print(json.dumps(asdict(cost)), flush=True)
         lines = table(costs, os.getloadavg()[1])

@@ -183,11 +183,12 @@ class SweepsOutputs(Protocol):
         ...
 
     def sweep_output(
-        self, stream: StreamSpec, is_held: Callable[[str], bool], now: float, *, dry: bool = False
+        self, stream: StreamSpec, is_held: Callable[[str, float], bool], now: float, *, dry: bool = False
     ) -> tuple[int, int]:
         """Delete data files that outputs here have written, and that no version of the table has: files and bytes.
 
-        Those of which ``is_held`` says so by their name stay, and young ones. ``dry`` only counts.
+        Those of which ``is_held`` says so by name and the time when they were written stay, and young ones.
+        ``dry`` only counts.
         """
         ...
 

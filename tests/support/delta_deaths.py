@@ -12,7 +12,7 @@ from airflow_samza.systems.output_slots import run_of
 from airflow_samza.systems.system import Publication
 from airflow_samza.systems.tables.staged_files import StagedFiles
 from tests.support.delta_outputs import system_of
-from tests.support.iceberg_deaths import fork_publishers
+from tests.support.iceberg_deaths import fork_publishers, points_of_merges
 from tests.support.iceberg_outputs import output_stream
 
 POINTS: dict[str, tuple[Any, str]] = {
@@ -51,4 +51,4 @@ def publish(folder: str, work: Publication, options: dict[str, str]) -> None:
 
 
 if __name__ == "__main__":
-    fork_publishers(sys.argv[1], publish, OF_BRANCHES)
+    fork_publishers(sys.argv[1], publish, {**OF_BRANCHES, **points_of_merges(publishing._Publisher)})

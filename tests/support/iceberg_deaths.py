@@ -23,6 +23,7 @@ from pyiceberg.table.update.snapshot import _SnapshotProducer
 
 from airflow_samza.systems.iceberg import publishing
 from airflow_samza.systems.system import Publication
+from airflow_samza.systems.tables.merging import _Merged
 from airflow_samza.systems.tables.staged_files import StagedFiles
 from tests.support.iceberg_lake import system_at
 from tests.support.iceberg_outputs import output_stream
@@ -44,13 +45,26 @@ LANDED = STEPS[STEPS.index("after swap") :]
 """Those of them at which the commit is there."""
 
 
+def points_of_merges(publisher: type) -> dict[str, tuple[Any, str]]:
+    """Return the points of merges by a kind of publisher."""
+    return {
+        "written": (_Merged, "write"),
+        "merged files": (publisher, "merged_files"),
+        "rewrite": (publisher, "rewrite"),
+    }
+
+
 def die_at(step: str, points: Mapping[str, tuple[Any, str]]) -> None:
-    """Have this process killed at a step."""
-    when, _, point = step.partition(" ")
+    """Have this process killed at a step; ``again``: at the second time."""
+    when, _, point = step.removesuffix(" again").partition(" ")
     owner, name = points[point]
+    left = [None] if step.endswith(" again") else []
     act: Callable[..., Any] = getattr(owner, name)
 
     def wrapped(*arguments: Any, **options: Any) -> Any:
+        if left:
+            left.pop()
+            return act(*arguments, **options)
         if when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         act(*arguments, **options)
@@ -122,4 +136,4 @@ def publishers(folder: Path, module: str = "tests.support.iceberg_deaths") -> It
 
 
 if __name__ == "__main__":
-    fork_publishers(sys.argv[1], publish, POINTS)
+    fork_publishers(sys.argv[1], publish, {**POINTS, **points_of_merges(publishing._Publisher)})

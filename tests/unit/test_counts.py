@@ -18,8 +18,8 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 66_482,
-    "files": 825,
+    "statements": 66_813,
+    "files": 827,
     "files in one folder": 30,
     "kinds of records": 47,
     "error classes": 39,

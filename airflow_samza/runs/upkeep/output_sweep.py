@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.errors import SamzaError
-from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.records.epoch_records import Commit
+from airflow_samza.runs.records.folders import RunFolder, StageFolder, newest, read
 from airflow_samza.runs.records.names import safe, writer_name
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.upkeep.kept_runs import SystemsOf, load_plans, over_since
@@ -20,6 +21,7 @@ from airflow_samza.systems.delta.branches import waits
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamSpec
 from airflow_samza.systems.tables.output import name_prefix
+from airflow_samza.systems.tables.sweeping import ORPHAN_SECONDS
 
 
 @dataclass
@@ -33,13 +35,19 @@ class SweptTable:
 
 @dataclass
 class _Held:
-    """Names of data files that open runs read, and beginnings of the names of those that they write."""
+    """Names of data files that open runs read, and beginnings of the names of those that they write.
+
+    Each beginning has the time since when a file with it may have been written that is yet to be committed: epochs are
+    committed in turn, so what is far older than the last commit was committed, and merged since, or was given up.
+    """
 
     names: set[str] = field(default_factory=set)
-    prefixes: set[str] = field(default_factory=set)
+    prefixes: dict[str, float] = field(default_factory=dict)
 
-    def holds(self, name: str) -> bool:
-        return name in self.names or name.startswith(tuple(self.prefixes))
+    def holds(self, name: str, written: float) -> bool:
+        return name in self.names or any(
+            name.startswith(prefix) and written >= since for prefix, since in self.prefixes.items()
+        )
 
 
 def sweep_outputs(files: Filesystem, systems_of: SystemsOf, now: float, *, dry: bool) -> dict[str, SweptTable]:
@@ -47,8 +55,9 @@ def sweep_outputs(files: Filesystem, systems_of: SystemsOf, now: float, *, dry: 
     held = _Held()
     outputs: dict[str, tuple[SweepsOutputs, StreamSpec]] = {}
     for plan, is_over in _plans(files, now):
-        if not is_over or waits(files, f"{safe(plan.application)}/{safe(plan.run_id)}"):
-            _hold(files, plan, held)
+        is_waiting = waits(files, f"{safe(plan.application)}/{safe(plan.run_id)}")
+        if not is_over or is_waiting:
+            _hold(files, plan, held, whole=is_waiting)
         if not any(bound.role == StreamRole.OUTPUT.value and bound.slice for bound in plan.streams.values()):
             continue
         try:
@@ -84,7 +93,8 @@ def _plans(files: Filesystem, now: float) -> Iterator[tuple[RunPlan, bool]]:
                 yield plan, over is not None
 
 
-def _hold(files: Filesystem, plan: RunPlan, held: _Held) -> None:
+def _hold(files: Filesystem, plan: RunPlan, held: _Held, *, whole: bool) -> None:
+    """Hold what a run reads and writes; with ``whole`` commits of it may wait, however old they are."""
     folder = RunFolder(plan.application, plan.run_id)
     for bound in plan.streams.values():
         for file in (bound.slice or {}).get("files") or ():
@@ -97,4 +107,10 @@ def _hold(files: Filesystem, plan: RunPlan, held: _Held) -> None:
                 continue
             for generation in folder.generations(files, stage.stage_id):
                 writer = writer_name(stage.stage_id, generation, 0, 0)
-                held.prefixes.add(name_prefix(str(fixed["run"]), writer, plan.stream(stream_id).spec.name))
+                prefix = name_prefix(str(fixed["run"]), writer, plan.stream(stream_id).spec.name)
+                held.prefixes[prefix] = 0.0 if whole else _since(files, folder.stage(stage.stage_id, generation))
+
+
+def _since(files: Filesystem, stage: StageFolder) -> float:
+    commit = newest(files, stage.epochs, lambda epoch: read(files, stage.commit(epoch), Commit))
+    return 0.0 if commit is None else commit.committed_at - ORPHAN_SECONDS

@@ -9,8 +9,12 @@ from airflow_samza.systems.delta.options import checked_options, table_name
 from airflow_samza.systems.system import StreamSpec
 from airflow_samza.systems.tables.output_options import OF_OUTPUT, TableOutputOptions
 
+AUTO_COMPACT = "delta.autoOptimize.autoCompact"
+"""Property by which Delta has it that who commits to a table merges its small files."""
+
 PROPERTIES = (
     "delta.appendOnly",
+    AUTO_COMPACT,
     "delta.checkpointInterval",
     MODE,
     "delta.dataSkippingNumIndexedCols",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
@@ -14,21 +14,31 @@ from airflow_samza.systems.capabilities import OutputCommit
 from airflow_samza.systems.delta.branches import Branch, WaitingCommit, publications
 from airflow_samza.systems.delta.checkpoints import keep_log_short
 from airflow_samza.systems.delta.log import DeltaLog, commit_path
-from airflow_samza.systems.delta.output_options import OutputOptions
+from airflow_samza.systems.delta.output_options import AUTO_COMPACT, OutputOptions
 from airflow_samza.systems.delta.partition_values import partition_text
-from airflow_samza.systems.delta.records import record_actions, view_of
+from airflow_samza.systems.delta.records import files_action, record_actions, view_of
 from airflow_samza.systems.delta.run_rows import RunRows
 from airflow_samza.systems.delta.state import AddedFile, TableState
-from airflow_samza.systems.delta.statistics import INDEXED, statistics_of
-from airflow_samza.systems.delta.tables_made import encoded
-from airflow_samza.systems.delta.writing import APPEND_ONLY, check_written, is_append_only, partitioning, table_id
+from airflow_samza.systems.delta.statistics import INDEXED, rows_of, statistics_of
+from airflow_samza.systems.delta.tables_made import MADE, encoded
+from airflow_samza.systems.delta.writing import (
+    APPEND_ONLY,
+    check_written,
+    fix_target,
+    is_append_only,
+    partitioning,
+    table_id,
+)
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.output_slots import APPEND
 from airflow_samza.systems.system import Publication, StreamSpec
 from airflow_samza.systems.tables.columns import TableField
 from airflow_samza.systems.tables.commits import Committed, Slot, TableView
+from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile
 from airflow_samza.systems.tables.output import TableProducer
-from airflow_samza.systems.tables.publishing import TableCommit, TablePublisher
+from airflow_samza.systems.tables.output_target import OutputTarget
+from airflow_samza.systems.tables.publishing import TableCommit
 from airflow_samza.systems.tables.rejections import dropped
 from airflow_samza.systems.tables.staged_files import StagedFiles
 
@@ -98,7 +108,7 @@ def publish_waiting(
     return last.made
 
 
-class _Publisher(TablePublisher[Table, AddedFile]):
+class _Publisher(MergingPublisher[Table, AddedFile]):
     by_ids = False
     version = "version"
 
@@ -218,13 +228,51 @@ class _Publisher(TablePublisher[Table, AddedFile]):
         if self._is_part:
             return committed
         replaces = any("remove" in action for action in self._actions)
-        actions = [{"commitInfo": self._info(replaces, now)}, *self._actions]
+        self._write(table, [{"commitInfo": self._info(replaces, now)}, *self._actions])
+        self.made = committed.snapshot
+        return committed
+
+    def _write(self, table: Table, actions: list[dict[str, Any]]) -> None:
+        log, state = table
+        version = state.version + 1
         if not self._storage.put_if_absent(commit_path(version), encoded(actions)):
             raise _Lost(f"version {version} is there")
-        self.made = committed.snapshot
         with suppress(Exception):  # another time, or by whom commits next
             keep_log_short(self._storage, log, state, version)
-        return committed
+
+    def merge_target(self, table: Table) -> OutputTarget | None:
+        """Return the table for merged files, if it has the property for them, or this package has made it."""
+        log, state = table
+        wanted = state.configuration.get(AUTO_COMPACT, state.configuration.get(MADE, "false"))
+        if wanted.lower() == "false":
+            return None
+        return OutputTarget.of(fix_target(log, state, check_written(log, state, APPEND), ""))
+
+    def small_files(self, table: Table, own: Committed) -> Iterator[SmallFile[AddedFile]]:
+        """Yield the live files of a generation that have no deletion vector, and of which the log has the rows."""
+        for file in table[1].files:
+            rows = rows_of(file.stats)
+            if file.vector is None and rows is not None and file.path.startswith(own.prefixes):
+                yield SmallFile(file, file.path, file.size, rows, self.partition_of(table, file))
+
+    def merged_files(self, table: Table, staged: StagedFiles, former: Sequence[Sequence[AddedFile]]) -> list[AddedFile]:
+        """Return merged files as the log has them."""
+        indexed = _number(table[1], "delta.dataSkippingNumIndexedCols", INDEXED)
+        files = []
+        for one, footer, some in zip(staged.files, staged.footers(), former, strict=True):
+            path, size = str(one["path"]), int(one["bytes"])
+            files.append(AddedFile(path, size, some[0].partition, statistics_of(footer, indexed), None, quote(path)))
+        return files
+
+    def rewrite(self, table: Table, commit: TableCommit[AddedFile]) -> None:
+        """Commit a merge: no action of it changes data, as it is with ``OPTIMIZE``."""
+        now = int(time.time() * 1000)
+        info = {"operation": "OPTIMIZE", "operationParameters": {"predicate": "[]", "auto": "true"}}
+        actions = [{"commitInfo": {**self._info(False, now), **info}}]
+        actions += [files_action((commit.slot, commit.committed))]
+        actions += [_remove(file, now, changes=False) for file in commit.leaving]
+        actions += [_add(file, now, changes=False) for file in commit.new]
+        self._write(table, actions)
 
     def _info(self, replaces: bool, now: int) -> dict[str, Any]:
         """Return what the log says of the commit to people, and to readers of what was appended."""
@@ -253,6 +301,10 @@ class _Stager(_Publisher):
     ) -> None:
         super().__init__(folder, files, load, stream, publication, system)
         self._branch = branch
+
+    def merge_target(self, table: Table) -> OutputTarget | None:
+        """Merge nothing: what waits has no version yet."""
+        return None
 
     def view(self, table: Table) -> TableView:
         """Return the records of the table, with what waits of this output."""
@@ -298,24 +350,24 @@ def _number(state: TableState, name: str, default: int) -> int:
     return int(text) if text.lstrip("-").isdecimal() else default
 
 
-def _add(file: AddedFile, now: int) -> dict[str, Any]:
+def _add(file: AddedFile, now: int, *, changes: bool = True) -> dict[str, Any]:
     return {
         "add": {
             "path": file.encoded,
             "partitionValues": file.partition,
             "size": file.size,
             "modificationTime": now,
-            "dataChange": True,
+            "dataChange": changes,
             "stats": file.stats,
         }
     }
 
 
-def _remove(file: AddedFile, now: int) -> dict[str, Any]:
+def _remove(file: AddedFile, now: int, *, changes: bool = True) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "path": file.encoded,
         "deletionTimestamp": now,
-        "dataChange": True,
+        "dataChange": changes,
         "extendedFileMetadata": True,
         "partitionValues": dict(file.partition),
         "size": file.size,

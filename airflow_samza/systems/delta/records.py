@@ -65,8 +65,13 @@ def record_actions(
     number = _id(slot.key, committed)
     for name, value in ((_FILES, committed.files), (_ROWS, committed.rows), (_VERSION, int(committed.snapshot))):
         yield _action(f"{name} {number}", value)
-    for its_slot, one in others:
-        yield _action(f"{_FILES} {_id(its_slot.key, one)}", one.files)
+    yield from map(files_action, others)
+
+
+def files_action(recorded: tuple[Slot, Committed]) -> dict[str, Any]:
+    """Return the action that keeps how many live files a generation has."""
+    slot, committed = recorded
+    return _action(f"{_FILES} {_id(slot.key, committed)}", committed.files)
 
 
 def _action(name: str, version: int) -> dict[str, Any]:

@@ -203,7 +203,7 @@ class DeltaSystem(TableOutputs):
         return Branch(open_filesystem(self._under), run, self.name, OutputOptions.of(stream).table, name)
 
     def sweep_output(
-        self, stream: StreamSpec, is_held: Callable[[str], bool], now: float, *, dry: bool = False
+        self, stream: StreamSpec, is_held: Callable[[str, float], bool], now: float, *, dry: bool = False
     ) -> tuple[int, int]:
         """Delete data files of epochs never committed, and those taken out long ago: files and bytes."""
         table = OutputOptions.of(stream).table

@@ -160,13 +160,21 @@ def _is_later(one: Snapshot, other: Snapshot) -> bool:
 def _since(
     table: Table, since: str, head: Snapshot, schema: Schema, storage: TableStorage, stream: StreamSpec
 ) -> list[TableFile]:
-    """Return the files that a snapshot has and an older one has not, whose own must all be there as they were."""
+    """Return the files with rows that an older snapshot has not, whose own must all be there as they were.
+
+    Files that were merged without others are as old as these, and have as many rows.
+    """
     before = table.metadata.snapshot_by_id(int(since))
     assert before is not None
     everything = filter_of((), None, {})
     former = {file.path: file for file in files_of(table, before, schema, everything, storage, stream)}
     now = {file.path: file for file in files_of(table, head, schema, everything, storage, stream)}
-    changed = sum(path not in now or now[path].deletes != file.deletes for path, file in former.items())
+    new = {path: file for path, file in now.items() if path not in former}
+    merged = [file for file in new.values() if file.sequence <= (before.sequence_number or 0)]
+    gone = [file for path, file in former.items() if path not in now]
+    changed = sum(path in now and now[path].deletes != file.deletes for path, file in former.items())
+    if any(file.deletes for file in (*gone, *merged)) or sum(map(_rows, gone)) != sum(map(_rows, merged)):
+        changed += len(gone)
     if changed:
         name = ".".join(table.name())
         raise StateError(
@@ -179,7 +187,11 @@ def _since(
             stream=stream.name,
             snapshot=since,
         )
-    return [file for path, file in now.items() if path not in former]
+    return [file for file in new.values() if file not in merged]
+
+
+def _rows(file: TableFile) -> int:
+    return file.rows
 
 
 _TAKEN = {"overwrite": "replaced rows", "delete": "deleted rows"}

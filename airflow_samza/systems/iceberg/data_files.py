@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,12 +13,15 @@ from airflow_samza.systems.tables.transforms import partition_value
 
 if TYPE_CHECKING:
     from pyiceberg.io.pyarrow import StatisticsCollector
-    from pyiceberg.manifest import DataFile
+    from pyiceberg.manifest import DataFile, ManifestEntry
     from pyiceberg.table import Table
 
 
-def as_data_files(staged: StagedFiles, table: Table) -> list[DataFile]:
-    """Return the files for a commit to a table whose partition spec is that for which they were written."""
+def as_data_files(staged: StagedFiles, table: Table, like: Sequence[DataFile] = ()) -> list[DataFile]:
+    """Return the files for a commit to a table whose partition spec is that for which they were written.
+
+    With ``like`` each has the partition of another file.
+    """
     from pyiceberg.io.pyarrow import data_file_statistics_from_parquet_metadata
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.typedef import Record
@@ -28,8 +31,11 @@ def as_data_files(staged: StagedFiles, table: Table) -> list[DataFile]:
     words = [str(field.field_type) for field in spec.partition_type(schema).fields]
     orders = {order.order_id for order in table.metadata.sort_orders}
     files = []
-    for described, footer in zip(staged.files, staged.footers(), strict=True):
-        values = [partition_value(*pair) for pair in zip(described["partition"], words, strict=True)]
+    partitions = [file.partition for file in like] or [
+        Record(*(partition_value(*pair) for pair in zip(described["partition"], words, strict=True)))
+        for described in staged.files
+    ]
+    for described, footer, partition in zip(staged.files, staged.footers(), partitions, strict=True):
         # By the ids in the file: since it was written, columns may have been renamed, and others have their names.
         ids = field_ids(footer.schema.to_arrow_schema())
         wanted = {number: plan.get(number) or _nothing_of(number) for number in ids.values()}
@@ -38,7 +44,7 @@ def as_data_files(staged: StagedFiles, table: Table) -> list[DataFile]:
             content=DataFileContent.DATA,
             file_path=str(described["path"]),
             file_format=FileFormat.PARQUET,
-            partition=Record(*values),
+            partition=partition,
             file_size_in_bytes=int(described["bytes"]),
             sort_order_id=described.get("sort_order") if described.get("sort_order") in orders else None,
             spec_id=spec.spec_id,
@@ -76,6 +82,11 @@ def _nothing_of(number: int) -> StatisticsCollector:
 
 def live_files(table: Table, branch: str) -> Iterator[DataFile]:
     """Yield the data files of the newest snapshot of a branch."""
+    return (entry.data_file for entry in live_entries(table, branch))
+
+
+def live_entries(table: Table, branch: str) -> Iterator[ManifestEntry]:
+    """Yield what manifests say of the data files of the newest snapshot of a branch."""
     from pyiceberg.manifest import DataFileContent, ManifestContent
 
     snapshot = table.metadata.snapshot_by_name(branch)
@@ -83,4 +94,4 @@ def live_files(table: Table, branch: str) -> Iterator[DataFile]:
         if manifest.content == ManifestContent.DATA:
             for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
                 if entry.data_file.content == DataFileContent.DATA:
-                    yield entry.data_file
+                    yield entry

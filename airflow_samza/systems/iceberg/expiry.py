@@ -41,6 +41,9 @@ HELD_MS = 86_400_000
 As long as it stays, ``gc`` spares these files: runs that were planned before may still read them.
 """
 
+STAY = "samza.files-stay-until"
+"""Property of a snapshot: the time (ms since 1970) until which the age of the files that it took out has them stay."""
+
 MAX_AGE = "history.expire.max-snapshot-age-ms"
 
 _TAKES_OUT = ("overwrite", "delete", "replace")
@@ -87,8 +90,11 @@ def expiring(metadata: TableMetadata, now: float) -> set[int]:
 
 def _is_young(snapshot: Snapshot, now: float, held_ms: float) -> bool:
     age = now * 1000 - snapshot.timestamp_ms
-    operation = snapshot.summary.operation.value if snapshot.summary is not None else ""
-    return age < YOUNG_SECONDS * 1000 or (operation in _TAKES_OUT and age < held_ms)
+    if snapshot.summary is None:
+        return age < YOUNG_SECONDS * 1000
+    stay = int(snapshot.summary.additional_properties.get(STAY, 0))
+    takes_out = snapshot.summary.operation.value in _TAKES_OUT and stay < snapshot.timestamp_ms + held_ms
+    return age < YOUNG_SECONDS * 1000 or (takes_out and age < held_ms)
 
 
 def files_of(table: Table, snapshots: Iterable[Snapshot]) -> set[str]:

@@ -38,7 +38,8 @@ class TableFile(NamedTuple):
 
     ``partition`` is for people, by the names of partition fields; ``constants`` are the values of identity partitions
     by the ids of columns, as :func:`~airflow_samza.systems.tables.projection.constant` takes them. ``begins`` is the
-    least event time, in the column's unit; None: the stream has none, or the manifest does not say.
+    least event time, in the column's unit; None: the stream has none, or the manifest does not say. ``sequence`` is the
+    sequence number of its newest rows (0: not looked at).
     """
 
     path: str
@@ -48,6 +49,7 @@ class TableFile(NamedTuple):
     constants: dict[str, Any]
     deletes: tuple[DeleteFile, ...]
     begins: int | None = None
+    sequence: int = 0
 
 
 def files_of(
@@ -91,6 +93,7 @@ def files_of(
                 *partitions.of(file),
                 tuple(vectors.deletes(file.file_path, sorted(applied, key=lambda one: one.file_path))),
                 begins(file),
+                sequence,
             )
         )
     return sorted(files)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,27 +24,37 @@ from airflow_samza.systems.iceberg.branches import (
 )
 from airflow_samza.systems.iceberg.catalogs import load_table, opened_catalog
 from airflow_samza.systems.iceberg.data_files import as_data_files, live_files
-from airflow_samza.systems.iceberg.expiry import delete_unused, expire_snapshots
+from airflow_samza.systems.iceberg.expiry import STAY, delete_unused, expire_snapshots
 from airflow_samza.systems.iceberg.options import CatalogSettings
 from airflow_samza.systems.iceberg.output_options import OutputOptions
+from airflow_samza.systems.iceberg.output_target import fix_target
+from airflow_samza.systems.iceberg.rewrites import entries_by_era, replacing, rewriting
 from airflow_samza.systems.iceberg.storage import TableStorage
+from airflow_samza.systems.iceberg.tables_made import MADE
 from airflow_samza.systems.iceberg.transactions import transaction_of
 from airflow_samza.systems.output_slots import run_of
 from airflow_samza.systems.system import Publication, StreamSpec
 from airflow_samza.systems.tables.columns import TableField, columns_of
-from airflow_samza.systems.tables.commits import Committed, TableView
+from airflow_samza.systems.tables.commits import Committed, Slot, TableView
+from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile
 from airflow_samza.systems.tables.output_options import MAIN
-from airflow_samza.systems.tables.publishing import UNKNOWN_TRIES, TableCommit, TablePublisher
+from airflow_samza.systems.tables.output_target import OutputTarget
+from airflow_samza.systems.tables.publishing import UNKNOWN_TRIES, TableCommit
 from airflow_samza.systems.tables.rejections import dropped
+from airflow_samza.systems.tables.staged_files import StagedFiles
+from airflow_samza.systems.tables.sweeping import ORPHAN_SECONDS
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.manifest import DataFile
-    from pyiceberg.table import Table
+    from pyiceberg.table import Table, Transaction
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+FILE_MERGE = "samza.file-merge.enabled"
+"""Property of a table that says whether who commits to it merges small files; Iceberg has none for that."""
 
 _NO_RETRIES = "commit.retry.num-retries"
 _MERGES = "commit.manifest-merge.enabled"
@@ -92,7 +102,7 @@ def _settled(settings: CatalogSettings, stream: StreamSpec, act: Callable[[Table
         return act(load_table(catalog, settings, options.identifier, stream.name, written=True), options.branch)
 
 
-class _Publisher(TablePublisher["Table", "DataFile"]):
+class _Publisher(MergingPublisher["Table", "DataFile"]):
     by_ids = True
     version = "snapshot"
 
@@ -113,6 +123,7 @@ class _Publisher(TablePublisher["Table", "DataFile"]):
         self.branch = options.branch
         self.run_column = options.run_column
         self._rewritten = set[str]()
+        self._sequences: dict[str, int] = {}
         self._leftovers: tuple[Callable[[], None], ...] = ()
 
     def place(self, path: str) -> Location:
@@ -168,8 +179,6 @@ class _Publisher(TablePublisher["Table", "DataFile"]):
         return str(table.metadata.table_uuid), table.spec().spec_id, columns_of(fields)
 
     def commit(self, table: Table, commit: TableCommit[DataFile]) -> Committed:
-        from pyiceberg.expressions import AlwaysTrue
-
         table.metadata.properties[_NO_RETRIES] = "0"  # of this handle alone: it is not stored
         if self.branch != MAIN:
             reject_foreign(table, self.branch, run_of(self.publication.producer), self.stream.name)
@@ -181,25 +190,12 @@ class _Publisher(TablePublisher["Table", "DataFile"]):
             transaction.delete(self._of_runs(self._rewritten), self.names(), branch=self.branch)
         update = transaction.update_snapshot(snapshot_properties=self.names(), branch=self.branch)
         if commit.leaving:
-            adding: Any = update.overwrite()
-            # Manifests are looked through for the files themselves: by partition values that are NaN it would fail.
-            adding.delete_by_predicate(AlwaysTrue())
-            adding._build_delete_files_partition_predicate = lambda: None
+            adding = replacing(update)
         elif table.properties.get(_MERGES, "").lower() == "true":
             adding = update.merge_append()
         else:
             adding = update.fast_append()
-        # A catalog, or its client, that sends a request again may report as failed what has landed. So the manifests
-        # are removed when the next look at the table has shown that they are not in it.
-        producers = [*transaction._snapshot_producers, adding]
-        cleaning = [producer._clean_all_uncommitted for producer in producers]
-        for producer in producers:
-            producer._clean_all_uncommitted = lambda: self._leave(*cleaning)
-        with adding:
-            for file in commit.leaving:
-                adding.delete_data_file(file)
-            for file in commit.new:
-                adding.append_data_file(file)
+        self._stage(transaction, adding, commit)
         committed = commit.recorded(str(adding._snapshot_id))
         changed = {commit.slot.key: commit.slot.with_commit(committed)}
         for slot, one in commit.others:
@@ -211,8 +207,31 @@ class _Publisher(TablePublisher["Table", "DataFile"]):
             transaction.set_properties({f"{AUDITED}{self.branch}": waiting.text})
             transaction.commit_transaction()
             return committed
+        self._land(table, transaction, adding, commit.view, changed)
+        return committed
+
+    def _stage(self, transaction: Transaction, adding: Any, commit: TableCommit[DataFile]) -> None:
+        """Have the files come and go.
+
+        A catalog, or its client, that sends a request again may report as failed what has landed. So the manifests are
+        removed when the next look at the table has shown that they are not in it.
+        """
+        producers: list[Any] = [*transaction._snapshot_producers, adding]
+        cleaning = [producer._clean_all_uncommitted for producer in producers]
+        for producer in producers:
+            producer._clean_all_uncommitted = lambda: self._leave(*cleaning)
+        with adding:
+            for file in commit.leaving:
+                adding.delete_data_file(file)
+            for file in commit.new:
+                adding.append_data_file(file)
+
+    def _land(
+        self, table: Table, transaction: Transaction, adding: Any, view: TableView, changed: Mapping[str, Slot]
+    ) -> None:
+        """Commit with the records that have changed, and expire what is old."""
         ages = {str(one.snapshot_id): one.sequence_number or 0 for one in table.metadata.snapshots}
-        values, folded = commit.view.changes(
+        values, folded = view.changes(
             changed, table.properties, lambda of: max((ages.get(one.snapshot, 0) for one in of.commits), default=0)
         )
         transaction.set_properties(values)
@@ -220,9 +239,48 @@ class _Publisher(TablePublisher["Table", "DataFile"]):
             transaction.remove_properties(*folded)
         committed_table = transaction.commit_transaction()
         with suppress(Exception):  # another time, or by whom commits next
-            delete_unused(committed_table, int(committed.snapshot), adding._written_manifests)
+            delete_unused(committed_table, adding._snapshot_id, adding._written_manifests)
             expire_snapshots(committed_table)
-        return committed
+
+    def merge_target(self, table: Table) -> OutputTarget | None:
+        """Return the table for merged files, if it has the property for them, or this package has made it."""
+        wanted = table.properties.get(FILE_MERGE, table.properties.get(MADE, "false"))
+        if wanted.lower() == "false" or self.branch != MAIN or table.metadata.format_version < 2:
+            return None
+        return OutputTarget.of(fix_target(table, self.stream.name, ""))
+
+    def small_files(self, table: Table, own: Committed) -> Iterator[SmallFile[DataFile]]:
+        """Yield the live files of a generation to which no deletes apply."""
+        self._sequences = {}
+        for entry, key in entries_by_era(table):
+            file = entry.data_file
+            if self._begins_with(file, own.prefixes) and (partition := self.partition_of(table, file)) is not None:
+                path = self.path_of(file)
+                self._sequences[path] = entry.sequence_number or 0
+                yield SmallFile(file, path, file.file_size_in_bytes, file.record_count, (key, partition))
+
+    def merged_files(self, table: Table, staged: StagedFiles, former: Sequence[Sequence[DataFile]]) -> list[DataFile]:
+        """Return merged files: each is as old as the newest of its former ones."""
+        new = as_data_files(staged, table, [some[0] for some in former])
+        for file, some in zip(new, former, strict=True):
+            self._sequences[self.path_of(file)] = max(self._sequences[self.path_of(one)] for one in some)
+        return new
+
+    def rewrite(self, table: Table, commit: TableCommit[DataFile]) -> None:
+        """Commit a merge, as a ``replace``."""
+        table.metadata.properties[_NO_RETRIES] = "0"
+        transaction = transaction_of(table)
+        names = {**self.names(), STAY: str(self._stay_until(commit.leaving))}
+        adding = rewriting(transaction.update_snapshot(snapshot_properties=names), self._sequences)
+        self._stage(transaction, adding, commit)
+        changed = {commit.slot.key: commit.slot.with_commit(commit.committed)}
+        self._land(table, transaction, adding, commit.view, changed)
+
+    def _stay_until(self, files: Iterable[DataFile]) -> int:
+        """Return the time (ms) until which ``gc`` deletes none of some files in any case."""
+        places = [self.place(self.path_of(file)) for file in files]
+        found = places[0].filesystem.get_file_info([place.path for place in places])
+        return min(int((info.mtime_ns or 0) / 1e6) for info in found) + int(ORPHAN_SECONDS * 1000)
 
     def _facts(self, committed: Committed, leaving: Iterable[DataFile]) -> dict[str, Any]:
         facts = super()._facts(committed, leaving)

@@ -189,7 +189,7 @@ class IcebergSystem(TableOutputs):
         return discard_branch(self.settings, stream, run)
 
     def sweep_output(
-        self, stream: StreamSpec, is_held: Callable[[str], bool], now: float, *, dry: bool = False
+        self, stream: StreamSpec, is_held: Callable[[str, float], bool], now: float, *, dry: bool = False
     ) -> tuple[int, int]:
         """Delete data files and metadata of commits that never landed, and what no snapshot has: files and bytes."""
         with self._written(OutputOptions.of(stream), stream) as table:

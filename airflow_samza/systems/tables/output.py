@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -56,7 +57,12 @@ def name_prefix(run: str, writer: str, stream: str) -> str:
     return f"samza-{hashlib.sha256(output.encode()).hexdigest()[:16]}-"
 
 
-class _OpenFile:
+def schema_of_files(target: OutputTarget) -> pa.Schema:
+    """Return the columns that data files of a table have."""
+    return pa.schema([arrow_field(column) for column in target.columns_of_files])
+
+
+class DataFileWriter:
     """Data file that is being written: rows of one partition, which a table with a sort order has sorted as a whole."""
 
     def __init__(self, place: Location, path: str, schema: pa.Schema, target: OutputTarget) -> None:
@@ -64,12 +70,14 @@ class _OpenFile:
         self.path = path
         self.rows = 0
         self._order = target.sort_columns
+        self._sort_id = target.sort_id
         self._unsorted: list[pa.RecordBatch] = []
         self._unsorted_bytes = 0
         self._sink = place.filesystem.open_output_stream(place.path, compression=None)
         self._writer = ParquetOutput(self._sink, schema, target.compression)
 
     def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows."""
         self.rows += batch.num_rows
         if self._order:
             self._unsorted.append(batch)
@@ -79,6 +87,7 @@ class _OpenFile:
 
     @property
     def size(self) -> int:
+        """Bytes that were written."""
         return int(self._sink.tell())
 
     @property
@@ -92,10 +101,11 @@ class _OpenFile:
         return self._unsorted_bytes >= SORTED_BYTES
 
     def flush(self) -> None:
+        """Write the rows that wait as a row group."""
         self._writer.flush()
 
-    def close(self) -> int:
-        """Close the file, and return its size."""
+    def finish(self, partition: Sequence[Any]) -> dict[str, Any]:
+        """Close the file, and describe it; ``partition`` are the values of its partition."""
         if self._unsorted:
             for batch in sorted_rows(pa.Table.from_batches(self._unsorted), self._order).to_batches():
                 self._writer.write(batch)
@@ -104,9 +114,12 @@ class _OpenFile:
         if not self._sink.closed:
             self._sink.close()
         sync_file(self.place)
-        return int(self.place.filesystem.get_file_info(self.place.path).size)
+        size = int(self.place.filesystem.get_file_info(self.place.path).size)
+        order = {"sort_order": self._sort_id} if self._order else {}
+        return {"path": self.path, "rows": self.rows, "bytes": size, "partition": list(partition), **order}
 
     def abort(self) -> None:
+        """Close the file, of which nobody needs anything; an abort ignores errors of the storage."""
         with suppress(OSError, pa.ArrowException, ValueError):
             self._writer.close()
         with suppress(OSError, pa.ArrowException, ValueError):
@@ -125,9 +138,9 @@ class TableProducer:
         # Null where there may be none is looked for in all columns at once, by ``for_file``.
         self._declared = pa.schema([field.with_nullable(True) for field in target.declared.to_arrow()])
         self._conformer: Conformer | None = None
-        self._schema = pa.schema([arrow_field(column) for column in target.columns_of_files])
+        self._schema = schema_of_files(target)
         self._checked: pa.Schema | None = None
-        self._open: dict[tuple[Any, ...], _OpenFile] = {}
+        self._open: dict[tuple[Any, ...], DataFileWriter] = {}
         self._files: list[dict[str, Any]] = []
         self._places: list[Location] = []
         self._described: dict[str, Any] | None = None
@@ -187,20 +200,18 @@ class TableProducer:
         if values in self._open and (file.is_full or file.size >= self.target.file_bytes):
             self._close(values)
 
-    def _new_file(self) -> _OpenFile:
+    def _new_file(self) -> DataFileWriter:
         name = f"{self._prefix}{uuid.uuid4().hex}.parquet"
         place = self._folder / name
         if not self._places:
             make_directory(place.parent)
         self._places.append(place)
         path = f"{self.target.data}/{name}" if self.target.data else name
-        return _OpenFile(place, path, self._schema, self.target)
+        return DataFileWriter(place, path, self._schema, self.target)
 
     def _close(self, values: tuple[Any, ...]) -> None:
         file = self._open.pop(values)
-        size = file.close()
-        order = {"sort_order": self.target.sort_id} if self.target.sort else {}
-        self._files.append({"path": file.path, "rows": file.rows, "bytes": size, "partition": list(values), **order})
+        self._files.append(file.finish(values))
 
     def finish(self) -> dict[str, Any]:
         """Close the files; describe the table, its columns and partitions as they were taken for, and the files."""

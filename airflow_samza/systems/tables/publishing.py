@@ -45,6 +45,12 @@ PATIENCE_SECONDS = 120.0
 UNKNOWN_TRIES = 5
 """Tries whose outcome nobody knows, since the catalog or the storage failed, after which the error is raised."""
 
+LOOKED_AT = 10
+"""Live files of a generation by which it has to grow until somebody looks whether some can be merged.
+
+Where each commit brings several, it is as many commits.
+"""
+
 _LONGEST_WAIT = 2.0
 
 Table = TypeVar("Table")
@@ -111,6 +117,8 @@ class TablePublisher(ABC, Generic[Table, File]):
             None if options.mode in (REPLACE_PARTITIONS, REPLACE_TABLE) else heading(publication.slot, self.owner[0])
         )
         """Facts by which the folded records are found that concern the publication; None: all do."""
+        self.has_grown = False
+        """The generation has added so many files that somebody should look for some to be merged."""
 
     @abstractmethod
     def place(self, path: str) -> Location:
@@ -238,6 +246,8 @@ class TablePublisher(ABC, Generic[Table, File]):
         new = self.new_files(table)
         leaving = self._leaving(table, view, own, former, new)
         committed = self.commit(table, self._commit_of(view, slot, own, former, new, leaving))
+        step = LOOKED_AT * (len(new) if own is not None else 1) or 1
+        self.has_grown = committed.files // step > (own.files if own is not None else 0) // step
         return self._facts(committed, leaving)
 
     @contextmanager

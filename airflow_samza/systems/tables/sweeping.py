@@ -30,7 +30,7 @@ def sweep_files(
     folder: Location,
     names_in_use: Callable[[], set[str] | None],
     stream: str,
-    is_held: Callable[[str], bool],
+    is_held: Callable[[str, float], bool],
     now: float,
     *,
     dry: bool,
@@ -49,7 +49,7 @@ def sweep_files(
         if names.fullmatch(info.base_name)
         and info.mtime_ns
         and info.mtime_ns / 1e9 < now - ORPHAN_SECONDS
-        and not is_held(info.base_name)
+        and not is_held(info.base_name, info.mtime_ns / 1e9)
     }
     named = names_in_use() if old else None
     if named is None:

@@ -260,9 +260,9 @@ def test_gc_deletes_metadata_of_commits_that_never_landed(
     young.write_text("{}")
     os.utime(young, (later, later))
     there = set(folder.iterdir())
-    dry = output.system.sweep_output(output.spec, lambda _: False, later, dry=True)
+    dry = output.system.sweep_output(output.spec, lambda *_: False, later, dry=True)
     assert set(folder.iterdir()) == there
-    assert output.system.sweep_output(output.spec, lambda _: False, later) == dry
+    assert output.system.sweep_output(output.spec, lambda *_: False, later) == dry
     assert {path.name for path in there - set(folder.iterdir())} == (lost if is_ours else set())
     table = output.table()
     for snapshot in table.metadata.snapshots:  # each can still be read
