@@ -115,17 +115,13 @@ class EndOfStreamBookkeeping:
         }
 
     def checkpoint(self) -> list[dict[str, Any]]:
-        """Return the state as JSON, one object per partition that anything is known of (rule C6).
-
-        What has ended needs no names any more, and every task naming every task would make manifests grow with their
-        number squared.
-        """
+        """Return the state as JSON, one object per partition that anything is known of (rule C6)."""
         return [
             {
                 "stream": stream,
                 "partition": partition,
                 "total_tasks": state.total,
-                "tasks": [] if state.ended else sorted(state.tasks),
+                "tasks": sorted(state.tasks),
                 "ended": state.ended,
                 "emitted": state.emitted,
                 "final": state.final,

@@ -420,14 +420,17 @@ class SectionRun:
         report.seconds = round(time.perf_counter() - self._started, 6)
 
     def _checkpoint(self) -> TaskCheckpoint:
+        # What has ended needs no names any more, and every task naming every task would make manifests grow with their
+        # number squared.
+        each = self._control.ends.checkpoint() if self._operators else []
+        ends = [{**entry, "tasks": []} if entry["ended"] else entry for entry in each]
         if self._whole:
-            ends = self._control.ends.checkpoint() if self._operators else []
             return TaskCheckpoint(offsets=self._offsets, control={"end_of_stream": ends})
         self._control.watermarks.note_who_holds_back(self._control.beside)
         return TaskCheckpoint(
             offsets=self._offsets,
             heads=self._heads,
-            control=self._control.checkpoint() if self._operators else {},
+            control={**self._control.checkpoint(), "end_of_stream": ends} if self._operators else {},
             heard={"watermarks": self._control.watermarks.heard()} if self._operators else {},
             sources=self._sources.snapshot(),
             operators=self._instance.checkpoint(),
