@@ -15,11 +15,12 @@ from airflow_samza.runs.records.run_plan import CONTINUOUS, STAGED, BoundStream,
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.capabilities import TellsChanges
 from airflow_samza.systems.system import System
+from airflow_samza.systems.tables.options import WAITING
 
 CURRENT = "current"
 """An input is read up to what is there when the run is planned."""
 
-_CHOICES = ("snapshot", "version", "as_of")
+_CHOICES = ("snapshot", "version", "as_of", WAITING)
 
 
 def up_to(request: RunRequest, stream_id: str) -> tuple[str, ...]:
@@ -96,7 +97,10 @@ def version_note(slice_: Mapping[str, Any]) -> str:
     amount = f"{files:,} {'file' if files == 1 else 'files'}"
     if rows is not None:
         amount += f", {rows:,} {'row' if rows == 1 else 'rows'}"
-    text = f"reads the {what} {slice_[what]} of {slice_['table']}: {amount}, {size(slice_['bytes'])}"
+    of_what = f"reads the {what} {slice_[what]} of"
+    if WAITING in slice_:
+        of_what = f"reads what the run {slice_[WAITING]} has waiting for"
+    text = f"{of_what} {slice_['table']}: {amount}, {size(slice_['bytes'])}"
     if not deletes:
         return text
     return f"{text}, less the rows that {deletes:,} {'delete removes' if deletes == 1 else 'deletes remove'}"

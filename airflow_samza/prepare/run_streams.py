@@ -15,13 +15,15 @@ from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.prepare.serdes import serde_of
 from airflow_samza.prepare.side_inputs import CREATE_STREAM, reported_columns, side_input_missing
 from airflow_samza.runs.records.data_interval import folder_of_values, needed_interval, render_path
+from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, BoundStream, RunPlan
 from airflow_samza.schema import Schema
 from airflow_samza.systems.capabilities import FixesOutputs
 from airflow_samza.systems.system import StreamMetadata, StreamSpec, System
+from airflow_samza.systems.tables.options import WAITING
 from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
 
-_TEMPLATES = ("as_of", "branch")
+_TEMPLATES = ("as_of", "branch", "ref", WAITING)
 """Options of tables that may name the run and its interval."""
 
 
@@ -42,7 +44,7 @@ def described(stream: StreamDescriptor, spec: ApplicationSpec, request: RunReque
             )
         bounds = needed_interval(request.interval, stream=stream.stream_id, what="slice by timestamp").micros()
     options = tuple(
-        (option, _rendered(value, stream, spec, request) if option in _TEMPLATES else value)
+        (option, _option(option, value, stream, spec, request) if option in _TEMPLATES else value)
         for option, value in stream.options
     )
     feeds = stream.role is StreamRole.SIDE_INPUT
@@ -77,6 +79,12 @@ def _rendered(template: str, stream: StreamDescriptor, spec: ApplicationSpec, re
     return render_path(
         template, stream=stream.stream_id, interval=request.interval, run_id=request.run_id, config=spec.config
     )
+
+
+def _option(option: str, value: str, stream: StreamDescriptor, spec: ApplicationSpec, request: RunRequest) -> str:
+    """Return an option that may name the run; a run of which rows wait is named as its folder is."""
+    text = _rendered(value, stream, spec, request)
+    return "/".join(map(safe, text.split("/"))) if option == WAITING and text else text
 
 
 def _table_key(stream: StreamDescriptor, spec: ApplicationSpec) -> tuple[str, ...]:

@@ -154,6 +154,7 @@ def finish_epoch(
             final=committed.is_last,
             slot=run_plan.slot_of(stream_id),
             root=run_plan.root_of(stream_id),
+            continues=committed.totals.written.get(stream_id, {}).get("messages", 0) > messages,
         )
         facts[stream_id] = systems[bound.system].publish(bound.spec, publication)
         reach("after-first-publish")

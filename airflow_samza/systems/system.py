@@ -310,7 +310,8 @@ class Publication(NamedTuple):
     are the producers' descriptions by task, ``control`` the commit-level control entries, which every partition shows
     after its user messages (rule C2). With a ``slot`` it replaces what another run of the application has written of
     that (rule O1); without one it adds to what is there. ``root`` is the identity of the run's root ("": not
-    known): runs under other roots may have the same name.
+    known): runs under other roots may have the same name. ``continues`` tells that earlier epochs of the generation
+    have had messages: an epoch that adds nothing is not published.
     """
 
     producer: str
@@ -321,6 +322,7 @@ class Publication(NamedTuple):
     final: bool = True
     slot: OutputSlot | None = None
     root: str = ""
+    continues: bool = False
 
 
 @runtime_checkable

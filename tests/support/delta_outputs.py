@@ -76,10 +76,14 @@ class Output:
         epoch: int = 0,
         slot: OutputSlot | None = None,
         root: str = "",
+        continues: bool | None = None,
     ) -> Publication:
-        """Stage rows, and return their publication."""
+        """Stage rows, and return their publication; an epoch behind the first continues what had rows."""
         staged = self.stage(rows, run=run, stage=stage, generation=generation, epoch=epoch)
-        return Publication(f"app/{run}/{stage}", generation, epoch, {0: staged}, slot=slot, root=root)
+        continues = epoch > 0 if continues is None else continues
+        return Publication(
+            f"app/{run}/{stage}", generation, epoch, {0: staged}, slot=slot, root=root, continues=continues
+        )
 
     def publish(self, rows: Sequence[Mapping[str, Any]] | pa.RecordBatch, **options: Any) -> dict[str, Any]:
         """Stage and publish rows."""

@@ -39,6 +39,14 @@ def daily_delta(app: Any) -> None:
     _copy(app, system="deltas", table="web.out", create=True)
 
 
+@stream_application("auditing")
+def auditing(app: Any) -> None:
+    """Copy what waits of a run of :func:`daily_delta` for its publication into a folder."""
+    run = {"waiting": "daily-delta/{config[audited]}"}
+    rows = app.input_stream("rows", system="deltas", table="web.out", options=run)
+    rows.send_to(app.output_stream("out", system="lake", schema="n bigint", path="audited"))
+
+
 @stream_application("others")
 def others(app: Any) -> None:
     """Write, as another application, into the folder of :func:`daily`."""

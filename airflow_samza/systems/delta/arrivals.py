@@ -9,7 +9,7 @@ from typing import Any
 from airflow_samza.systems.delta.columns import TableColumns
 from airflow_samza.systems.delta.commit_changes import Commits
 from airflow_samza.systems.delta.log import DeltaLog
-from airflow_samza.systems.delta.options import TableOptions
+from airflow_samza.systems.delta.options import VERSIONS, TableOptions
 from airflow_samza.systems.delta.planning import TableFile, files_of
 from airflow_samza.systems.delta.slicing import cut_units, described_range, state_and_columns
 from airflow_samza.systems.delta.state import AddedFile, TableState, state_at
@@ -41,7 +41,7 @@ def fix_arrivals(
 ) -> dict[str, Any]:
     """Return the range of the rows that were appended since a record, as a system of arrivals has it."""
     options = TableOptions.of(stream)
-    reject_one_version(stream, {name: dict(stream.options).get(name) or None for name in ("version", "as_of")})
+    reject_one_version(stream, {name: dict(stream.options).get(name) or None for name in VERSIONS})
     if intake is not None and options.version is not None:  # a limit that lies before what was read
         options = dataclasses.replace(options, version=max(options.version, int(intake["version"])))
     state, columns = state_and_columns(log, options)

@@ -10,13 +10,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.records import plain
 from airflow_samza.systems.capabilities import OutputCommit
+from airflow_samza.systems.delta.columns import TableColumns
+from airflow_samza.systems.delta.options import path_of
+from airflow_samza.systems.delta.state import AddedFile
+from airflow_samza.systems.delta.writing import added_file
+from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.output_slots import OutputSlot
@@ -34,7 +39,7 @@ _NAME = re.compile(rf"(?P<output>[0-9a-f]{{12}})-(?P<generation>\d+(?:\.\d+)*)-(
 class WaitingCommit:
     """Commit of an epoch that waits: what its publication would have said, and the ``options`` of its output.
 
-    ``files`` are the whole paths of the data files, for those who audit them.
+    ``folder`` is that of the table, and ``files`` are the whole paths of the data files, for those who audit them.
     """
 
     producer: str
@@ -45,6 +50,7 @@ class WaitingCommit:
     options: Mapping[str, str]
     slot: OutputSlot | None = None
     root: str = ""
+    folder: str = ""
     files: tuple[str, ...] = ()
 
     @property
@@ -56,12 +62,17 @@ class WaitingCommit:
 class Branch:
     """Commits of a run that wait for one table, under one name; those of other runs lie elsewhere."""
 
-    def __init__(self, files: Filesystem, run: str, system: str, table: str, name: str) -> None:
-        place = hashlib.sha256("\0".join((system, table, name)).encode()).hexdigest()[:16]
+    def __init__(self, files: Filesystem, folder: str, table: str, name: str) -> None:
         self._files = files
-        self._folder = f"{waiting_folder(run)}/{place}"
+        self._folder = folder
         self.table = table
         self.name = name
+
+    @classmethod
+    def of(cls, files: Filesystem, run: str, system: str, table: str, name: str) -> Branch:
+        """Return the branch of a run to a table, which is known by its folder: a table has names of two forms."""
+        place = hashlib.sha256("\0".join((system, path_of(table), name)).encode()).hexdigest()[:16]
+        return cls(files, f"{waiting_folder(run)}/{place}", table, name)
 
     def commits(self) -> list[WaitingCommit]:
         """Return what waits: of each output its newest generation, by epoch."""
@@ -70,11 +81,23 @@ class Branch:
         for name in names:
             newest[name["output"]] = max(newest.get(name["output"], ()), parse_generation(name["generation"]))
         standing = [name for name in names if parse_generation(name["generation"]) == newest[name["output"]]]
-        return sorted((self._read(name[0]) for name in standing), key=lambda one: (one.owner, one.epoch))
+        read = (self._read(name[0]) for name in standing)
+        return sorted((one for one in read if one is not None), key=lambda one: (one.owner, one.epoch))
+
+    def last(self, output: str) -> tuple[str, int] | None:
+        """Return the newest generation of an output of which something waits, with its last epoch; None: nothing."""
+        waiting = [name for name in self._names() if name["output"] == output and name["what"] != _DROPPED]
+        last = max(waiting, key=lambda name: (parse_generation(name["generation"]), int(name["what"])), default=None)
+        return None if last is None else (last["generation"], int(last["what"]))
 
     def is_dropped(self, owner: tuple[str, str]) -> bool:
-        """Return whether what a generation of an output has committed was dropped."""
-        return self._files.exists(self._path(owner, _DROPPED))
+        """Return whether what a generation of an output has committed was dropped, or what a later one has."""
+        return any(
+            name["what"] == _DROPPED
+            and name["output"] == owner[0]
+            and parse_generation(name["generation"]) >= parse_generation(owner[1])
+            for name in self._names()
+        )
 
     def add(self, commit: WaitingCommit) -> None:
         """Have a commit wait; what lower generations of its output have left goes."""
@@ -92,22 +115,28 @@ class Branch:
         self._files.delete_empty(self._folder)
         self._files.delete_empty(self._folder.rpartition("/")[0])
 
-    def drop(self) -> bool:
-        """Give up what waits, so that nobody adds to it; return False where nothing does."""
+    def drop(self, view: Callable[[], TableView]) -> bool:
+        """Give up what waits, so that nobody adds to it; return False where nothing does.
+
+        What the table has already, by a publisher that died behind its commit, is no more than forgotten.
+        """
         waiting = [name for name in self._names() if name["what"] != _DROPPED]
-        for name in waiting:
+        there = _epochs(view())
+        given_up = [name for name in waiting if int(name["what"]) > there.get((name["output"], name["generation"]), -1)]
+        for name in given_up:
             self._files.put_if_absent(self._path((name["output"], name["generation"]), _DROPPED), b"{}")
         for name in waiting:
             self._files.delete(f"{self._folder}/{name[0]}")
-        return bool(waiting)
+        return bool(given_up)
 
     def reject_incomplete(
         self, waiting: Iterable[WaitingCommit], view: TableView, committed: Collection[OutputCommit]
     ) -> None:
-        """Reject a branch that lacks what its run has committed, where the table does not have it either."""
-        there = {one.owner for one in waiting} | {one.owner for _, one in view.commits()}
+        """Reject a branch that lacks something of what its run has committed, where the table lacks it, too."""
+        there = {one.owner for one in waiting} | set(_epochs(view))
         for one in committed:
-            if (output_digest(one.producer, one.stream), one.generation) not in there:
+            owner = output_digest(one.producer, one.stream), one.generation
+            if owner not in there or self.is_dropped(owner):
                 raise dropped(self.table, self.name, one.stream)
 
     def _names(self) -> Iterator[re.Match[str]]:
@@ -116,10 +145,13 @@ class Branch:
     def _path(self, owner: tuple[str, str], what: object) -> str:
         return f"{self._folder}/{owner[0]}-{owner[1]}-{what}.json"
 
-    def _read(self, name: str) -> WaitingCommit:
+    def _read(self, name: str) -> WaitingCommit | None:
+        """Return a commit; None: somebody has published or replaced it meanwhile."""
         path = f"{self._folder}/{name}"
         try:
             return converted(json.loads(self._files.read(path)), WaitingCommit)
+        except FileNotFoundError:
+            return None
         except (ValueError, TypeError, KeyError, RecursionError, SamzaError) as error:
             reason = error.sentence.rstrip(".") if isinstance(error, SamzaError) else error
             raise TopicError(
@@ -137,6 +169,30 @@ def waits(files: Filesystem, run: str) -> bool:
     return any((match := _NAME.fullmatch(name)) and match["what"] != _DROPPED for name in names)
 
 
+def waiting_files(files: Filesystem, run: str, folder: Location, columns: TableColumns) -> list[AddedFile] | None:
+    """Return the data files with the rows of a run that wait for the table in a folder; None: no commit of it waits."""
+    places = (f"{waiting_folder(run)}/{name}" for name in files.list(waiting_folder(run)))
+    commits = [one for place in places for one in Branch(files, place, "", "").commits() if one.folder == str(folder)]
+    staged = (file for one in commits for described in one.staged for file in described["files"])
+    found = [added_file(columns, file, {"numRecords": file["rows"]}) for file in staged]
+    return found if commits else None
+
+
+def committed_ones(waiting: Iterable[WaitingCommit], committed: Collection[OutputCommit]) -> list[WaitingCommit]:
+    """Return what waits of the generations that are committed, and of outputs that are not among these.
+
+    A higher generation is not over yet, and a lower one is of a process that woke up again.
+    """
+    wanted = {output_digest(one.producer, one.stream): one.generation for one in committed}
+    return [one for one in waiting if wanted.get(one.owner[0], one.generation) == one.generation]
+
+
+def not_published(waiting: Iterable[WaitingCommit], view: TableView) -> list[WaitingCommit]:
+    """Return what waits and is not in the table: a publisher that died behind its commit has left the rest."""
+    there = _epochs(view)
+    return [one for one in waiting if one.epoch > there.get(one.owner, -1)]
+
+
 def publications(waiting: Iterable[WaitingCommit], stream: StreamSpec) -> list[tuple[StreamSpec, Publication]]:
     """Return what waits as one publication for each output, with its stream."""
     by_owner: dict[tuple[str, str], list[WaitingCommit]] = {}
@@ -151,6 +207,11 @@ def publications(waiting: Iterable[WaitingCommit], stream: StreamSpec) -> list[t
         )
         found.append((replace(stream, name=last.stream, options=tuple(last.options.items())), publication))
     return found
+
+
+def _epochs(view: TableView) -> dict[tuple[str, str], int]:
+    """Return the last epoch that a table has of each generation of an output."""
+    return {one.owner: one.epoch for _, one in view.commits()}
 
 
 def published_version(view: TableView, committed: Collection[OutputCommit]) -> str | None:

@@ -19,6 +19,7 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from airflow_samza.systems.tables.options import (
     REJECT,
+    WAITING,
     bad_name,
     check_one_version,
     check_options,
@@ -27,8 +28,9 @@ from airflow_samza.systems.tables.options import (
     version_number,
 )
 
-_OF_STREAM = ("table", "version", "as_of", "overwrites")
-_VERSIONS = ("version", "as_of")
+VERSIONS = ("version", "as_of", WAITING)
+_OF_STREAM = ("table", *VERSIONS, "overwrites")
+_RUN = re.compile(r"[^/]+/[^/]+")
 _PART = re.compile(r"[^/\\\0]+")
 
 
@@ -88,15 +90,18 @@ class DeltaSettings:
 
 @dataclass(frozen=True)
 class TableOptions:
-    """Options of a Delta table that is read: its name, and ``version`` or ``as_of``, or neither of them.
+    """Options of a Delta table that is read: its name, and one of ``version``, ``as_of`` and ``waiting``, or none.
 
-    ``overwrites`` is the rule for versions that have taken rows away, where the input is read by what is appended.
+    ``waiting`` is the run, ``<application>/<run>``, of which the rows are read that wait for their publication ("": of
+    none). ``overwrites`` is the rule for versions that have taken rows away, where the input is read by what is
+    appended.
     """
 
     table: str
     version: int | None = None
     as_of: datetime | None = None
     overwrites: str = REJECT
+    waiting: str = ""
 
     @property
     def path(self) -> str:
@@ -107,12 +112,20 @@ class TableOptions:
     def of(cls, stream: StreamSpec) -> TableOptions:
         """Return the options of a stream; an unknown name or an impossible value is a ``ConfigError``."""
         options = checked_options(stream, _OF_STREAM)
-        check_one_version(stream, options, _VERSIONS, reads="one version")
+        check_one_version(stream, options, VERSIONS, reads="one version")
         as_of = point_in_time(stream, options.get("as_of"))
         overwrites = checked_overwrites(stream, options)
         version = max((_number(stream, text) for text in stream.up_to), default=None)
         version = _number(stream, options["version"]) if options.get("version") else version
-        return cls(table_name(stream, options), version, as_of, overwrites)
+        waiting = options.get(WAITING) or ""
+        if waiting and not _RUN.fullmatch(waiting):
+            raise ConfigError(
+                f"Stream {stream.name!r} has waiting={waiting!r}, which names no run.",
+                hint='Write the application and the id of the run: options={"waiting": "audited-views/monday"}.',
+                key=WAITING,
+                value=waiting,
+            )
+        return cls(table_name(stream, options), version, as_of, overwrites, waiting)
 
 
 def checked_options(stream: StreamSpec, names: Sequence[str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -11,11 +12,16 @@ from urllib.parse import quote
 from airflow_samza import __version__
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.capabilities import OutputCommit
-from airflow_samza.systems.delta.branches import Branch, WaitingCommit, publications
+from airflow_samza.systems.delta.branches import (
+    Branch,
+    WaitingCommit,
+    committed_ones,
+    not_published,
+    publications,
+)
 from airflow_samza.systems.delta.checkpoints import keep_log_short
 from airflow_samza.systems.delta.log import DeltaLog, commit_path
 from airflow_samza.systems.delta.output_options import AUTO_COMPACT, OutputOptions
-from airflow_samza.systems.delta.partition_values import partition_text
 from airflow_samza.systems.delta.records import files_action, record_actions, view_of
 from airflow_samza.systems.delta.run_rows import RunRows
 from airflow_samza.systems.delta.state import AddedFile, TableState
@@ -23,6 +29,7 @@ from airflow_samza.systems.delta.statistics import INDEXED, rows_of, statistics_
 from airflow_samza.systems.delta.tables_made import MADE, encoded
 from airflow_samza.systems.delta.writing import (
     APPEND_ONLY,
+    added_file,
     check_written,
     fix_target,
     is_append_only,
@@ -92,20 +99,20 @@ def publish_waiting(
     A branch without what was ``committed`` is a ``TopicError``. What waits is deleted behind the commit: whoever dies
     before finds it in the table the next time.
     """
-    waiting = branch.commits()
+    waiting = committed_ones(branch.commits(), committed)
     log, state = load()
-    branch.reject_incomplete(waiting, view_of(log, state.transactions), committed)
-    publishers = [
-        _Publisher(folder, files, load, spec, publication, system)
-        for spec, publication in publications(waiting, stream)
-    ]
-    if not publishers:
-        return None
-    *before, last = publishers
-    last.before = before
-    last.run()
+    view = view_of(log, state.transactions)
+    branch.reject_incomplete(waiting, view, committed)
+    works = publications(not_published(waiting, view), stream)
+    made: str | None = None
+    while works and made is None:  # where the last one is in the table by now, it has committed nothing of the others
+        *before, last = [_Publisher(folder, files, load, spec, work, system) for spec, work in works]
+        last.before = before
+        last.run()
+        made = last.made
+        works.pop()
     branch.forget(waiting)
-    return last.made
+    return made
 
 
 class _Publisher(MergingPublisher[Table, AddedFile]):
@@ -131,7 +138,7 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
         self._actions: list[dict[str, Any]] = []
         self._is_part = False
         self.made: str | None = None
-        """The version that was made."""
+        """The version that was made, or may have been, until the next look at the table tells."""
         super().__init__(OutputOptions.of(stream), stream, publication, system)
 
     def place(self, path: str) -> Location:
@@ -168,17 +175,12 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
 
     def _added(self, table: Table, staged: StagedFiles) -> list[AddedFile]:
         """Return data files as the log has them."""
-        _, state = table
         columns = check_written(*table, self.options.mode)
-        words = {column.name: column.type.word for column in columns.fields}
-        indexed = _number(state, "delta.dataSkippingNumIndexedCols", INDEXED)
-        files = []
-        for one, footer in zip(staged.files, staged.footers(), strict=True):
-            pairs = zip(columns.partitions, one["partition"], strict=True)
-            partition = {columns.physical[name]: partition_text(value, words[name]) for name, value in pairs}
-            path, size = str(one["path"]), int(one["bytes"])
-            files.append(AddedFile(path, size, partition, statistics_of(footer, indexed), None, quote(path)))
-        return files
+        indexed = _number(table[1], "delta.dataSkippingNumIndexedCols", INDEXED)
+        return [
+            added_file(columns, one, statistics_of(footer, indexed))
+            for one, footer in zip(staged.files, staged.footers(), strict=True)
+        ]
 
     def live_files(self, table: Table) -> Iterable[AddedFile]:
         return table[1].files
@@ -201,8 +203,11 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
     def looked_up(self, own: Committed | None) -> None:
         """Remove the files that the last try has rewritten, unless its record is there: then the table has them."""
         rewritten, self._rewritten = self._rewritten, None
-        if rewritten is not None and (own is None or own.epoch < self.publication.epoch):
+        landed = own is not None and own.epoch >= self.publication.epoch
+        if rewritten is not None and not landed:
             rewritten.abort()
+        if self.made is not None:
+            self.made = own.snapshot if own is not None and landed else None
 
     def commit(self, table: Table, commit: TableCommit[AddedFile]) -> Committed:
         log, state = table
@@ -228,8 +233,8 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
         if self._is_part:
             return committed
         replaces = any("remove" in action for action in self._actions)
+        self.made = committed.snapshot  # before the answer, which may be lost
         self._write(table, [{"commitInfo": self._info(replaces, now)}, *self._actions])
-        self.made = committed.snapshot
         return committed
 
     def _write(self, table: Table, actions: list[dict[str, Any]]) -> None:
@@ -309,16 +314,17 @@ class _Stager(_Publisher):
     def view(self, table: Table) -> TableView:
         """Return the records of the table, with what waits of this output."""
         view = super().view(table)
-        last = max((one for one in self._branch.commits() if one.owner[0] == self.owner[0]), key=_epoch, default=None)
+        last = self._branch.last(self.owner[0])
         slot = view.slots.get(self.key) or Slot(self.key, self.publication.slot)
-        if last is None or any(one.owner == last.owner and one.epoch >= last.epoch for one in slot.commits):
+        if last is None:
             return view
-        turn = self._turn(view, slot)
-        waiting = Committed(last.producer, last.stream, last.generation, turn, last.epoch, root=last.root)
+        waiting = dataclasses.replace(self.mine, generation=last[0], epoch=last[1], turn=self._turn(view, slot))
+        if any(one.owner == waiting.owner and one.epoch >= waiting.epoch for one in slot.commits):
+            return view
         return TableView({**view.slots, self.key: slot.with_commit(waiting)})
 
     def commit(self, table: Table, commit: TableCommit[AddedFile]) -> Committed:
-        if self._branch.is_dropped(self.owner):
+        if self._branch.is_dropped(self.owner) or (self.publication.continues and commit.begins):
             raise dropped(self.options.table, self._branch.name, self.stream.name)
         publication = self.publication
         self._branch.add(
@@ -331,6 +337,7 @@ class _Stager(_Publisher):
                 dict(self.stream.options),
                 publication.slot,
                 publication.root,
+                str(self._folder),
                 tuple(str(self.place(str(file["path"]))) for file in self.staged.files),
             )
         )
@@ -339,10 +346,6 @@ class _Stager(_Publisher):
     def _facts(self, committed: Committed, leaving: Iterable[AddedFile]) -> dict[str, Any]:
         facts = super()._facts(committed, leaving)
         return {**facts, "version": committed.snapshot or None, "branch": self._branch.name}
-
-
-def _epoch(commit: WaitingCommit) -> int:
-    return commit.epoch
 
 
 def _number(state: TableState, name: str, default: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from airflow_samza.application.rejections import did_you_mean, listed
@@ -12,7 +12,7 @@ from airflow_samza.systems.delta.features import check_features
 from airflow_samza.systems.delta.log import DeltaLog, Segment
 from airflow_samza.systems.delta.options import TableOptions
 from airflow_samza.systems.delta.planning import TableFile, files_of
-from airflow_samza.systems.delta.state import TableState, state_at
+from airflow_samza.systems.delta.state import AddedFile, TableState, state_at
 from airflow_samza.systems.delta.vectors import DeltaVector
 from airflow_samza.systems.delta.versions import chosen_segment
 from airflow_samza.systems.files.formats.file_format import InputFile
@@ -50,8 +50,16 @@ def state_and_columns_at(log: DeltaLog, segment: Segment) -> tuple[TableState, T
         return state, TableColumns.of(log, state)
 
 
-def fix_slice(log: DeltaLog, stream: StreamSpec, partitions: int, bounds: Sequence[ColumnBound]) -> dict[str, Any]:
+def fix_slice(
+    log: DeltaLog,
+    stream: StreamSpec,
+    partitions: int,
+    bounds: Sequence[ColumnBound],
+    instead: Callable[[TableColumns], Sequence[AddedFile]] | None = None,
+) -> dict[str, Any]:
     """Return the input range of a stream: what of the version ``bounds`` and the data interval leave to be read.
+
+    Files that ``instead`` returns are read in place of those of the version, with its columns.
 
     Keys beside those of every system: ``table``, ``version``, ``table_id``, ``bytes``, ``rows`` (with deleted ones;
     None: not known), ``schema`` (DDL, when none is declared), ``columns`` (as those of Iceberg), ``by_id`` (they have
@@ -60,7 +68,8 @@ def fix_slice(log: DeltaLog, stream: StreamSpec, partitions: int, bounds: Sequen
     """
     state, columns = state_and_columns(log, TableOptions.of(stream))
     with log.understood("what it says of files"):
-        files = files_of(log, state.files, columns, bounds, time_range(stream))
+        added = state.files if instead is None else instead(columns)
+        files = files_of(log, added, columns, bounds, time_range(stream))
     total = sum(file.size for file in files)
     warn_of_few_tasks(stream, partitions, total)
     units = cut_units(log, files, cut_from(total, partitions))

@@ -14,8 +14,9 @@ from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.capabilities import OutputCommit
 from airflow_samza.systems.delta.arrivals import fix_arrivals
-from airflow_samza.systems.delta.branches import Branch, published_version
+from airflow_samza.systems.delta.branches import Branch, published_version, waiting_files
 from airflow_samza.systems.delta.checkpoints import names_in_use
+from airflow_samza.systems.delta.columns import TableColumns
 from airflow_samza.systems.delta.log import DeltaLog, find_log, last_checkpoint
 from airflow_samza.systems.delta.options import DeltaSettings, TableOptions, path_of
 from airflow_samza.systems.delta.output_options import OutputOptions
@@ -23,7 +24,7 @@ from airflow_samza.systems.delta.publishing import publish, publish_waiting, sta
 from airflow_samza.systems.delta.reading import DeltaConsumer
 from airflow_samza.systems.delta.records import view_of
 from airflow_samza.systems.delta.slicing import KIND, fix_changes, fix_slice, table_schema
-from airflow_samza.systems.delta.state import TableState, advanced, newest_state
+from airflow_samza.systems.delta.state import AddedFile, TableState, advanced, newest_state
 from airflow_samza.systems.delta.tables_made import check_columns, make_table
 from airflow_samza.systems.delta.versions import first_since
 from airflow_samza.systems.delta.writing import check_written, fix_target
@@ -41,6 +42,7 @@ from airflow_samza.systems.system import (
 )
 from airflow_samza.systems.tables.commits import TableView
 from airflow_samza.systems.tables.folded_records import Heading
+from airflow_samza.systems.tables.options import WAITING
 from airflow_samza.systems.tables.output_options import BRANCH, MAIN
 from airflow_samza.systems.tables.output_target import (
     with_run_column,
@@ -83,8 +85,12 @@ class DeltaSystem(TableOutputs):
 
     def slice_within(self, stream: StreamSpec, bounds: Sequence[ColumnBound]) -> dict[str, Any]:
         """Return the input range without files that cannot have a row that fulfils all bounds."""
-        log = self._read(stream, TableOptions.of(stream).table)
-        return fix_slice(log, stream, self.partitions(stream), bounds)
+        options = TableOptions.of(stream)
+        log = self._read(stream, options.table)
+        if not options.waiting:
+            return fix_slice(log, stream, self.partitions(stream), bounds)
+        waiting = partial(self._waiting, stream, options)
+        return {**fix_slice(log, stream, self.partitions(stream), bounds, waiting), WAITING: options.waiting}
 
     def changes(self, stream: StreamSpec, since: str, remedy: str, *, carried: bool = False) -> dict[str, Any]:
         """Return the range of the rows that are in one only of two versions; with ``carried``, in both."""
@@ -186,7 +192,7 @@ class DeltaSystem(TableOutputs):
     def drop_branch(self, stream: StreamSpec, run: str) -> bool:
         """Drop the branch of a run; return False where there is none."""
         branch = self._branch(stream, run)
-        return branch is not None and branch.drop()
+        return branch is not None and branch.drop(lambda: self._view(self._newest(stream, branch.table)))
 
     def _branch(self, stream: StreamSpec, run: str) -> Branch | None:
         name = self.branch(stream)
@@ -200,7 +206,26 @@ class DeltaSystem(TableOutputs):
                 key=BRANCH,
                 value=name,
             )
-        return Branch(open_filesystem(self._under), run, self.name, OutputOptions.of(stream).table, name)
+        return Branch.of(open_filesystem(self._under), run, self.name, OutputOptions.of(stream).table, name)
+
+    def _waiting(self, stream: StreamSpec, options: TableOptions, columns: TableColumns) -> list[AddedFile]:
+        """Return the files of which the rows of a run wait for their publication; a run without any is rejected."""
+        found = (
+            waiting_files(open_filesystem(self._under), options.waiting, self._folder(options.table), columns)
+            if self._under is not None
+            else None
+        )
+        if found is None:
+            raise TopicError(
+                f"Stream {stream.name!r} reads what the run {options.waiting} has waiting for the table "
+                f"{options.table}, and no commit of it waits.",
+                hint="Have the run committed to its branch first. What was published is in the table, and what was "
+                "dropped is gone; airflow-samza status names the runs of this root.",
+                table=options.table,
+                stream=stream.name,
+                run=options.waiting,
+            )
+        return found
 
     def sweep_output(
         self, stream: StreamSpec, is_held: Callable[[str, float], bool], now: float, *, dry: bool = False
@@ -224,7 +249,10 @@ class DeltaSystem(TableOutputs):
             if planned and stream.name in self.planned
             else self._output(stream, OutputOptions.of(stream))
         )
-        return TableView({}) if written is None else view_of(written[0], written[1].transactions)
+        return self._view(written)
+
+    def _view(self, table: tuple[DeltaLog, TableState] | None) -> TableView:
+        return TableView({}) if table is None else view_of(table[0], table[1].transactions)
 
     def _output(self, stream: StreamSpec, options: OutputOptions) -> tuple[DeltaLog, TableState] | None:
         """Return the newest state of the table of an output; None: it is to be made."""

@@ -7,14 +7,15 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import quote
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.delta.columns import TableColumns
 from airflow_samza.systems.delta.features import check_features, newer_protocol
 from airflow_samza.systems.delta.log import DeltaLog
-from airflow_samza.systems.delta.partition_values import WRITTEN
+from airflow_samza.systems.delta.partition_values import WRITTEN, partition_text
 from airflow_samza.systems.delta.slicing import KIND
-from airflow_samza.systems.delta.state import TableState
+from airflow_samza.systems.delta.state import AddedFile, TableState
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK
 from airflow_samza.systems.output_slots import APPEND
 from airflow_samza.systems.tables.output_target import CODECS, FILE_BYTES
@@ -83,6 +84,15 @@ def check_written(log: DeltaLog, state: TableState, mode: str) -> TableColumns:
             stream=log.stream,
         )
     return columns
+
+
+def added_file(columns: TableColumns, staged: Mapping[str, Any], stats: str | Mapping[str, Any] | None) -> AddedFile:
+    """Return a data file that a task has staged as the log has it."""
+    words = {column.name: column.type.word for column in columns.fields}
+    pairs = zip(columns.partitions, staged["partition"], strict=True)
+    partition = {columns.physical[name]: partition_text(value, words[name]) for name, value in pairs}
+    path = str(staged["path"])
+    return AddedFile(path, int(staged["bytes"]), partition, stats, None, quote(path))
 
 
 def is_append_only(state: TableState) -> bool:

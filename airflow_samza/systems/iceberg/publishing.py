@@ -182,7 +182,7 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
         table.metadata.properties[_NO_RETRIES] = "0"  # of this handle alone: it is not stored
         if self.branch != MAIN:
             reject_foreign(table, self.branch, run_of(self.publication.producer), self.stream.name)
-            if self.publication.epoch and all(one.owner != self.owner for one in commit.slot.commits):
+            if self.publication.continues and commit.begins:
                 raise dropped(self.options.table, self.branch, self.stream.name)
             begin_branch(table, self.branch, run_of(self.publication.producer), self.mine)
         transaction = transaction_of(table)

@@ -13,6 +13,9 @@ from airflow_samza.systems.topic_rejections import unknown_value
 REJECT, SKIP = "reject", "skip"
 """The rules for versions that have taken rows away from an input that is read by what is appended."""
 
+WAITING = "waiting"
+"""The option of an input that names a run, of which the rows are read that wait for their publication."""
+
 
 def check_options(stream: StreamSpec, names: Sequence[str], *, what: str) -> dict[str, str]:
     """Return the options of a stream; an unknown one, and what tables do not have, are rejected.

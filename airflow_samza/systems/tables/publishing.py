@@ -72,6 +72,11 @@ class TableCommit(Generic[File]):
     leaving: list[File]
     others: list[tuple[Slot, Committed]]
 
+    @property
+    def begins(self) -> bool:
+        """Return whether nothing of the generation is on record yet."""
+        return all(one.owner != self.committed.owner for one in self.slot.commits)
+
     def recorded(self, version: str) -> Committed:
         """Return the record of the epoch, with the version that the commit makes."""
         return dataclasses.replace(self.committed, snapshot=version)

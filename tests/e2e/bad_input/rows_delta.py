@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from airflow_samza.systems.system import SystemBinding
 from tests.e2e.bad_input.page import row
-from tests.e2e.bad_input.scene import Scene
+from tests.e2e.bad_input.scene import APPLICATION, Scene
 from tests.support.delta_lake import HandMade, column
+from tests.support.runs_here import Here
 
 PLAN = "by `plan`"
+PUBLISH = "by `publish` and `SamzaPublishOperator`"
 
 
 def table(scene: Scene, more: str = "", name: str = "web.views") -> HandMade:
@@ -166,3 +169,50 @@ def _(scene: Scene) -> str:
 def _(scene: Scene) -> str:
     table(scene)
     return _written(scene, 'table="web.copies", create=True, options={"delta.columnMapping.mode": "names"}')
+
+
+def audited(scene: Scene, output: str = 'branch="audit/{run_id}"') -> Here:
+    """Write an application that copies a table, by a branch of the copy."""
+    table(scene)
+    out = f'app.output_stream("out", system="lake", table="web.copy", create=True, {output})'
+    scene.application(f'app.input_stream("views", system="lake", table="web.views").send_to({out})')
+    lake = SystemBinding("delta", {"root": str(scene.folder / "lake")})
+    return Here(scene.folder / "samza", bindings={"lake": lake})
+
+
+@row("delta", "An output to a table of Delta with the name of what readers see as its branch", PLAN)
+def _(scene: Scene) -> str:
+    audited(scene, 'branch="main"')
+    return scene.plan()
+
+
+@row("delta", "A run that is published before all of its stages have succeeded", PUBLISH)
+def _(scene: Scene) -> str:
+    audited(scene).plan(APPLICATION, "run-1")
+    return scene.command("publish", "page-views", "run-1")
+
+
+@row("delta", "A run to be published that has no output to a branch", PUBLISH)
+def _(scene: Scene) -> str:
+    audited(scene, 'mode="replace"').whole(APPLICATION, "run-1")
+    return scene.command("publish", "page-views", "run-1")
+
+
+@row("delta", "A run to be published whose branch was dropped", PUBLISH)
+def _(scene: Scene) -> str:
+    audited(scene).whole(APPLICATION, "run-1")
+    (commit,) = (scene.folder / "samza" / "runs").rglob("branches/*/*.json")
+    commit.rename(commit.with_name(commit.name.replace("-0.json", "-dropped.json")))
+    return scene.command("publish", "page-views", "run-1")
+
+
+@row("delta", "A run of which rows are to be read that wait, and none do", PLAN)
+def _(scene: Scene) -> str:
+    table(scene, ', options={"waiting": "page-views/monday"}')
+    return scene.plan()
+
+
+@row("delta", "A text that names no run of which rows could wait", PLAN)
+def _(scene: Scene) -> str:
+    table(scene, ', options={"waiting": "monday"}')
+    return scene.plan()

@@ -207,6 +207,32 @@ def test_a_table_gets_a_commit_a_second_at_most(place_of: Callable[[str], Place]
     assert 3 <= versions <= time.monotonic() - began + 3
 
 
+TO_A_BRANCH = """
+from airflow_samza import stream_application
+
+@stream_application("audited")
+def audited(app):
+    lines = app.input_stream("lines", system="log", schema="word string, n bigint", partitions=2, bounded=False)
+    lines.where("n >= 10").send_to(app.output_stream("out", system="lake", table="web.out", create=True, branch="audit"))
+"""
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+def test_a_branch_begins_with_the_first_epoch_that_has_rows(place_of: Callable[[str], Place], kind: str) -> None:
+    place = place_of(TO_A_BRANCH)
+    systems = {"lake": SystemBinding(kind, {"root": str(place.folder / "lake")})}
+    place.runtime = SparkRuntime(str(place.folder / "root"), systems)
+    place.send(0, 10)
+    run = place.runtime.prepare(RunRequest("looping_app:audited", "run", mode="continuous"))
+    stages = Stages(place, run, systems).start()
+    until(lambda: any(Path(place.runtime.root, "runs").rglob("epochs/*/commit.json")))
+    place.send(10, 5)
+    place.runtime.drain(run)
+    (result,) = stages.join().values()
+    assert (result.outputs[0].messages, result.epochs > 1) == (5, True)
+    assert place.runtime.publish(run)[0].version is not None
+
+
 def test_a_stopped_run_flushes_nothing_and_leaves_its_state(place: Place) -> None:
     run = place.prepare("unbounded", "continuous")
     stages = Stages(place, run).start()

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from airflow_samza.cli.app import app
 from airflow_samza.errors import StageError, TopicError
+from airflow_samza.runs.records.names import safe
 from tests.support import slot_apps
 from tests.support.iceberg_lake import catalog_at, system_at
 from tests.support.iceberg_outputs import output_stream
@@ -144,6 +145,20 @@ def test_a_cleared_run_has_other_files_when_it_is_published_anew(outputs: Output
     outputs.here.runtime.publish(first)
     (new,) = data_files(outputs) - former
     assert new in {Path(task.file.file_path).name for task in table_of_run(outputs).scan().plan_files()}
+
+
+@pytest.mark.parametrize("run_id", ["monday", "manual__2013-01-01T00:00:00+00:00"])
+def test_what_waits_is_audited_by_another_application(outputs: Outputs, run_id: str) -> None:
+    outputs.day(1, 1, 2)
+    audited = outputs.run(DELTA, run_id, 1)
+    slot_apps.OUTPUT.clear()
+    plan = outputs.plan("tests.support.slot_apps:auditing", "audit", config={"audited": run_id})
+    (note,) = [texts["rows"] for texts in plan.notes.values() if "rows" in texts]
+    assert f"reads what the run daily-delta/{safe(run_id)} has waiting for web.out: 1 file, 2 rows" in note
+    slot_apps.OUTPUT["branch"] = "audit/{run_id}"
+    outputs.here.runtime.publish(audited)  # what is planned is read all the same
+    outputs.here.stages(plan)
+    assert outputs.rows(path="audited") == [1, 2]
 
 
 def test_the_branch_of_another_run_is_rejected_by_the_plan(outputs: Outputs) -> None:

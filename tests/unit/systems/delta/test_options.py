@@ -41,6 +41,8 @@ def test_a_name_that_leads_elsewhere_is_rejected(table: str) -> None:
         ({"version": "newest"}, "has the version 'newest', which is no number"),
         ({"version": "-1"}, "has the version '-1', which is no number"),
         ({"version": "1", "as_of": "2026-11-01"}, "has the options version and as_of, and a run reads one version"),
+        ({"waiting": "monday"}, "has waiting='monday', which names no run"),
+        ({"waiting": "app/monday", "version": "1"}, "has the options version and waiting, and a run reads one version"),
         ({"as_of": "yesterday"}, "has as_of='yesterday', which is no point in time"),
     ],
 )

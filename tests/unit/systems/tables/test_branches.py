@@ -104,6 +104,19 @@ def test_an_empty_table_gets_its_first_rows_by_a_branch(output: Output) -> None:
     assert output.ids() == [1]
 
 
+def test_an_output_whose_first_epochs_were_empty_begins_its_branch_later(output: Output) -> None:
+    output.publish(ids([1]), epoch=2, continues=False)
+    output.publish(ids([2]), epoch=4)
+    assert output.audited() == [1, 2]
+    publish(output, OutputCommit("app/run/stage", output.spec.name, "1.1"))
+    assert output.ids() == [1, 2]
+
+
+def test_an_epoch_that_continues_one_of_which_nothing_is_left_is_rejected(output: Output) -> None:
+    with pytest.raises(TopicError, match="was dropped after the output 'out' was committed to it"):
+        output.publish(ids([2]), epoch=1)
+
+
 def test_publishing_to_the_branch_again_changes_nothing(output: Output) -> None:
     work = output.publication(ids([1]))
     output.system.publish(output.spec, work)
