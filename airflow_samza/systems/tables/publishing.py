@@ -15,7 +15,7 @@ import logging
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -31,7 +31,7 @@ from airflow_samza.systems.tables.commits import Committed, Slot, TableView, hea
 from airflow_samza.systems.tables.output_options import REPLACE_PARTITIONS, REPLACE_TABLE, TableOutputOptions
 from airflow_samza.systems.tables.output_target import changes
 from airflow_samza.systems.tables.publication_checks import reject_late, reject_met, reject_namesake
-from airflow_samza.systems.tables.rejections import compacted
+from airflow_samza.systems.tables.rejections import compacted, rewritten_by_others
 from airflow_samza.systems.tables.staged_files import StagedFiles
 
 logger = logging.getLogger(__name__)
@@ -303,7 +303,7 @@ class TablePublisher(ABC, Generic[Table, File]):
                 continue
             leaving.update(files)
         if mode == REPLACE_PARTITIONS:
-            leaving.update(self._in_the_same_partitions(table, view, live, new))
+            leaving.update(self._in_the_same_partitions(table, view, former, live, new))
         return list(leaving.values())
 
     def _has_rows_of_run(self, view: TableView) -> bool:
@@ -314,10 +314,25 @@ class TablePublisher(ABC, Generic[Table, File]):
         )
 
     def _in_the_same_partitions(
-        self, table: Table, view: TableView, live: Iterable[File], new: Iterable[File]
+        self,
+        table: Table,
+        view: TableView,
+        former: Iterable[tuple[Slot, Committed]],
+        live: Collection[File],
+        new: Iterable[File],
     ) -> dict[str, File]:
-        """Return the files of others in the partitions to which the epoch writes."""
+        """Return the files of others in the partitions to which the epoch writes.
+
+        ``former`` are the commits that it replaces. A file of others that holds rows of another commit of this run is
+        rejected: who has compacted the table has moved them there.
+        """
         of_run = [one.prefixes for _, one in view.commits() if one.as_turn().run == self.run_digest]
+        gone = {one.owner for _, one in former}
+        for slot, one in view.commits():
+            if one.as_turn().run == self.run_digest and one.owner not in gone and view.stands(slot, one):
+                left = sum(self._begins_with(file, one.prefixes) for file in live) if one.files else 0
+                if left != one.files:
+                    raise rewritten_by_others(self.options.table, self.stream.name, one, left)
         prefixes = {str(one["prefix"]) for one in self.described}.union(*of_run)
         mine = {self.partition_of(table, file) for file in new}
         return {

@@ -21,6 +21,19 @@ def compacted(table: str, stream: str, former: Committed, left: int) -> TopicErr
     )
 
 
+def rewritten_by_others(table: str, stream: str, own: Committed, left: int) -> TopicError:
+    """Return the error of an output that replaces partitions in which files of others hold rows of its own run."""
+    return TopicError(
+        f"The output {stream!r} replaces partitions of the table {table}, and of the {own.files} data files that "
+        f"generation {own.generation} of {own.producer} has written there {left} are left: they were compacted, or "
+        "rows of them deleted, while the run was at work, and its own rows would go.",
+        hint="Clear the stage: what it writes anew replaces the partitions whole. Compact them when no run is at work.",
+        table=table,
+        stream=stream,
+        generation=own.generation,
+    )
+
+
 def dropped(table: str, branch: str, stream: str) -> TopicError:
     """Return the error of a branch that lacks what its run has committed."""
     return TopicError(

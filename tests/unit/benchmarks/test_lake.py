@@ -95,5 +95,5 @@ def test_the_cost_of_commits_has_its_place_on_the_pages(kind: str, tmp_path: Pat
     assert [(one.kind, one.epochs) for one in costs] == [(kind, 1), (kind, 3)]
     assert 0 < costs[0].files < costs[1].files
     page = (report.DOCS / f"how-to/{kind}.md").read_text()
-    lines = lake_commits.table([lake_commits.Cost(kind, 10_000, 74.3, 68.9, 81, 2_600_000)], 4)
-    assert "| 10,000 | 74 | 69 | 81 | 2.6 MB |" in report.between_markers(page, "commits", lines).splitlines()
+    lines = lake_commits.table([lake_commits.Cost(kind, 10_000, 74.3, 68.9, 81, 2_600_000, 60, 36_000)], 4)
+    assert "| 10,000 | 74 | 69 | 81 | 2.6 MB | 60 |" in report.between_markers(page, "commits", lines).splitlines()

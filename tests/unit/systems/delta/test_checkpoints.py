@@ -14,15 +14,22 @@ import pytest
 from airflow_samza.runs.records.names import Generation, writer_name
 from airflow_samza.systems.delta import checkpoints, state
 from airflow_samza.systems.delta.log import DeltaLog, LogFile
+from airflow_samza.systems.delta.output_options import AUTO_COMPACT
 from airflow_samza.systems.files.location import open_location
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.system import Publication
 from demo.store_servers import S3Server
+from tests.support import delta_outputs
 from tests.support.delta_lake import stream
-from tests.support.delta_outputs import Output, made_output
+from tests.support.delta_outputs import Output
 from tests.support.iceberg_outputs import ids
 
 INTERVAL, LOG_RETENTION = "delta.checkpointInterval", "delta.logRetentionDuration"
+
+
+def made_output(folder: Path | str, **options: str) -> Output:
+    """Return an output whose versions are its epochs: no commit merges files."""
+    return delta_outputs.made_output(folder, **{AUTO_COMPACT: "false", **options})
 
 
 def forget_commits(output: Output) -> None:
