@@ -2,7 +2,7 @@
 
 A long run leaves files for each epoch. Behind its commit a publisher looks, now and then, at the files of its own
 generation, and writes ten of about as many rows as one, so that their number grows with the logarithm of that of epochs
-(decision 119). The new file has a name of the generation, and its record counts the live files in the same commit: so a
+(decision 120). The new file has a name of the generation, and its record counts the live files in the same commit: so a
 clear replaces what was merged as it replaces any other file. A merge is fenced as epochs are, is never waited for, and
 fails in silence: the next one begins anew.
 """
