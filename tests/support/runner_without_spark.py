@@ -117,12 +117,12 @@ class DialledStage(LocalStage):
         super().__init__(context, setup)
         self._dials = dials
 
-    def run_epoch(self, intent: Intent, messages: int | None) -> None:
+    def run_epoch(self, intent: Intent) -> None:
         while self._dials.is_on("hold") and not self._context.attempt.cancel_requested():
             time.sleep(LOOK_SECONDS)
         self._dials.wait_while("spark-frozen")
         time.sleep(self._dials.number("slow"))
-        super().run_epoch(intent, messages)
+        super().run_epoch(intent)
 
 
 class Signalled:

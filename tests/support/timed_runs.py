@@ -92,9 +92,9 @@ class Truth:
 class DyingStage(LocalStage):
     """A stage whose process is gone when the world says so."""
 
-    def run_epoch(self, intent: Intent, messages: int | None) -> None:
+    def run_epoch(self, intent: Intent) -> None:
         try:
-            super().run_epoch(intent, messages)
+            super().run_epoch(intent)
         except SamzaError:
             if CURRENT[-1].is_dying:
                 raise Died from None
