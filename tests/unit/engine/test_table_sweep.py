@@ -14,6 +14,7 @@ from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs import finish
 from airflow_samza.runs.branch_publication import drop_branches
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.upkeep import output_sweep
 from airflow_samza.runs.upkeep.kept_runs import Keep
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.tables import sweeping
@@ -66,6 +67,26 @@ def test_files_of_epochs_never_committed_go_and_others_stay(outputs: Outputs) ->
     assert sweep(outputs) == 1
     assert {committed, young, staged, *foreign} == set(data_files(outputs).values())
     assert outputs.rows(TABLE) == [1, 2]
+
+
+def test_of_a_run_at_work_files_go_that_were_merged_a_week_before_its_last_commit_and_later_ones_stay(
+    outputs: Outputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outputs.day(1, 1, 2)
+    plan = outputs.plan(TABLE, "at-work", 1)
+    outputs.here.stages(plan)
+    (committed,) = data_files(outputs).values()
+    at = time.time()
+    prefix = committed.name.rpartition("-")[0]
+    written = {days: committed.with_name(f"{prefix}-{days:032x}.parquet") for days in (9, 6)}
+    for days, path in written.items():
+        shutil.copy(committed, path)
+        os.utime(path, (at - days * 86_400,) * 2)
+    monkeypatch.setattr(output_sweep, "over_since", lambda *_: None)
+    files, systems = outputs.here.log.filesystem, bind_systems(run_bindings(plan.systems, outputs.here.bindings), "")
+    swept = output_sweep.sweep_outputs(files, lambda _: systems, at + 10 * 86_400, dry=False)
+    assert [one.files for one in swept.values()] == [1]
+    assert set(data_files(outputs).values()) == {committed, written[6]}
 
 
 def left_staged(outputs: Outputs, plan: RunPlan) -> Path:
