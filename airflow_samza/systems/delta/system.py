@@ -220,7 +220,7 @@ class DeltaSystem(TableOutputs):
                 f"Stream {stream.name!r} reads what the run {options.waiting} has waiting for the table "
                 f"{options.table}, and no commit of it waits.",
                 hint="Have the run committed to its branch first. What was published is in the table, and what was "
-                "dropped is gone; airflow-samza status names the runs of this root.",
+                "dropped is gone. The runs of a root are listed by airflow-samza runs list.",
                 table=options.table,
                 stream=stream.name,
                 run=options.waiting,
