@@ -13,7 +13,7 @@ from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.records.epoch_records import Commit
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, newest, read
-from airflow_samza.runs.records.names import safe, writer_name
+from airflow_samza.runs.records.names import writer_name
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.upkeep.kept_runs import SystemsOf, load_plans, over_since
 from airflow_samza.systems.capabilities import SweepsOutputs
@@ -21,6 +21,7 @@ from airflow_samza.systems.delta.branches import waits
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamSpec
 from airflow_samza.systems.tables.output import name_prefix
+from airflow_samza.systems.tables.output_options import BRANCH
 from airflow_samza.systems.tables.sweeping import ORPHAN_SECONDS
 
 
@@ -54,8 +55,7 @@ def sweep_outputs(files: Filesystem, systems_of: SystemsOf, now: float, *, dry: 
     """Delete what nobody needs of the tables that runs on record write; return by table what that was."""
     held = _Held()
     outputs: dict[str, tuple[SweepsOutputs, StreamSpec]] = {}
-    for plan, is_over in _plans(files, now):
-        is_waiting = waits(files, f"{safe(plan.application)}/{safe(plan.run_id)}")
+    for plan, is_over, is_waiting in _plans(files, now):
         if not is_over or is_waiting:
             _hold(files, plan, held, whole=is_waiting)
         if not any(bound.role == StreamRole.OUTPUT.value and bound.slice for bound in plan.streams.values()):
@@ -77,7 +77,8 @@ def sweep_outputs(files: Filesystem, systems_of: SystemsOf, now: float, *, dry: 
     return swept
 
 
-def _plans(files: Filesystem, now: float) -> Iterator[tuple[RunPlan, bool]]:
+def _plans(files: Filesystem, now: float) -> Iterator[tuple[RunPlan, bool, bool]]:
+    """Yield each plan, with whether its run is over, and whether something of the run waits on a branch."""
     for application in files.list("runs"):
         try:
             run_ids = files.list(f"runs/{application}")
@@ -89,8 +90,13 @@ def _plans(files: Filesystem, now: float) -> Iterator[tuple[RunPlan, bool]]:
                 plans, over = load_plans(files, folder), over_since(files, folder, now)
             except SamzaError:  # what is damaged stays for fsck
                 continue
+            is_waiting = any(map(_has_branch, plans)) and waits(files, f"{application}/{run_id}")
             for plan in plans:
-                yield plan, over is not None
+                yield plan, over is not None, is_waiting
+
+
+def _has_branch(plan: RunPlan) -> bool:
+    return any(BRANCH in dict(bound.spec.options) for bound in plan.streams.values())
 
 
 def _hold(files: Filesystem, plan: RunPlan, held: _Held, *, whole: bool) -> None:
