@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -28,6 +29,8 @@ log = logging.getLogger("airflow_samza.runner")
 _POOL = "spark.scheduler.pool"
 """Within one pool jobs queue behind each other, also where the scheduler is fair."""
 
+
+_DYNAMIC = "spark.dynamicAllocation.enabled"
 
 _DRIVER = "driver"
 """Spark's name of the driver among the executors."""
@@ -99,10 +102,14 @@ class ClassicSession:
 
         Spark's own ``defaultParallelism`` may be a setting.
         """
-        grows = self._settings(("spark.dynamicAllocation.enabled",)).popitem()[1]
+        if self._adds_executors:
+            return None
         context: Any = self._session.sparkContext._jsc.sc()
-        profile = context.resourceProfileManager().defaultResourceProfile()
-        return None if grows.lower() == "true" else context.maxNumConcurrentTasks(profile) or None
+        return context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile()) or None
+
+    @cached_property
+    def _adds_executors(self) -> bool:
+        return self._settings((_DYNAMIC,))[_DYNAMIC].lower() == "true"
 
     def frame_at(self, spark: SparkSession, locations: Sequence[Sequence[str]]) -> DataFrame:
         """Spark's own ``makeRDD`` with preferred locations, which Python has no other way to."""
