@@ -170,7 +170,8 @@ def _since(
     former = {file.path: file for file in files_of(table, before, schema, everything, storage, stream)}
     now = {file.path: file for file in files_of(table, head, schema, everything, storage, stream)}
     new = {path: file for path, file in now.items() if path not in former}
-    merged = [file for file in new.values() if file.sequence <= (before.sequence_number or 0)]
+    known = before.sequence_number or 0
+    merged = [file for file in new.values() if file.sequence <= known]
     gone = [file for path, file in former.items() if path not in now]
     changed = sum(path in now and now[path].deletes != file.deletes for path, file in former.items())
     if any(file.deletes for file in (*gone, *merged)) or sum(map(_rows, gone)) != sum(map(_rows, merged)):
@@ -187,7 +188,7 @@ def _since(
             stream=stream.name,
             snapshot=since,
         )
-    return [file for file in new.values() if file not in merged]
+    return [file for file in new.values() if file.sequence > known]
 
 
 def _rows(file: TableFile) -> int:
