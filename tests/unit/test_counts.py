@@ -18,7 +18,7 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 66_890,
+    "statements": 66_905,
     "files": 827,
     "files in one folder": 30,
     "kinds of records": 47,

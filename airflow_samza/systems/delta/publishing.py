@@ -64,24 +64,14 @@ def publish(
     stream: StreamSpec,
     publication: Publication,
     system: str,
+    branch: Branch | None = None,
 ) -> dict[str, Any]:
     """Commit one epoch to the table in a folder; doing it again, from any point, changes nothing more.
 
-    ``files`` is the storage of the folder, and ``load`` looks at the table.
+    ``files`` is the storage of the folder, and ``load`` looks at the table. With a ``branch`` the commit waits there.
     """
-    return _Publisher(folder, files, load, stream, publication, system).run()
-
-
-def stage(
-    folder: Location,
-    files: Filesystem,
-    load: Callable[[], Table],
-    stream: StreamSpec,
-    publication: Publication,
-    system: str,
-    branch: Branch,
-) -> dict[str, Any]:
-    """Have the commit of an epoch wait on a branch; doing it again, from any point, changes nothing more."""
+    if branch is None:
+        return _Publisher(folder, files, load, stream, publication, system).run()
     return _Stager(folder, files, load, stream, publication, system, branch).run()
 
 
@@ -257,7 +247,7 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
         """Yield the live files of a generation that have no deletion vector, and of which the log has the rows."""
         for file in table[1].files:
             rows = rows_of(file.stats)
-            if file.vector is None and rows is not None and file.path.startswith(own.prefixes):
+            if file.vector is None and rows is not None and self._begins_with(file, own.prefixes):
                 yield SmallFile(file, file.path, file.size, rows, self.partition_of(table, file))
 
     def merged_files(self, table: Table, staged: StagedFiles, former: Sequence[Sequence[AddedFile]]) -> list[AddedFile]:

@@ -20,7 +20,7 @@ from airflow_samza.systems.delta.columns import TableColumns
 from airflow_samza.systems.delta.log import DeltaLog, find_log, last_checkpoint
 from airflow_samza.systems.delta.options import DeltaSettings, TableOptions, path_of
 from airflow_samza.systems.delta.output_options import OutputOptions
-from airflow_samza.systems.delta.publishing import publish, publish_waiting, stage
+from airflow_samza.systems.delta.publishing import publish, publish_waiting
 from airflow_samza.systems.delta.reading import DeltaConsumer
 from airflow_samza.systems.delta.records import view_of
 from airflow_samza.systems.delta.slicing import KIND, fix_changes, fix_slice, table_schema
@@ -164,9 +164,7 @@ class DeltaSystem(TableOutputs):
         table = OutputOptions.of(stream).table
         place, files, load = self._folder(table), self.settings.log_of(table), lambda: self._written(stream, table)
         branch = self._branch(stream, run_of(publication.producer))
-        if branch is not None:
-            return stage(place, files, load, stream, publication, self.name, branch)
-        return publish(place, files, load, stream, publication, self.name)
+        return publish(place, files, load, stream, publication, self.name, branch)
 
     def branch(self, stream: StreamSpec) -> str | None:
         """Return the branch to which an output commits; None: readers see at once what it commits."""

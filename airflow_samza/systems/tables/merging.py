@@ -116,11 +116,14 @@ class MergingPublisher(TablePublisher[Table, File]):
 
     def _merge(self) -> None:
         table = self.load()
-        target, view = self.merge_target(table), self.view(table)
+        target = self.merge_target(table)
+        if target is None:
+            return
+        view = self.view(table)
         slot = view.slots.get(self.key)
-        own = next((one for one in slot.commits if one.owner == self.owner), None) if slot is not None else None
+        own = self._own(slot) if slot is not None else None
         newest = view.newest(self.publication.producer, self.stream.name)
-        if target is None or slot is None or own is None or newest != self.generation or not view.stands(slot, own):
+        if slot is None or own is None or newest != self.generation or not view.stands(slot, own):
             return
         merged: list[_Merged[File]] = []
         try:

@@ -237,7 +237,7 @@ class TablePublisher(ABC, Generic[Table, File]):
             reject_namesake(view, self.mine, table_name, prefixes)
             reject_late(view, self.mine, self.publication.slot, table_name)
         slot = view.slots.get(self.key) or Slot(self.key, self.publication.slot)
-        own = next((one for one in slot.commits if one.owner == self.owner), None)
+        own = self._own(slot)
         self.looked_up(own)
         if own is not None and own.epoch >= self.publication.epoch:
             return self._facts(own, ())
@@ -254,6 +254,10 @@ class TablePublisher(ABC, Generic[Table, File]):
         step = LOOKED_AT * (len(new) if own is not None else 1) or 1
         self.has_grown = committed.files // step > (own.files if own is not None else 0) // step
         return self._facts(committed, leaving)
+
+    def _own(self, slot: Slot) -> Committed | None:
+        """Return what this generation has committed to a slot; None: nothing yet."""
+        return next((one for one in slot.commits if one.owner == self.owner), None)
 
     @contextmanager
     def _discarding(self, view: TableView) -> Iterator[None]:
@@ -296,14 +300,15 @@ class TablePublisher(ABC, Generic[Table, File]):
             return live
         leaving = {}
         for one in earlier:
-            files = {self.path_of(file): file for file in live if self._begins_with(file, one.prefixes)}
+            files = self._written_by(one, live)
             if len(files) != one.files and mode != REPLACE_PARTITIONS:
                 if not self.replaces_rows(table, one):
                     raise compacted(self.options.table, self.stream.name, one, len(files))
                 continue
             leaving.update(files)
         if mode == REPLACE_PARTITIONS:
-            leaving.update(self._in_the_same_partitions(table, view, former, live, new))
+            self._reject_rewritten(view, former, live)
+            leaving.update(self._in_the_same_partitions(table, view, live, new))
         return list(leaving.values())
 
     def _has_rows_of_run(self, view: TableView) -> bool:
@@ -313,26 +318,25 @@ class TablePublisher(ABC, Generic[Table, File]):
             for slot, one in view.commits()
         )
 
-    def _in_the_same_partitions(
-        self,
-        table: Table,
-        view: TableView,
-        former: Iterable[tuple[Slot, Committed]],
-        live: Collection[File],
-        new: Iterable[File],
-    ) -> dict[str, File]:
-        """Return the files of others in the partitions to which the epoch writes.
+    def _reject_rewritten(
+        self, view: TableView, former: Iterable[tuple[Slot, Committed]], live: Collection[File]
+    ) -> None:
+        """Reject a table in which files of others hold rows of this run that the ``former`` commits have not written.
 
-        ``former`` are the commits that it replaces. A file of others that holds rows of another commit of this run is
-        rejected: who has compacted the table has moved them there.
+        Who has compacted the table has moved them there.
         """
-        of_run = [one.prefixes for _, one in view.commits() if one.as_turn().run == self.run_digest]
         gone = {one.owner for _, one in former}
         for slot, one in view.commits():
-            if one.as_turn().run == self.run_digest and one.owner not in gone and view.stands(slot, one):
-                left = sum(self._begins_with(file, one.prefixes) for file in live) if one.files else 0
+            if one.as_turn().run == self.run_digest and one.owner not in gone and view.stands(slot, one) and one.files:
+                left = len(self._written_by(one, live))
                 if left != one.files:
                     raise rewritten_by_others(self.options.table, self.stream.name, one, left)
+
+    def _in_the_same_partitions(
+        self, table: Table, view: TableView, live: Iterable[File], new: Iterable[File]
+    ) -> dict[str, File]:
+        """Return the files of others in the partitions to which the epoch writes."""
+        of_run = [one.prefixes for _, one in view.commits() if one.as_turn().run == self.run_digest]
         prefixes = {str(one["prefix"]) for one in self.described}.union(*of_run)
         mine = {self.partition_of(table, file) for file in new}
         return {
@@ -340,6 +344,10 @@ class TablePublisher(ABC, Generic[Table, File]):
             for file in live
             if not self._begins_with(file, prefixes) and self.partition_of(table, file) in mine
         }
+
+    def _written_by(self, one: Committed, files: Iterable[File]) -> dict[str, File]:
+        """Return those of some files that a generation has written, by their paths."""
+        return {self.path_of(file): file for file in files if self._begins_with(file, one.prefixes)}
 
     def _begins_with(self, file: File, prefixes: Iterable[str]) -> bool:
         """Return whether the name of a data file begins with one of some prefixes."""
@@ -365,9 +373,7 @@ class TablePublisher(ABC, Generic[Table, File]):
         gone = {one.owner for _, one in former}
         others = []
         for its_slot, one in view.commits():
-            left = (
-                0 if one.owner in gone else one.files - sum(self._begins_with(file, one.prefixes) for file in leaving)
-            )
+            left = 0 if one.owner in gone else one.files - len(self._written_by(one, leaving))
             if one.owner != self.owner and left != one.files:
                 others.append((its_slot, dataclasses.replace(one, files=left)))
         return TableCommit(view, committed, slot, new, leaving, others)
