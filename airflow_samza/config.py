@@ -31,6 +31,7 @@ STATE_VERSIONS_KEEP = "job.state.versions.keep"
 TASK_CALLBACK_TIMEOUT = "task.callback.timeout.ms"
 TASK_MAX_CONCURRENCY = "task.max.concurrency"
 TASK_WINDOW = "task.window.ms"
+DRIVER_MAX_MESSAGES = "job.driver.max.messages"
 EPOCH_MAX_MESSAGES = "job.epoch.max.messages"
 EPOCH_MAX_MS = "job.epoch.max.ms"
 EPOCH_MIN_MS = "job.epoch.min.ms"
@@ -57,6 +58,7 @@ _FOR_OPERATION = (
     "job.store.local.",
     "job.state.",
     "job.epoch.",
+    DRIVER_MAX_MESSAGES,
     TASK_CALLBACK_TIMEOUT,
     TASK_MAX_CONCURRENCY,
 )
@@ -285,6 +287,14 @@ class Config(Mapping[str, str]):
         Default: no batches
         """
         return self.integer(BATCH_SIZE, least=1)
+
+    @property
+    def driver_max_messages(self) -> int | None:
+        """Return the number of messages up to which an epoch runs beside the driver of a local master, without a job.
+
+        Spark's job takes a tenth of a second, however small it is. 0: every epoch is a Spark job. Default: 50,000
+        """
+        return self.integer(DRIVER_MAX_MESSAGES, least=0)
 
     @property
     def epoch_max_messages(self) -> int | None:

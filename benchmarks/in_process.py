@@ -67,7 +67,7 @@ class InProcess:
             lap("program")
             intent = decide(self.files, run, handle, inputs, stage.setup.outputs)
             lap("intent")
-            stage.run_epoch(intent)
+            stage.run_epoch(intent, None)
         lap("tasks")
         result = finish_stage(self.files, systems, run, stage_id, handle.generation, handle.folder)
         lap("finish")

@@ -98,7 +98,7 @@ class LocalStage:
         self._context = context
         self._cancelled: set[str] = set()
 
-    def run_epoch(self, intent: Intent) -> None:
+    def run_epoch(self, intent: Intent, messages: int | None) -> None:
         """Run every task of the epoch."""
         context = self._context
         reject_stopped(context.files, context.attempt)

@@ -82,3 +82,13 @@ def lag(positions: Iterable[TaskPosition], inputs: Mapping[str, InputIntent]) ->
                 first, bound = offsets[partition]
                 behind += max(int(bound) - position.offset(stream_id, partition, int(first)), 0)
     return behind
+
+
+def most_messages(positions: Iterable[TaskPosition], inputs: Mapping[str, InputIntent]) -> int | None:
+    """Return the number of messages that tasks read at most; None where an input does not count its messages."""
+    positions = list(positions)
+    read = {stream_id for position in positions for stream_id, _ in position.owned}
+    slices = [inputs[stream_id].slice for stream_id in read]
+    if any(slice_.get("offsets") is None or "chunks" in slice_ for slice_ in slices):
+        return None
+    return lag(positions, inputs)

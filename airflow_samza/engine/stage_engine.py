@@ -25,8 +25,10 @@ class RunningStage(Protocol):
         """The stage's program, its output topics, and the work of its tasks."""
         ...
 
-    def run_epoch(self, intent: Intent) -> None:
+    def run_epoch(self, intent: Intent, messages: int | None) -> None:
         """Run the tasks of an epoch, each of which leaves a manifest under the root, unless it is there already.
+
+        ``messages``: the epoch reads no more than so many; None where nobody knows.
 
         Raises:
             SamzaError: a task failed, or the attempt was cancelled.

@@ -13,7 +13,7 @@ from contextlib import closing
 from airflow_samza.config import Config
 from airflow_samza.engine.available_inputs import AvailableInputs
 from airflow_samza.engine.followed_tables import FollowedTables
-from airflow_samza.engine.positions import TaskPosition, lag
+from airflow_samza.engine.positions import TaskPosition, lag, most_messages
 from airflow_samza.engine.producers import Producers
 from airflow_samza.engine.stage_context import StageContext, reject_stopped
 from airflow_samza.engine.stage_engine import RunningStage, StageEngine
@@ -215,7 +215,7 @@ class StageLoop:
         self._former, self._decided_at = intent, time.monotonic()
         done = {name.removesuffix(".json") for name in self._files.list(self._folder.manifests(intent.epoch))}
         if not all(str(task) in done for task in intent.running):
-            stage.run_epoch(intent)
+            stage.run_epoch(intent, most_messages(self._positions.values(), intent.inputs))
         else:
             reject_stopped(self._files, self._attempt)
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_samza.application.loader import load_application
+from airflow_samza.engine.positions import TaskPosition, most_messages
 from airflow_samza.engine.producers import Producers
 from airflow_samza.engine.stage_context import Attempt, StageContext, origins_of, reject_stopped
 from airflow_samza.engine.stage_engine import StageEngine
@@ -84,7 +85,9 @@ def _run_epoch(engine: StageEngine, context: StageContext) -> Intent:
         intent = decide(context.files, context.run, context.handle, inputs, stage.setup.outputs)
         context.attempt.watch.start()
         reach("after-intent")
-        stage.run_epoch(intent)
+        tasks = range(intent.tasks)
+        positions = (TaskPosition(context.run.plan, intent.stage, task, None) for task in tasks)
+        stage.run_epoch(intent, most_messages(positions, intent.inputs))
         return intent
 
 

@@ -259,6 +259,7 @@ def _environment(python: str) -> dict[str, str]:
     Its settings alone choose a Spark. Another Python (not empty) has libraries of its own, and this package among them.
     """
     kept = {**environment_for(python), "PYTHONUNBUFFERED": "1"}
+    kept.setdefault("PYTHONHASHSEED", "0")  # as Spark gives it to its workers
     if python:
         return kept
     package = str(Path(__file__).resolve().parents[2])

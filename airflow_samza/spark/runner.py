@@ -13,9 +13,11 @@ from airflow_samza.launch.masters import parse_master
 from airflow_samza.launch.runner_settings import GAVE_WAY, engine_name
 from airflow_samza.launch.spark_submit import with_package
 from airflow_samza.spark.sessions.session_start import start_early
+from airflow_samza.spark.task_process import fork_task_forker, may_run_beside
 from airflow_samza.systems.filesystems.local_copies import local_copy
 
 if TYPE_CHECKING:
+    from airflow_samza.engine.stage_engine import StageEngine
     from airflow_samza.engine.stage_runner import OpenEngine
     from airflow_samza.spark.sessions.driver_session import DriverSession
     from airflow_samza.spark.spark_engine import SparkEngine
@@ -30,6 +32,7 @@ def main(arguments: list[str], settings: dict[str, Any] | None = None, open_engi
     """
     logging.getLogger("py4j").setLevel(logging.WARNING)  # it logs every connection that closes
     settings = json.load(sys.stdin) if settings is None else settings
+    forker = fork_task_forker() if may_run_beside(settings) else None
     java = None
     if open_engine is None and parse_master(settings["master"]).is_local:
         name = engine_name(arguments[1])
@@ -37,7 +40,15 @@ def main(arguments: list[str], settings: dict[str, Any] | None = None, open_engi
 
     from airflow_samza.engine.stage_runner import run_process
 
-    code = run_process(arguments, open_engine or open_own_engine, settings)
+    def open_with_forker(name: str, settings: Mapping[str, Any], files: Filesystem) -> StageEngine:
+        from airflow_samza.spark.spark_engine import SparkEngine
+
+        engine = (open_engine or open_own_engine)(name, settings, files)
+        if isinstance(engine, SparkEngine):
+            engine.task_forker = forker
+        return engine
+
+    code = run_process(arguments, open_with_forker, settings)
     if java is not None and code == GAVE_WAY:
         java.abandon()
     return code

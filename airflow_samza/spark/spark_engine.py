@@ -25,9 +25,11 @@ from airflow_samza.spark.epoch_frames import EpochFrames
 from airflow_samza.spark.push_job import SparkSource, open_source
 from airflow_samza.spark.sealed_bindings import unsealed
 from airflow_samza.spark.sessions.driver_session import DriverSession
+from airflow_samza.spark.small_epochs import SmallEpochs
 from airflow_samza.spark.stage_job import losses, run_job
 from airflow_samza.spark.standbys import Standbys, placement_of
 from airflow_samza.spark.table_writer import connect_tables
+from airflow_samza.spark.task_process import TaskForker
 from airflow_samza.spark.worker_rows import DONE, on_partition, one_row, own_partition
 
 if TYPE_CHECKING:
@@ -47,6 +49,8 @@ class SparkEngine:
 
     def __init__(self, driver: DriverSession, settings: Mapping[str, Any] | None = None) -> None:
         self.driver = driver
+        self.task_forker: TaskForker | None = None
+        """The forker of processes for small epochs, where tasks may run beside the driver."""
         self._settings = settings
         self.cancel = driver.cancel
         self.answers = driver.answers
@@ -84,7 +88,7 @@ class SparkEngine:
             bindings = self.driver.for_workers(spark, bindings_of_tasks(context.bindings))
             has_hosts = self.driver.knows_executors
             setup = set_up_stage(context, inputs, source, program, bindings, has_hosts=has_hosts)
-            stage = SparkStage(self.driver, spark, context, setup)
+            stage = SparkStage(self.driver, spark, context, setup, self.task_forker)
             try:
                 yield stage
             finally:
@@ -121,7 +125,14 @@ class SparkEngine:
 class SparkStage:
     """A :class:`~airflow_samza.engine.stage_engine.RunningStage` with a session of Spark."""
 
-    def __init__(self, driver: DriverSession, spark: SparkSession, context: StageContext, setup: StageSetup) -> None:
+    def __init__(
+        self,
+        driver: DriverSession,
+        spark: SparkSession,
+        context: StageContext,
+        setup: StageSetup,
+        forker: TaskForker | None = None,
+    ) -> None:
         self.setup = setup
         self._driver = driver
         self.cancel = driver.cancel
@@ -131,9 +142,15 @@ class SparkStage:
         placement = placement_of(driver, context, setup) if runs_epochs else None
         self._frames = EpochFrames(driver, spark, setup.program, setup.task, placement)
         self._standbys = Standbys(driver, spark, setup.task, placement, context.attempt.group)
+        self._small = SmallEpochs(forker, context, setup)
 
-    def run_epoch(self, intent: Intent) -> None:
-        """Collect the epoch's DataFrame, and then that of the tasks which their groups have left out."""
+    def run_epoch(self, intent: Intent, messages: int | None) -> None:
+        """Collect the epoch's DataFrame, and then that of the tasks which their groups have left out.
+
+        An epoch of few messages is run by a process beside the driver.
+        """
+        if self._small.run(intent, messages):
+            return
         done = self._run_tasks(intent)
         left = [place for place, task in enumerate(intent.running) if task not in done]
         if left:
@@ -164,6 +181,7 @@ class SparkStage:
 
     def close(self) -> None:
         """End what runs beside the epochs."""
+        self._small.close()
         self._standbys.close()
 
 

@@ -117,12 +117,12 @@ class DialledStage(LocalStage):
         super().__init__(context, setup)
         self._dials = dials
 
-    def run_epoch(self, intent: Intent) -> None:
+    def run_epoch(self, intent: Intent, messages: int | None) -> None:
         while self._dials.is_on("hold") and not self._context.attempt.cancel_requested():
             time.sleep(LOOK_SECONDS)
         self._dials.wait_while("spark-frozen")
         time.sleep(self._dials.number("slow"))
-        super().run_epoch(intent)
+        super().run_epoch(intent, messages)
 
 
 class Signalled:

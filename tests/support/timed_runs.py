@@ -92,9 +92,9 @@ class Truth:
 class DyingStage(LocalStage):
     """A stage whose process is gone when the world says so."""
 
-    def run_epoch(self, intent: Intent) -> None:
+    def run_epoch(self, intent: Intent, messages: int | None) -> None:
         try:
-            super().run_epoch(intent)
+            super().run_epoch(intent, messages)
         except SamzaError:
             if CURRENT[-1].is_dying:
                 raise Died from None

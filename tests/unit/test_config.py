@@ -106,6 +106,7 @@ WRONG = {
     "job.state.lease.grace.ms": "soon",
     "job.state.lease.wait.ms": "-1",
     "job.state.versions.keep": "1",
+    "job.driver.max.messages": "-1",
     "job.epoch.max.messages": "0",
     "job.epoch.max.ms": "0",
     "job.epoch.min.ms": "-1",

@@ -20,6 +20,7 @@ from typing import Any
 from airflow_samza.launch.warm.messages import receive, send
 
 PRELOADED = (
+    "pandas",
     "pyarrow.compute",
     "pyarrow.dataset",
     "pyarrow.ipc",
@@ -32,6 +33,7 @@ PRELOADED = (
     "airflow_samza.engine.stage_runner",
     "airflow_samza.spark.catalyst",
     "airflow_samza.spark.dataframe_inputs",
+    "airflow_samza.spark.epoch_task",
     "airflow_samza.spark.warm.lent_session",
     "airflow_samza.spark.push_job",
     "airflow_samza.spark.runner",

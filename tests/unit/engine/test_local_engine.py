@@ -71,7 +71,7 @@ def test_a_cancelled_attempt_starts_no_further_task(here: Here) -> None:
     started: list[int] = []
 
     class Cancelled(LocalStage):
-        def run_epoch(self, intent: Intent) -> None:
+        def run_epoch(self, intent: Intent, messages: int | None) -> None:
             asked = attempt.cancel_requested
 
             def cancel_requested() -> bool:
@@ -80,7 +80,7 @@ def test_a_cancelled_attempt_starts_no_further_task(here: Here) -> None:
                 return asked()
 
             attempt.cancel_requested = cancel_requested  # type: ignore[method-assign]
-            super().run_epoch(intent)
+            super().run_epoch(intent, messages)
 
     class Engine(LocalEngine):
         def stage(self, context: StageContext, setup: StageSetup) -> LocalStage:

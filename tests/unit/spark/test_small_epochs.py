@@ -1,0 +1,334 @@
+"""Epochs of few messages run beside the driver: what runs there, what goes to a Spark job, and what either leaves."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pytest
+
+from airflow_samza import stream_application
+from airflow_samza.engine.local_engine import LocalEngine, LocalStage
+from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.engine.stage_setup import StageSetup
+from airflow_samza.errors import MessageError, StageCancelled
+from airflow_samza.runs.records.epoch_records import Intent
+from airflow_samza.runs.records.run_plan import BoundStream
+from airflow_samza.spark import small_epochs, task_process
+from airflow_samza.spark.small_epochs import SmallEpochs
+from airflow_samza.spark.task_process import TaskForker, fork_task_forker, may_run_beside
+from tests.support.runs_here import Here, run_stage
+from tests.support.stand_ins import Attempt
+from tests.support.topic_rows import topic_rows
+
+HERE = "tests.unit.spark.test_small_epochs:"
+PARTITIONS = 3
+
+
+@stream_application("by-process", default_system="log")
+def by_process(app: Any) -> None:
+    """Writes the process that has run a message, and the digest that the Python there makes of a text."""
+    numbers = app.input_stream("numbers", schema="n bigint", partitions=PARTITIONS)
+    ran = numbers.map(work, schema="n bigint, pid bigint, digest bigint")
+    ran.send_to(app.output_stream("ran"))
+
+
+@stream_application("sums", default_system="log")
+def sums(app: Any) -> None:
+    """Two stages, of which the second keeps state."""
+    numbers = app.input_stream("numbers", schema="n bigint", partitions=PARTITIONS)
+    numbers.partition_by("n", id="by-n").map(work, schema="n bigint, pid bigint, digest bigint", id="work").send_to(
+        app.output_stream("ran")
+    )
+
+
+@stream_application("joined", default_system="log")
+def joined(app: Any) -> None:
+    numbers = app.input_stream("numbers", schema="n bigint", partitions=PARTITIONS, key="n")
+    names = app.side_input("names", schema="n bigint, name string", key="n", partitions=PARTITIONS)
+    table = app.table("named", key="n", side_inputs=[names])
+    numbers.join(table, how="left", id="named").send_to(app.output_stream("ran"))
+
+
+def work(row: Any) -> dict[str, int]:
+    """Do what the environment says to a message."""
+    what, _, value = os.environ.get("BESIDE", "").partition(" ")
+    if what == "fails":
+        raise ValueError("a bad number")
+    if what == "sleeps":
+        time.sleep(float(value))
+    if what == "dies" and os.getppid() != int(value):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if what == "hangs":
+        Path(value).write_text(str(os.getpid()))
+        time.sleep(60)
+    return {"n": row.n, "pid": os.getpid(), "digest": hash("a text")}
+
+
+@dataclass
+class BesideEngine(LocalEngine):
+    """An engine whose Spark jobs are tasks in this process; it has the numbers of tasks of each."""
+
+    forker: TaskForker | None
+    jobs: list[int] = field(default_factory=list)
+
+    @contextmanager
+    def start_stage(self, context: StageContext, inputs: Mapping[str, BoundStream]) -> Iterator[LocalStage]:
+        with super().start_stage(context, inputs) as stage:
+            yield stage
+            assert isinstance(stage, BesideStage)
+            stage.small.close()
+
+    def stage(self, context: StageContext, setup: StageSetup) -> LocalStage:
+        return BesideStage(context, setup, self)
+
+
+class BesideStage(LocalStage):
+    def __init__(self, context: StageContext, setup: StageSetup, engine: BesideEngine) -> None:
+        super().__init__(context, setup)
+        self._engine = engine
+        self.small = SmallEpochs(engine.forker, context, setup)
+
+    def run_epoch(self, intent: Intent, messages: int | None) -> None:
+        if not self.small.run(intent, messages):
+            self._engine.jobs.append(len(intent.running))
+            super().run_epoch(intent, messages)
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[BesideEngine]:
+    """An engine with a forker that has all imports, as that of a warm runner has."""
+    monkeypatch.setattr(small_epochs, "HELLO_SECONDS", 30.0)
+    monkeypatch.setattr(task_process, "_import", lambda: None)
+    made = BesideEngine(None)
+    yield made
+    if made.forker is not None:
+        made.forker.close()
+
+
+@pytest.fixture
+def here(tmp_path: Path, engine: BesideEngine) -> Here:
+    made = Here(tmp_path, engine)
+    made.log.append("numbers", pa.table({"n": pa.array(range(9), pa.int64())}), key=["n"], partitions=PARTITIONS)
+    return made
+
+
+def forked(engine: BesideEngine, what: str = "") -> BesideEngine:
+    """Give an engine its forker, whose processes do with messages what is said."""
+    os.environ["BESIDE"] = what
+    try:
+        engine.forker = fork_task_forker()
+    finally:
+        del os.environ["BESIDE"]
+    return engine
+
+
+def test_tasks_of_a_small_epoch_run_in_one_process_that_is_not_the_driver(here: Here, engine: BesideEngine) -> None:
+    forked(engine)
+    here.whole(f"{HERE}by_process", "run-1")
+    rows = topic_rows(here.log, "ran")
+    assert sorted(row["n"] for row in rows) == list(range(9))
+    assert {row["pid"] for row in rows}.isdisjoint({os.getpid()})
+    assert len({row["pid"] for row in rows}) == 1
+    assert engine.jobs == []
+
+
+def test_each_stage_has_a_process_of_its_own(here: Here, engine: BesideEngine) -> None:
+    forked(engine)
+    here.whole(f"{HERE}by_process", "run-1")
+    here.whole(f"{HERE}by_process", "run-2")
+    assert len({row["pid"] for row in topic_rows(here.log, "ran")}) == 2
+
+
+def test_a_process_ends_with_its_stage(here: Here, engine: BesideEngine) -> None:
+    forked(engine)
+    here.whole(f"{HERE}sums", "run-1")
+    (pid,) = {row["pid"] for row in topic_rows(here.log, "ran")}
+    assert is_gone(pid)
+
+
+def test_an_epoch_of_more_messages_than_configured_is_a_job(here: Here, engine: BesideEngine) -> None:
+    forked(engine)
+    here.whole(f"{HERE}by_process", "run-1", config={"job.driver.max.messages": "8"})
+    assert engine.jobs == [PARTITIONS]
+
+
+def test_with_0_every_epoch_is_a_job(here: Here, engine: BesideEngine) -> None:
+    forked(engine)
+    here.whole(f"{HERE}sums", "run-1", config={"job.driver.max.messages": "0"})
+    assert engine.jobs == [PARTITIONS, PARTITIONS]
+
+
+def test_an_input_that_does_not_count_its_messages_is_read_by_a_job(tmp_path: Path, engine: BesideEngine) -> None:
+    from airflow_samza.systems.system import SystemBinding
+
+    here = Here(tmp_path, forked(engine), {"lake": SystemBinding("files", {"root": str(tmp_path / "lake")})})
+    (tmp_path / "lake/in").mkdir(parents=True)
+    (tmp_path / "lake/in/a.jsonl").write_text('{"n": 1}\n')
+    here.whole("tests.unit.spark.test_small_epochs:from_files", "run-1")
+    assert engine.jobs == [1]
+
+
+@stream_application("from-files")
+def from_files(app: Any) -> None:
+    app.input_stream("lines", system="lake", path="in/*.jsonl", schema="n bigint", partitions=1).send_to(
+        app.output_stream("ran", system="log")
+    )
+
+
+def test_a_stage_with_a_side_input_stays_with_the_workers_that_have_its_table(here: Here, engine: BesideEngine) -> None:
+    forked(engine)
+    here.log.append("names", pa.table({"n": [1], "name": ["one"]}), key=["n"], partitions=PARTITIONS)
+    here.whole(f"{HERE}joined", "run-1")
+    assert engine.jobs == [PARTITIONS]
+
+
+def test_an_error_of_a_callable_is_that_of_the_stage(here: Here, engine: BesideEngine) -> None:
+    forked(engine, "fails")
+    with pytest.raises(MessageError, match="a bad number") as raised:
+        here.whole(f"{HERE}by_process", "run-1")
+    assert "test_small_epochs.py" in str(raised.value.to_dict())
+    assert engine.jobs == []
+
+
+def test_tasks_of_a_process_that_died_are_run_by_a_job(
+    here: Here, engine: BesideEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    forked(engine, "dies 0")
+    with caplog.at_level(logging.WARNING):
+        here.whole(f"{HERE}by_process", "run-1")
+    assert engine.jobs == [PARTITIONS]
+    assert sorted(row["n"] for row in topic_rows(here.log, "ran")) == list(range(9))
+    assert "the process that ran its tasks has died; Spark runs them" in caplog.text
+
+
+def test_tasks_that_are_not_begun_in_time_are_left_to_a_job(
+    here: Here, engine: BesideEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(small_epochs, "MOST_SECONDS", 0.0)
+    forked(engine)
+    here.whole(f"{HERE}by_process", "run-1")
+    rows = topic_rows(here.log, "ran")
+    assert sorted(row["n"] for row in rows) == list(range(9))
+    assert len({row["pid"] for row in rows}) == 2  # one task ran beside, and the job has adopted it
+    assert engine.jobs == [PARTITIONS]
+
+
+def test_a_stage_whose_small_epochs_take_long_makes_jobs_of_more_of_them(
+    here: Here, engine: BesideEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(small_epochs, "MOST_SECONDS", 0.0)
+    forked(engine)
+    made: list[SmallEpochs] = []
+    monkeypatch.setattr(BesideStage, "__init__", _noting(made, BesideStage.__init__))
+    here.whole(f"{HERE}by_process", "run-1")
+    assert made[0]._most < 9
+
+
+def _noting(made: list[SmallEpochs], init: Any) -> Any:
+    def noted(self: BesideStage, *arguments: Any) -> None:
+        init(self, *arguments)
+        made.append(self.small)
+
+    return noted
+
+
+def test_a_cancelled_attempt_ends_its_process_in_the_middle_of_a_task(
+    here: Here, engine: BesideEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "hangs"
+    forked(engine, f"hangs {place}")
+    plan = here.plan(f"{HERE}by_process", "run-1")
+    monkeypatch.setattr(Attempt, "cancel_requested", lambda _: place.exists())
+    with pytest.raises(StageCancelled):
+        run_stage(str(here.root), plan, "numbers", 1, here.bindings, engine)
+    pid = int(place.read_text())
+    assert is_gone(pid)
+
+
+DRIVER = """
+import os, sys, threading, time
+import pyarrow as pa
+from pathlib import Path
+from airflow_samza.spark import small_epochs
+from tests.support.runs_here import Here
+from tests.unit.spark.test_small_epochs import HERE, BesideEngine, forked
+
+small_epochs.HELLO_SECONDS = 30.0
+folder = Path(sys.argv[1])
+engine = forked(BesideEngine(None), f"hangs {folder / 'hangs'}")
+here = Here(folder / "root", engine)
+here.log.append("numbers", pa.table({"n": [1]}), key=["n"], partitions=3)
+threading.Thread(target=here.whole, args=(f"{HERE}by_process", "run-1"), daemon=True).start()
+while not (folder / "hangs").exists() or not (folder / "hangs").read_text():
+    time.sleep(0.01)
+os._exit(0)
+"""
+
+
+def test_processes_end_with_the_driver_also_in_the_middle_of_a_task(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", DRIVER, str(tmp_path)], check=True, timeout=60)
+    assert is_gone(int((tmp_path / "hangs").read_text()))
+
+
+def is_gone(pid: int) -> bool:
+    """Return whether a process ends within ten seconds."""
+    until = time.monotonic() + 10
+    while psutil.pid_exists(pid) and time.monotonic() < until:
+        time.sleep(0.01)
+    return not psutil.pid_exists(pid)
+
+
+LOCAL = {"master": "local[2]", "conf": {}}
+
+
+def test_tasks_run_beside_the_driver_of_a_local_master(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_process, "_has_hash_seed_of_workers", lambda: True)
+    assert may_run_beside(LOCAL)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"master": "spark://host:7077"},
+        {"master": "sc://host:15002"},
+        {"archives": ["models.zip#models"]},
+        {"conf": {"spark.executor.pyspark.memory": "1g"}},
+        {"conf": {"spark.executorEnv.MODELS": "/models"}},
+        {"conf": {"spark.pyspark.python": "/opt/python"}},
+        {"conf": {"spark.python.daemon.module": "theirs"}},
+    ],
+    ids=str,
+)
+def test_workers_that_are_not_what_the_driver_is_get_all_tasks(
+    other: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_process, "_has_hash_seed_of_workers", lambda: True)
+    assert not may_run_beside({**LOCAL, **other})
+
+
+def test_a_driver_whose_texts_have_other_hashes_than_those_of_workers_leaves_all_tasks_to_them() -> None:
+    code = (
+        "from airflow_samza.spark.task_process import may_run_beside;"
+        "print(may_run_beside({'master': 'local[2]', 'conf': {}}))"
+    )
+    for seed, beside in (("0", "True"), ("random", "False"), ("7", "False")):
+        made = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert made.stdout.strip() == beside
