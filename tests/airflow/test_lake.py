@@ -138,6 +138,72 @@ def test_a_run_is_seen_when_it_was_audited_and_published(flights: Any) -> None:
         assert set(catalog.load_table("web.audited").metadata.refs) == {"main"}
 
 
+WAITING_APPLICATIONS = """
+from airflow_samza import stream_application
+
+@stream_application("waiting-views")
+def waiting_views(app):
+    views = app.input_stream("views", system="data", path="waiting.jsonl", schema="id bigint")
+    table = app.output_stream("out", system="mart", table="web.waiting", create=True, branch="audit/{run_id}")
+    views.send_to(table)
+
+def checked(view):
+    assert view["id"] > 0, f"{view['id']} is no id"
+    return view
+
+@stream_application("waiting-views-audit")
+def audit(app):
+    waiting = app.input_stream(
+        "waiting", system="mart", table="web.waiting", options={"waiting": "waiting-views/{config[audited]}"}
+    )
+    waiting.map(checked, schema="id bigint").send_to(app.output_stream("audited", partitions=1))
+"""
+
+WAITING = """
+from airflow.sdk import DAG
+from airflow_samza.operators import SamzaPublishOperator, SamzaStreamOperator
+
+with DAG("lake_waiting", schedule=None):
+    loading = dict(
+        application="waiting_views:waiting_views", systems={"data": "flights_data", "mart": "flights_mart"}
+    )
+    load = SamzaStreamOperator(task_id="load", **loading)
+    audit = SamzaStreamOperator(
+        task_id="audit", application="waiting_views:audit", systems={"mart": "flights_mart"},
+        config={"audited": "{{ ti.xcom_pull('load')['run_id'] }}"},
+    )
+    load >> audit >> SamzaPublishOperator(task_id="publish", **loading)
+"""
+
+
+@pytest.mark.nightly
+def test_rows_that_wait_for_a_table_of_delta_are_audited_by_an_application(flights: Any) -> None:
+    airflow, mart = flights.airflow, flights.root.parent / "mart"
+    (flights.edited / "waiting_views.py").write_text(WAITING_APPLICATIONS)
+    (flights.edited / "lake_waiting.py").write_text(WAITING)
+    (flights.data / "waiting.jsonl").write_text('{"id": 1}\n{"id": -2}\n')
+    airflow.wait_for_dag("lake_waiting", timeout=300)
+    run_id = airflow.trigger("lake_waiting")
+    assert airflow.wait_for_run("lake_waiting", run_id, timeout=600)["state"] == "failed"
+    states = {"load": "success", "audit": "failed", "publish": "upstream_failed"}
+    assert airflow.task_states("lake_waiting", run_id) == states
+    assert "-2 is no id" in airflow.log("lake_waiting", run_id, "audit")
+    assert ids_of_delta(mart) == []
+    (flights.data / "waiting.jsonl").write_text('{"id": 1}\n{"id": 2}\n')
+    airflow.clear("lake_waiting", run_id)
+    state = airflow.wait_for_run("lake_waiting", run_id, timeout=600)["state"]
+    assert state == "success", airflow.task_states("lake_waiting", run_id)
+    assert ids_of_delta(mart) == [1, 2]
+    (published,) = airflow.xcom("lake_waiting", run_id, "publish")
+    (event,) = airflow.api("GET", "/assets/events", params={"source_dag_id": "lake_waiting"})["asset_events"]
+    seen = (event["source_task_id"], event["uri"], event["extra"]["snapshot"])
+    assert seen == ("publish", f"file://{mart}/web/waiting", published["version"])
+
+
+def ids_of_delta(mart: Path) -> list[int]:
+    return sorted(row["id"] for row in delta_lake.rows_of(delta_lake.system_at(mart), delta_lake.stream("web.waiting")))
+
+
 COMMITS = """
 from airflow.sdk import DAG, Asset, AssetWatcher
 from airflow_samza import stream_application
