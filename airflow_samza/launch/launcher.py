@@ -31,7 +31,7 @@ from airflow_samza.launch.spark_submit import (
     submit_command,
 )
 from airflow_samza.launch.spark_versions import check_installed
-from airflow_samza.launch.warm.taking import LentProcess, take_warm
+from airflow_samza.launch.warm.taking import LentProcess, start_ahead, take_warm
 from airflow_samza.runs.records.folders import RunFolder, read_fixed
 from airflow_samza.runs.stages.disk_room import SILENT_SECONDS, full_disk
 from airflow_samza.runs.stages.stage_runners import DID_NOT_START, RunnerEnd, RunnerFolder, newest_runner
@@ -82,6 +82,16 @@ def start_runner(files: Filesystem, run: RunFolder, settings: RunnerSettings) ->
     files.make_dirs(f"{run.servers}/{settings.key}")
     start = _submit if parse_master(settings.master).is_submitted else _start
     _await_claim(files, run, settings, before, start(files, run, settings))
+
+
+def start_spark_ahead(run_id: str, settings: RunnerSettings) -> None:
+    """Start a warm runner where one may serve the run, which is about to be planned; what fails is reported later."""
+    if settings.may_be_warm:
+        try:
+            python = settings.python or sys.executable
+            start_ahead(settings, python, run_id, _environment(settings.python))
+        except (OSError, SamzaError) as error:
+            logger.debug("no warm runner is started ahead: %s", error)
 
 
 def check_place(master: Master, submit: SubmitOptions, python: str = "") -> None:

@@ -13,6 +13,7 @@ from airflow_samza.application.loader import load_application
 from airflow_samza.launch.bindings import with_root_access
 from airflow_samza.launch.class_archive import configured
 from airflow_samza.launch.code_shipping import data_digest, ship_archive, ship_package
+from airflow_samza.launch.launcher import start_spark_ahead
 from airflow_samza.launch.masters import DEFAULT_MASTER, SubmitOptions, parse_master
 from airflow_samza.launch.recorded_runs import RecordedRuns
 from airflow_samza.launch.root_upkeep import RootUpkeep
@@ -138,6 +139,9 @@ class SparkRuntime(RecordedRuns):
         run before it.
         """
         code = present_code(request.application, self._py_modules)
+        if self._master.is_local:
+            folder = RunFolder("", request.run_id)
+            start_spark_ahead(request.run_id, self._settings(RunCode(), folder, {}, self._conf))
         run = prepare_run(
             self._files,
             self._systems,

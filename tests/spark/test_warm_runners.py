@@ -190,6 +190,19 @@ def test_two_versions_of_a_module_never_meet_in_one_java(runs: Runs) -> None:
     assert len(set(servers)) == 3
 
 
+def test_spark_starts_while_a_run_is_planned(runs: Runs) -> None:
+    for place in warm_places():
+        end_warm(place, now=True)
+    until(lambda: not warm_places())
+    runs.write("views", "1")
+    run = runs.runtime.prepare(runs.request("warm_views"))
+    (ahead,) = warm_places()
+    runs.runtime.run_stage(run, run.plan.stages[0].stage_id)
+    runs.runtime.close(run, wait_seconds=WAIT_SECONDS)
+    assert runs.claim("views", run.run_id).warm.startswith(f"{ahead.name}, run 1,")
+    assert warm_places() == [ahead]
+
+
 def test_what_a_run_leaves_in_driver_and_java_is_gone_for_the_next(runs: Runs) -> None:
     found = []
     for nonce in range(2):

@@ -9,7 +9,7 @@ import shutil
 import socket as sockets
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -65,14 +65,18 @@ class WarmPlace:
         return os.path.join(self.folder, "about.json")
 
     @property
-    def first_run(self) -> str:
-        """The file whose text names the run that has started it."""
+    def _first_run(self) -> str:
         return os.path.join(self.folder, "first-run")
 
-    def is_started_for(self, run: str) -> bool:
-        """Return whether a run has started it: stages that begin together share one runner, and need one Java."""
-        with suppress(OSError), open(self.first_run, encoding="utf-8") as file:
-            return file.read() == run
+    def start_for(self, run: str) -> None:
+        """Note the run that gets it first, by a text that names the run."""
+        with open(self._first_run, "w", encoding="utf-8") as file:
+            file.write(run)
+
+    def is_started_for(self, runs: Container[str]) -> bool:
+        """Return whether one of the runs gets it: stages that begin together share one runner, and need one Java."""
+        with suppress(OSError), open(self._first_run, encoding="utf-8") as file:
+            return file.read() in runs
         return False
 
     def describe(self, about: Mapping[str, Any]) -> None:

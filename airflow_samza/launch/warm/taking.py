@@ -44,6 +44,8 @@ LISTENS_SECONDS = 30.0
 
 LOOK_SECONDS = 0.02
 
+_LONG_PATH = "the path of its socket would be too long"
+
 
 @dataclass
 class LentProcess:
@@ -129,8 +131,8 @@ def take_warm(
             return lent
     with counted():
         sweep_orphans()
-        run = json.dumps(list(arguments))
-        starting = [place for place in warm_places() if place.key == key and place.is_started_for(run)]
+        run, ahead = json.dumps(list(arguments)), _ahead(settings, arguments[2])
+        starting = [place for place in warm_places() if place.key == key and place.is_started_for({run, ahead})]
         others = [place for place in warm_places() if not place.is_ending()]
         short = why_not_kept(memory_rooms(), is_for_commands=not settings.tenant, needed=NEEDED)
         if not starting and (short or len(others) >= settings.warm.most) and not _make_room(others, key):
@@ -141,17 +143,42 @@ def take_warm(
             return None
         place = starting[0] if starting else new_place(key)
         if len(place.socket) > LONGEST_SOCKET:
-            place.remove("the path of its socket would be too long")
+            place.remove(_LONG_PATH)
             log.warning("No warm runner is started: the folder for temporary files (TMPDIR) has too long a path.")
             return None
-        if not starting:
-            with open(place.first_run, "w", encoding="utf-8") as file:
-                file.write(run)
+        place.start_for(run)
         process = None if starting else _start_keeper(place, settings, python, environment)
     deadline = time.monotonic() + LISTENS_SECONDS
     while not os.path.exists(place.socket) and not _has_ended(place, process) and time.monotonic() < deadline:
         time.sleep(LOOK_SECONDS)
     return _ask_for(place, request)
+
+
+def start_ahead(settings: RunnerSettings, python: str, run_id: str, environment: Mapping[str, str]) -> None:
+    """Start a warm runner for a run that is being planned: its Spark comes up while the first stage waits its turn.
+
+    None is started where one of the same key is there, free or not, or where the host keeps as many as it may, or
+    memory is short.
+    """
+    key = warm_key(settings, environment)
+    with counted():
+        sweep_orphans()
+        there = [place for place in warm_places() if not place.is_ending()]
+        if any(place.key == key for place in there) or len(there) >= settings.warm.most:
+            return
+        if why_not_kept(memory_rooms(), is_for_commands=not settings.tenant, needed=NEEDED):
+            return
+        place = new_place(key)
+        if len(place.socket) > LONGEST_SOCKET:
+            place.remove(_LONG_PATH)
+            return
+        place.start_for(_ahead(settings, run_id))
+        _start_keeper(place, settings, python, environment)
+
+
+def _ahead(settings: RunnerSettings, run_id: str) -> str:
+    """Return the text that names a run before it has a stage runner, whose arguments name it then."""
+    return json.dumps([settings.root, run_id])
 
 
 def _has_ended(place: WarmPlace, process: subprocess.Popen[bytes] | None) -> bool:

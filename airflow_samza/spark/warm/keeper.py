@@ -50,6 +50,8 @@ MEMORY_SECONDS = 1.0
 """The time between two looks of an idle one at the memory that is left to others."""
 SHRINK_SECONDS = 5.0
 """The time without a run after which it gives back memory that only a run needs."""
+UNUSED_SECONDS = 60.0
+"""The time for which one that was started ahead waits for its first run, which may begin on another host."""
 FROZEN_SECONDS = 40.0
 """The time for which Java may be stopped before it is ended."""
 
@@ -329,8 +331,8 @@ class Keeper:
             self._end(f"it has served {self._served} runs")
         elif now - self._started > bounds.age:
             self._end(f"it is {now - self._started:.0f} s old")
-        elif now - self._since > bounds.idle:
-            self._end(f"it was idle for {bounds.idle:g} s")
+        elif now - self._since > (idle := bounds.idle if self._served else min(bounds.idle, UNUSED_SECONDS)):
+            self._end(f"it was idle for {idle:g} s")
         elif not os.path.exists(self._place.socket):
             self._end("its folder is gone")
         elif self._sized < self._since or now - self._sized > HEALTH_SECONDS:  # it looks at all processes of the host

@@ -26,7 +26,7 @@ from airflow_samza.launch.warm import places, taking
 from airflow_samza.launch.warm.messages import SERVE, STATE, receive, send
 from airflow_samza.launch.warm.places import WarmPlace, new_place, sweep_orphans
 from airflow_samza.launch.warm.settings import parse_warm_runners
-from airflow_samza.launch.warm.taking import LentProcess, ask, end_warm, take_warm
+from airflow_samza.launch.warm.taking import LentProcess, ask, end_warm, start_ahead, take_warm
 from airflow_samza.private_folder import private_folder
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.spark.warm import keeper
@@ -322,6 +322,36 @@ def test_stages_of_a_run_that_begin_together_start_one_warm_runner(
         monkeypatch.setattr(taking, "LISTENS_SECONDS", 0.1)
         assert take_warm(settings, sys.executable, ["/root", "app", run, "k"], {}, {}) is None
     assert len(started) == 2
+
+
+def test_one_that_is_started_while_a_run_is_planned_is_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[_Ended] = []
+    monkeypatch.setattr(taking, "_start_keeper", lambda *_: _Ended(started))
+    monkeypatch.setattr(taking, "warm_key", lambda settings, _: settings.master.replace("local", "k"))
+    monkeypatch.setattr(taking, "LISTENS_SECONDS", 0.1)
+    settings = RunnerSettings("/root", {}, master="local", warm=parse_warm_runners("2"))
+    for _ in range(2):
+        start_ahead(settings, sys.executable, "first", {})
+    assert len(started) == 1
+    take_warm(settings, sys.executable, ["/root", "app", "first", "a"], {}, {})
+    assert len(started) == 1
+    take_warm(settings, sys.executable, ["/root", "app", "first", "b"], {}, {})
+    assert len(started) == 2, "another runner of the run needs a Java of its own"
+    start_ahead(dataclasses.replace(settings, master="local[7]"), sys.executable, "other", {})
+    assert len(started) == 2, "the host keeps as many as it may"
+
+
+def test_none_is_started_ahead_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    ROOMS.append(TIGHT)
+    started: list[_Ended] = []
+    monkeypatch.setattr(taking, "_start_keeper", lambda *_: _Ended(started))
+    start_ahead(RunnerSettings("/root", {}, warm=parse_warm_runners("1"), tenant="t"), sys.executable, "first", {})
+    assert not started
+
+
+def test_one_that_no_run_has_taken_leaves_early(warm: Callable[..., Warm], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper, "UNUSED_SECONDS", 0.0)
+    assert "it was idle for 0 s; 0 runs" in warm().ended()
 
 
 def test_none_is_started_where_it_would_not_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
