@@ -45,6 +45,29 @@ SPARK = {
     ),
 }
 
+_SPARK_WINDOWS = (
+    "SELECT auction, window, count(*) AS num FROM bids GROUP BY auction, window(made, '10 seconds', '2 seconds')"
+)
+
+SPARK_STREAMING = {
+    **{query: sql for query, sql in SPARK.items() if query in ("q0", "q1", "q2", "q3", "q11")},
+    "q5": (
+        f"SELECT window.start AS begins, auction, num FROM ({_SPARK_WINDOWS}) "
+        f"JOIN (SELECT window, max(num) AS most FROM ({_SPARK_WINDOWS}) GROUP BY window) USING (window) "
+        "WHERE num = most"
+    ),
+    "q7": (
+        "SELECT auction, bidder, price, made, extra FROM bids JOIN (SELECT window, max(price) AS highest FROM bids "
+        "GROUP BY window(made, '10 seconds')) ON price = highest AND made BETWEEN window.start AND window.end"
+    ),
+    "q8": (
+        "SELECT id, name, window.start AS begins FROM (SELECT id, name, window FROM people "
+        "GROUP BY id, name, window(made, '10 seconds')) p JOIN (SELECT seller, window FROM auctions "
+        "GROUP BY seller, window(made, '10 seconds')) a USING (window) WHERE id = seller"
+    ),
+}
+"""Those that Structured Streaming writes to files: each row once, when its window has closed."""
+
 _FLINK_ITEMS = (
     "SELECT auction, window_start, window_end, count(*) AS num FROM TABLE(HOP(TABLE bids, DESCRIPTOR(made), "
     "INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end"

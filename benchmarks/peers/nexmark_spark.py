@@ -1,6 +1,7 @@
-"""Nexmark's queries over bounded events in Spark SQL.
+"""Nexmark's queries in Spark SQL, over bounded events and over files that a query of Structured Streaming follows.
 
-``python nexmark_spark.py EVENTS CORES`` serves requests ``QUERY-batch OUT EVENTS``.
+``python nexmark_spark.py EVENTS CORES FILES`` serves requests ``QUERY-batch OUT EVENTS`` and ``QUERY-streaming …``,
+with so many files a batch. An event of the next day, below ``closing``, lets Structured Streaming close all windows.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Callable
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
-from nexmark_queries import SPARK
-from pyspark.sql import SparkSession
+from nexmark_queries import SPARK, SPARK_STREAMING
+from pyspark.sql import DataFrame, SparkSession
 from serving import Pages, serve
 
 COLUMNS = {
@@ -25,7 +26,14 @@ COLUMNS = {
 }
 
 
-def main(events: str, cores: str) -> None:
+CLOSED = ("q5", "q7", "q8", "q11")
+"""Queries with windows."""
+
+LATE = "10 seconds"
+"""The watermark's distance: files come in the order of their times."""
+
+
+def main(events: str, cores: str, files: str) -> None:
     """Serve requests."""
     spark = (
         SparkSession.builder.master(f"local[{cores}]")
@@ -40,11 +48,21 @@ def main(events: str, cores: str) -> None:
         rows = spark.read.schema(columns).json(f"{events}/{name}")
         rows.withColumnRenamed("at", "made").createOrReplaceTempView(name)
 
+    def follow(query: str) -> DataFrame:
+        streams = spark.newSession()
+        for name, columns in COLUMNS.items():
+            place = f"{events}/{{{name},closing/{name}}}" if query in CLOSED else f"{events}/{name}"
+            rows = streams.readStream.schema(columns).option("maxFilesPerTrigger", files).json(place)
+            rows.withColumnRenamed("at", "made").withWatermark("made", LATE).createOrReplaceTempView(name)
+        return streams.sql(SPARK_STREAMING[query])
+
     def work(name: str, out: str, count: int) -> Callable[[], Pages]:
         query, _, mode = name.partition("-")
-        if mode != "batch":
-            raise NotImplementedError(f"{name} is not written here")
-        spark.sql(SPARK[query]).write.parquet(out)
+        if mode == "batch":
+            spark.sql(SPARK[query]).write.parquet(out)
+        else:
+            sink = follow(query).writeStream.option("checkpointLocation", f"{out}-checkpoint")
+            sink.trigger(availableNow=True).start(out, format="parquet").awaitTermination()
         return lambda: ()
 
     serve(work)
