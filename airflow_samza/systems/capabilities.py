@@ -170,7 +170,7 @@ class PublishesBranches(Protocol):
         ...
 
     def drop_branch(self, stream: StreamSpec, run: str) -> bool:
-        """Drop the branch of a run; return False where there is none."""
+        """Drop the branch of a run; return False where there is none, or it is published meanwhile."""
         ...
 
 

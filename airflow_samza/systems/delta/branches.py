@@ -116,18 +116,21 @@ class Branch:
         self._files.delete_empty(self._folder.rpartition("/")[0])
 
     def drop(self, view: Callable[[], TableView]) -> bool:
-        """Give up what waits, so that nobody adds to it; return False where nothing does.
+        """Give up what waits, so that nobody adds to it; return False where nothing does, or it is published meanwhile.
 
         What the table has already, by a publisher that died behind its commit, is no more than forgotten.
         """
         waiting = [name for name in self._names() if name["what"] != _DROPPED]
-        there = _epochs(view())
-        given_up = [name for name in waiting if int(name["what"]) > there.get((name["output"], name["generation"]), -1)]
+        given_up = _missing(waiting, view())
         for name in given_up:
             self._files.put_if_absent(self._path((name["output"], name["generation"]), _DROPPED), b"{}")
         for name in waiting:
             self._files.delete(f"{self._folder}/{name[0]}")
-        return bool(given_up)
+        dropped = _missing(given_up, view()) if given_up else []
+        for name in given_up:
+            if name not in dropped:
+                self._files.delete(self._path((name["output"], name["generation"]), _DROPPED))
+        return bool(dropped)
 
     def reject_incomplete(
         self, waiting: Iterable[WaitingCommit], view: TableView, committed: Collection[OutputCommit]
@@ -207,6 +210,12 @@ def publications(waiting: Iterable[WaitingCommit], stream: StreamSpec) -> list[t
         )
         found.append((replace(stream, name=last.stream, options=tuple(last.options.items())), publication))
     return found
+
+
+def _missing(names: Iterable[re.Match[str]], view: TableView) -> list[re.Match[str]]:
+    """Return those of some commits that wait, by the names of their files, which a table does not have."""
+    there = _epochs(view)
+    return [name for name in names if int(name["what"]) > there.get((name["output"], name["generation"]), -1)]
 
 
 def _epochs(view: TableView) -> dict[tuple[str, str], int]:

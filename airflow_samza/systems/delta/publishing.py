@@ -97,7 +97,7 @@ def publish_waiting(
     made: str | None = None
     while works and made is None:  # where the last one is in the table by now, it has committed nothing of the others
         *before, last = [_Publisher(folder, files, load, spec, work, system) for spec, work in works]
-        last.before = before
+        last.before, last.waited_on = before, branch
         last.run()
         made = last.made
         works.pop()
@@ -125,6 +125,8 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
         self._rewritten: TableProducer | None = None
         self.before: Sequence[_Publisher] = ()
         """Publishers of other outputs whose files and records the same version brings."""
+        self.waited_on: Branch | None = None
+        """The branch whose commits are published, unless somebody drops them meanwhile."""
         self._actions: list[dict[str, Any]] = []
         self._is_part = False
         self.made: str | None = None
@@ -222,6 +224,9 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
         self._actions += [_add(file, now) for file in new]
         if self._is_part:
             return committed
+        for one in (*self.before, self):
+            if self.waited_on is not None and self.waited_on.is_dropped(one.owner):
+                raise dropped(self.options.table, self.waited_on.name, one.stream.name)
         replaces = any("remove" in action for action in self._actions)
         self.made = committed.snapshot  # before the answer, which may be lost
         self._write(table, [{"commitInfo": self._info(replaces, now)}, *self._actions])

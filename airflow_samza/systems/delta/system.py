@@ -188,7 +188,7 @@ class DeltaSystem(TableOutputs):
         return published_version(self.view(stream), committed)
 
     def drop_branch(self, stream: StreamSpec, run: str) -> bool:
-        """Drop the branch of a run; return False where there is none."""
+        """Drop the branch of a run; return False where there is none, or it is published meanwhile."""
         branch = self._branch(stream, run)
         return branch is not None and branch.drop(lambda: self._view(self._newest(stream, branch.table)))
 

@@ -187,14 +187,18 @@ def published_snapshot(table: Table, committed: Collection[OutputCommit]) -> str
     return None if None in snapshots else max(snapshots, key=lambda one: ages.get(str(one), 0), default=None)
 
 
-def drop_branch(table: Table, name: str, run: str, stream: str) -> bool:
-    """Drop the branch of a run, and its records; return False where there is none."""
+def drop_branch(table: Table, name: str, run: str, stream: str, tried: list[Branch]) -> bool:
+    """Drop the branch of a run, and its records; return False where there is none, or it is published meanwhile.
+
+    ``tried`` are the states from which it was tried before, without an answer; this one joins them.
+    """
     from pyiceberg.table.update import AssertRefSnapshotId, RemovePropertiesUpdate, RemoveSnapshotRefUpdate
 
     reject_foreign(table, name, run, stream)
     waiting, ref = Branch.of(table, name), table.metadata.refs.get(name)
     if waiting is None or not _is_of(waiting, run):
-        return False
+        return bool(tried) and not _is_published(table, tried[-1])
+    tried.append(waiting)
     gone = () if ref is None else (RemoveSnapshotRefUpdate.model_validate({"ref-name": name}),)
     known = {"ref": name, "snapshot-id": None if ref is None else ref.snapshot_id}
     table._do_commit(
@@ -202,6 +206,15 @@ def drop_branch(table: Table, name: str, run: str, stream: str) -> bool:
         (AssertRefSnapshotId.model_validate(known),),
     )
     return True
+
+
+def _is_published(table: Table, branch: Branch) -> bool:
+    """Return whether a table has on record what a branch had, which is gone."""
+    there, its = (
+        {(one.owner, one.epoch) for _, one in TableView.of(_name(table), records).commits()}
+        for records in (table.properties, branch.records)
+    )
+    return its <= there
 
 
 def _name(table: Table) -> str:

@@ -81,8 +81,9 @@ def find_published(settings: CatalogSettings, stream: StreamSpec, committed: Col
 
 
 def discard_branch(settings: CatalogSettings, stream: StreamSpec, run: str) -> bool:
-    """Drop the branch of a run; return False where there is none."""
-    return _settled(settings, stream, lambda table, name: drop_branch(table, name, run, stream.name))
+    """Drop the branch of a run; return False where there is none, or it is published meanwhile."""
+    tried: list[Branch] = []
+    return _settled(settings, stream, lambda table, name: drop_branch(table, name, run, stream.name, tried))
 
 
 def _settled(settings: CatalogSettings, stream: StreamSpec, act: Callable[[Table, str], T]) -> T:

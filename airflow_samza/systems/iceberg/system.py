@@ -185,7 +185,7 @@ class IcebergSystem(TableOutputs):
         return find_published(self.settings, stream, committed)
 
     def drop_branch(self, stream: StreamSpec, run: str) -> bool:
-        """Drop the branch of a run; return False where there is none."""
+        """Drop the branch of a run; return False where there is none, or it is published meanwhile."""
         return discard_branch(self.settings, stream, run)
 
     def sweep_output(

@@ -123,7 +123,7 @@ def test_publishing_with_a_catalog_that_fails(tmp_path: Path, fault: Any) -> Non
         assert output.ids() == [1]
         output.publish(ids([2]), generation="1.2")
         server.faults = [fault, None]
-        drop(output)
+        assert drop(output)
         assert output.ids() == [1]
         assert set(output.table().metadata.refs) == {"main"}
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.schema import Schema
+from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.capabilities import OutputCommit
+from airflow_samza.systems.delta.branches import Branch
+from airflow_samza.systems.delta.publishing import _Publisher
 from tests.support import delta_outputs, iceberg_outputs
 from tests.support.iceberg_lake import append, table_of
 from tests.support.iceberg_outputs import ids, output_stream
@@ -189,6 +192,51 @@ def test_a_branch_that_was_dropped_is_begun_anew_by_a_clear_alone(output: Output
     publish(output, second)
     assert not drop(output)
     assert output.ids() == [0, 3]
+
+
+@pytest.mark.parametrize("first", ["the drop", "the publisher"])
+def test_a_drop_that_meets_a_publisher_says_whether_readers_see_the_rows(
+    output: Output, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output.publish(ids([1]))
+    dropped: list[bool] = []
+    published: list[str | None] = []
+
+    def meet() -> None:
+        """Publish between the look and the act of a drop, or drop between those of a publisher."""
+        meeting.append(True)
+        if first == "the publisher":
+            published.append(publish(output, mine))
+        else:
+            dropped.append(drop(output))
+
+    meeting: list[bool] = []
+    mine = OutputCommit("app/run/stage", output.spec.name, "1.1")
+    monkeypatch.setattr(*_before_the_act(output, first, lambda: None if meeting else meet()))
+    if first == "the publisher":
+        dropped.append(drop(output))
+    else:
+        with pytest.raises(TopicError, match="was dropped after the output 'out' was committed to it"):
+            publish(output, mine)
+    assert len(dropped) == len(meeting) == 1
+    assert output.ids() == ([1] if published else [])
+    assert dropped == [not published]
+    output.system.publish(output.spec, output.publication(ids([2]), generation="1.2"))
+    publish(output, mine._replace(generation="1.2"))
+    assert output.ids() == [2]
+
+
+def _before_the_act(output: Output, first: str, meet: Callable[[], None]) -> tuple[Any, str, Any]:
+    """Return what is to be replaced so that somebody comes first: an object, a name and a value."""
+    owner: Any = Table if isinstance(output, OfIceberg) else Branch if first == "the publisher" else _Publisher
+    name = {Table: "_do_commit", Branch: "_path"}.get(owner, "new_files")
+    act = getattr(owner, name)
+
+    def later(*arguments: Any, **options: Any) -> Any:
+        meet()
+        return act(*arguments, **options)
+
+    return owner, name, later
 
 
 def test_main_is_no_branch_to_be_published(output: Output) -> None:
