@@ -56,22 +56,31 @@ def points_of_merges(publisher: type) -> dict[str, tuple[Any, str]]:
 
 def die_at(step: str, points: Mapping[str, tuple[Any, str]]) -> None:
     """Have this process killed at a step; ``again``: at the second time."""
+    setattr(*acting_at(step, points, lambda: os.kill(os.getpid(), signal.SIGKILL)))
+
+
+def acting_at(
+    step: str, points: Mapping[str, tuple[Any, str]], act: Callable[[], object]
+) -> tuple[Any, str, Callable[..., Any]]:
+    """Return what is to be replaced so that something is done at a step: an object, a name and a value."""
     when, _, point = step.removesuffix(" again").partition(" ")
     owner, name = points[point]
     left = [None] if step.endswith(" again") else []
-    act: Callable[..., Any] = getattr(owner, name)
+    real: Callable[..., Any] = getattr(owner, name)
 
     def wrapped(*arguments: Any, **options: Any) -> Any:
         if left:
             left.pop()
-            return act(*arguments, **options)
+            return real(*arguments, **options)
         if when == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
-        act(*arguments, **options)
-        return os.kill(os.getpid(), signal.SIGKILL)
+            act()
+        found = real(*arguments, **options)
+        if when == "after":
+            act()
+        return found
 
     is_static = isinstance(inspect.getattr_static(owner, name), staticmethod)
-    setattr(owner, name, staticmethod(wrapped) if is_static else wrapped)
+    return owner, name, staticmethod(wrapped) if is_static else wrapped
 
 
 def publish(folder: str, work: Publication, options: dict[str, str]) -> None:

@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from airflow_samza.errors import SamzaError, StorageUnavailable, TopicError
 from airflow_samza.systems.files.durable_files import delete_file
+from airflow_samza.systems.files.failures import is_missing
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.output_slots import next_turn
@@ -207,7 +208,7 @@ class TablePublisher(ABC, Generic[Table, File]):
             try:
                 return self._try()
             except Exception as error:  # catalogs and their clients raise whatever they have
-                if isinstance(error, SamzaError) and not isinstance(error, StorageUnavailable):
+                if isinstance(error, SamzaError) and not isinstance(error, StorageUnavailable) and not _is_late(error):
                     raise
                 if self.is_lost(error):
                     lost += 1
@@ -399,6 +400,11 @@ class TablePublisher(ABC, Generic[Table, File]):
             for file in described["files"]:
                 with suppress(OSError):
                     delete_file(self.place(str(file["path"])))
+
+
+def _is_late(error: SamzaError) -> bool:
+    """Return whether a file is gone: the look at the table may have been one from before others have tidied it up."""
+    return isinstance(error.__cause__, OSError) and is_missing(error.__cause__)
 
 
 def file_name(path: str) -> str:
