@@ -181,12 +181,15 @@ class _Contents:
         return contents
 
     def _take_checkpoint(self, log: DeltaLog, file: LogFile, changed: Collection[str]) -> None:
-        """Take a file of a checkpoint in; of one of this form, files that have not changed since stay columns."""
+        """Take a file of a checkpoint in; of one of this form, files that have not changed since stay columns.
+
+        So do those that were taken out: where small files are merged, each epoch leaves one.
+        """
         opened = log.opened(file)
         with opened.random_access() as source:
             rows = pq.read_table(source)
         if rows.schema.equals(_SCHEMA):
-            path = pc.struct_field(rows.column("add"), "path")
+            path = pc.coalesce(*(pc.struct_field(rows.column(name), "path") for name in ("add", "remove")))
             stays = pc.and_(pc.is_valid(path), pc.invert(pc.is_in(path, pa.array(sorted(changed), pa.string()))))
             self._unchanged.append(rows.filter(stays))
             rows = rows.filter(pc.invert(stays))
@@ -215,26 +218,34 @@ class _Contents:
     @property
     def count(self) -> int:
         """The number of data files."""
-        return len(self.added) + sum(map(len, self._unchanged))
+        return len(self.added) + sum(len(rows) - int(rows.column("add").null_count) for rows in self._unchanged)
 
     def paths(self) -> set[str]:
         """Return the paths of the data files, as the log has them."""
-        unchanged = (pc.struct_field(rows.column("add"), "path").to_pylist() for rows in self._unchanged)
+        unchanged = (pc.struct_field(rows.column("add"), "path").drop_null().to_pylist() for rows in self._unchanged)
         return {path for path, _ in self.added}.union(*unchanged)
 
     def table(self, oldest: int) -> pa.Table:
         """Return the rows of the checkpoint; what was taken out before ``oldest`` (ms) is forgotten."""
-        removed = self.removed_since(oldest)
+        unchanged = [
+            rows.filter(pc.or_(pc.is_valid(rows.column("add")), _is_later(rows, oldest))) for rows in self._unchanged
+        ]
         rows = [
             *({name: value} for name, value in self._one_each.items()),
             *({"txn": one} for one in self._transactions.values()),
             *({"add": {**one, "dataChange": False}} for one in self.added.values()),
-            *({"remove": {**one, "dataChange": False}} for one in removed),
+            *({"remove": {**one, "dataChange": False}} for one in self._removed_since(oldest)),
         ]
-        return pa.concat_tables([pa.Table.from_pylist(rows, _SCHEMA), *self._unchanged])
+        return pa.concat_tables([pa.Table.from_pylist(rows, _SCHEMA), *unchanged])
 
-    def removed_since(self, oldest: int) -> list[Mapping[str, Any]]:
-        """Return what was taken out after a time (ms)."""
+    def paths_removed_since(self, oldest: int) -> set[str]:
+        """Return the paths of what was taken out after a time (ms), as the log has them."""
+        unchanged = (rows.column("remove").filter(_is_later(rows, oldest)) for rows in self._unchanged)
+        return {one["path"] for one in self._removed_since(oldest)}.union(
+            *(pc.struct_field(removed, "path").to_pylist() for removed in unchanged)
+        )
+
+    def _removed_since(self, oldest: int) -> list[Mapping[str, Any]]:
         return [one for one in self._removed.values() if (one.get("deletionTimestamp") or 0) > oldest]
 
 
@@ -250,12 +261,19 @@ def names_in_use(log: DeltaLog, state: TableState) -> set[str] | None:
         contents = _Contents.of(log, segment)
         is_ours = state.configuration.get(MADE) == "true"
         oldest = _oldest_removal(state.configuration) if is_ours else -1
-        named = contents.paths() | {one["path"] for one in contents.removed_since(oldest)}
+        named = contents.paths() | contents.paths_removed_since(oldest)
         for file in log.commits.values() if not is_ours else ():
             named |= {one["path"] for action in log.actions(file) for one in (action.get("add"),) if one}
     except _Unknown:
         return None
     return {unquote(path).rpartition("/")[2] for path in named}
+
+
+def _is_later(rows: pa.Table, oldest: int) -> pa.ChunkedArray:
+    """Return which rows of a checkpoint are files that were taken out after a time (ms)."""
+    removed = rows.column("remove")
+    times = pc.fill_null(pc.struct_field(removed, "deletionTimestamp"), 0)
+    return pc.and_(pc.is_valid(removed), pc.greater(times, oldest))
 
 
 def _without_nulls(value: Mapping[str, Any]) -> dict[str, Any]:

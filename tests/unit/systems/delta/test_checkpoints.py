@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 import pytest
 
 from airflow_samza.runs.records.names import Generation, writer_name
 from airflow_samza.systems.delta import checkpoints, state
-from airflow_samza.systems.delta.log import DeltaLog, LogFile
+from airflow_samza.systems.delta.log import DeltaLog, LogFile, find_log
 from airflow_samza.systems.delta.output_options import AUTO_COMPACT
 from airflow_samza.systems.files.location import open_location
 from airflow_samza.systems.filesystems.object_store import requests
@@ -64,6 +65,25 @@ def test_a_checkpoint_upon_others_has_what_came_went_and_came_back(tmp_path: Pat
     forget_commits(output)
     assert output.ids() == [9, 10, 11, 50, 70, 71, 72]
     assert output.system.arrived(stream("web.out"), None)["known"]["files"] == 7
+
+
+def test_what_was_taken_out_stays_in_checkpoints_until_it_is_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = made_output(tmp_path, **{INTERVAL: "2"})
+    output.publish(ids([1]))
+    output.publish(ids([2]), generation="1.2")
+    for epoch in range(4):
+        output.publish(ids([10 + epoch]), run="other", epoch=epoch)
+        if epoch == 1:
+            found = find_log(open_location(str(output.place)), "web.out", "out")
+            assert found is not None
+            assert len(checkpoints.names_in_use(found, state.newest_state(found)) or ()) == 4
+            monkeypatch.setattr(checkpoints, "_oldest_removal", lambda _: 2**60)
+        (last,) = sorted((output.place / "_delta_log").glob("*.checkpoint.parquet"))[-1:]
+        assert pq.read_table(last)["remove"].null_count == len(pq.read_table(last)) - (1 if epoch < 3 else 0)
+    forget_commits(output)
+    assert output.ids() == [2, 10, 11, 12, 13]
 
 
 def test_a_commit_reads_what_is_behind_the_last_checkpoint_alone(
