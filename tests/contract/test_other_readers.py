@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Callable
 from datetime import datetime, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pytest
+from deltalake import DeltaTable
 
+from airflow_samza.systems.files.location import open_location
+from airflow_samza.systems.iceberg import expiry
+from airflow_samza.systems.iceberg.catalogs import opened_catalog
 from demo import lake_reader
 from tests.support import delta_lake
 from tests.support.delta_outputs import Output as DeltaOutput
+from tests.support.iceberg_catalogs import binding_of, system_of
 from tests.support.iceberg_outputs import Output, output_stream
-from tests.support.slotted import day
+from tests.support.slotted import Slotted, day
 
 pytestmark = pytest.mark.extended
 
@@ -123,3 +131,51 @@ def test_duckdb_reads_a_table_of_delta_as_it_was_written_replaced_and_cleared(
     if "partition_by" not in options:
         ((_, plan),) = lake_reader.ask(f"EXPLAIN ANALYZE SELECT id FROM {table} WHERE id > 49")[0]
         assert "Scanning Files: 1/2" in plan
+
+
+def play_epochs_that_are_merged(output: Slotted, look: Callable[[], tuple[int, list[int]]]) -> None:
+    """Commit epochs of which small files are merged, and clear; ``look``: how many files and which rows others find."""
+    for epoch in range(12):
+        output.publish("monday", [epoch], None, epoch=epoch)
+    files, found = look()
+    assert files == 3  # that of the first ten epochs, and two
+    assert found == output.rows() == list(range(12))
+    output.publish("monday", [50], None, "1.2")
+    assert look() == (1, [50])
+    assert output.rows() == [50]
+
+
+def delta_from_afar(url: str, folder: Path) -> tuple[int, list[int]]:
+    """Return how many files a table elsewhere has, and the rows, as the library finds them in a copy of it."""
+    there = open_location(url)
+    pafs.copy_files(there.path, str(folder), source_filesystem=there.filesystem)
+    table = DeltaTable(str(folder))
+    return len(table.file_uris()), sorted(pa.table(table.scan().read_all()).column("id").to_pylist())
+
+
+@pytest.mark.parametrize("place", ["s3", pytest.param("hdfs", marks=pytest.mark.hdfs)])
+def test_small_files_of_a_table_of_delta_are_merged_in_a_bucket_and_on_hdfs(
+    place: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    if place == "s3":
+        root = request.getfixturevalue("s3").url(f"merged/{tmp_path.name}")
+    else:
+        root = f"{request.getfixturevalue('hdfs').webhdfs}{tmp_path}"
+    copies = itertools.count()
+    play_epochs_that_are_merged(
+        Slotted("delta", root), lambda: delta_from_afar(f"{root}/web/out", tmp_path / f"copy-{next(copies)}")
+    )
+
+
+def test_small_files_of_a_table_of_iceberg_are_merged_in_a_bucket(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expiry, "YOUNG_SECONDS", 0)
+    with binding_of("sqlite over s3", tmp_path / "catalog", request) as options:
+
+        def look() -> tuple[int, list[int]]:
+            with opened_catalog(system_of(options).settings) as catalog:
+                scan = catalog.load_table("web.out").scan()
+                return len(list(scan.plan_files())), sorted(scan.to_arrow().column("id").to_pylist())
+
+        play_epochs_that_are_merged(Slotted("iceberg", "", options), look)
