@@ -14,7 +14,7 @@ from airflow_samza.planner.titles import stage_names, stage_titles
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
 from airflow_samza.runs.progress.progress_text import describe_progress
-from airflow_samza.runs.progress.run_costs import range_facts, run_requests
+from airflow_samza.runs.progress.run_costs import run_requests, table_facts
 from airflow_samza.runs.progress.run_list import RUNNING, RunEntry, find_run, list_runs, plan_of, run_state
 from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.folders import read_fixed
@@ -160,11 +160,7 @@ def status_json(
             "closed": state != RUNNING,
             "requests": dict(requests),
             "waiting": [output.to_dict() for output in waiting],
-            "tables": {
-                stream_id: facts
-                for stream_id, bound in run.streams.items()
-                if bound.role == "input" and "table" in (facts := range_facts(run, stream_id))
-            },
+            "tables": table_facts(run),
             "stages": [{**report.to_dict(), "title": titles[report.stage_id]} for report in reports],
         },
         indent=2,

@@ -11,6 +11,7 @@ from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import ConfigError
 from airflow_samza.figures import size
 from airflow_samza.prepare.run_request import RunRequest
+from airflow_samza.runs.progress.run_costs import slice_facts
 from airflow_samza.runs.records.run_plan import CONTINUOUS, STAGED, BoundStream, side_input_key
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.capabilities import TellsChanges
@@ -93,14 +94,20 @@ def version_note(slice_: Mapping[str, Any]) -> str:
     what = "snapshot" if "snapshot" in slice_ else "version"
     if slice_[what] is None:
         return f"reads the table {slice_['table']}, to which nothing was ever committed"
-    files, rows, deletes = len(slice_["files"]), slice_["rows"], len(slice_["deletes"])
-    amount = f"{files:,} {'file' if files == 1 else 'files'}"
-    if rows is not None:
-        amount += f", {rows:,} {'row' if rows == 1 else 'rows'}"
+    deletes = len(slice_["deletes"])
     of_what = f"reads the {what} {slice_[what]} of"
     if WAITING in slice_:
         of_what = f"reads what the run {slice_[WAITING]} has waiting for"
-    text = f"{of_what} {slice_['table']}: {amount}, {size(slice_['bytes'])}"
+    text = f"{of_what} {slice_['table']}: {amount_text(slice_)}"
     if not deletes:
         return text
     return f"{text}, less the rows that {deletes:,} {'delete removes' if deletes == 1 else 'deletes remove'}"
+
+
+def amount_text(slice_: Mapping[str, Any]) -> str:
+    """Return how much a range of files is: files, rows where they are known, and bytes."""
+    facts = slice_facts(slice_)
+    counts = [(facts[name], word) for name, word in (("files", "file"), ("rows", "row")) if name in facts]
+    return ", ".join(
+        [*(f"{count:,} {word}{'' if count == 1 else 's'}" for count, word in counts), size(facts["bytes"])]
+    )

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.prepare.carried_state import carries_state
-from airflow_samza.prepare.input_versions import version_note
+from airflow_samza.prepare.input_versions import amount_text, version_note
 from airflow_samza.prepare.lasting_outputs import lasting_notes
 from airflow_samza.prepare.output_slots import slot_notes
 from airflow_samza.prepare.side_inputs import side_input_notes
@@ -138,9 +138,7 @@ def _range_text(slice_: Mapping[str, Any], version: Version | None) -> str | Non
 
 
 def _files_note(slice_: Mapping[str, Any], since: str) -> str:
-    files, noted = slice_["files"], slice_["noted"]
-    count = len({part["path"] for file in files for part in file.get("parts", (file,))})
-    text = f"{count:,} {'file' if count == 1 else 'files'} ({slice_['bytes']:,} bytes)"
+    noted, text = slice_["noted"], amount_text(slice_)
     if "commits" in slice_:
         commits = len(slice_["commits"])
         text = f"the changes of {commits:,} {'commit' if commits == 1 else 'commits'}, {text}"

@@ -53,13 +53,18 @@ class PlanNote:
 
 @dataclass(frozen=True)
 class PlanTicket:
-    """A generation of a run's plan, by name."""
+    """A generation of a run's plan, by name.
+
+    ``tables`` are the inputs that are tables of lakes, for whoever pulls the XCom: table, snapshot or version, files,
+    rows and bytes, as the plan fixes them.
+    """
 
     application: str
     run_id: str
     generation: int
     fingerprint: str
     stages: tuple[str, ...]
+    tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""

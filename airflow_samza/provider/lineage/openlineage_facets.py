@@ -30,8 +30,9 @@ from openlineage.client.uuid import generate_static_uuid
 from airflow_samza.provider.lineage.dataset_names import DatasetName, TableName
 from airflow_samza.provider.lineage.push_lineage import PushLineage
 from airflow_samza.provider.lineage.task_lineage import TaskLineage, WholeRun
+from airflow_samza.runs.progress.run_costs import table_facts
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult
+from airflow_samza.runs.records.stage_result import OutputResult, StageResult
 from airflow_samza.schema import Schema
 from airflow_samza.task.program.column_sources import ColumnSource, StreamLineage
 
@@ -68,7 +69,10 @@ class SamzaJobFacet(JobFacet):
 
 @attr.define
 class SamzaPlanRunFacet(RunFacet):
-    """The plan of a run: its stages with what each reads and writes, and the partition counts of its streams."""
+    """The plan of a run: its stages with what each reads and writes, and the partition counts of its streams.
+
+    ``tables`` are the inputs that are tables of lakes: table, snapshot or version, files, rows, bytes.
+    """
 
     application: str
     runId: str  # noqa: N815 - OpenLineage's spelling
@@ -77,6 +81,7 @@ class SamzaPlanRunFacet(RunFacet):
     mode: str
     stages: list[dict[str, Any]]
     partitions: dict[str, int]
+    tables: dict[str, dict[str, Any]]
     leftOut: int = 0  # noqa: N815 - OpenLineage's spelling
 
     @staticmethod
@@ -208,7 +213,7 @@ def inputs_of(lineage: TaskLineage) -> list[InputDataset]:
             name.namespace,
             name.name,
             facets={**_schema_of(lineage, streams), **_table_facets(name, lineage.version_read(streams))},
-            inputFacets=_read(lineage.read(streams)),
+            inputFacets=_read(lineage, streams),
         )
         for name, streams in lineage.inputs.items()
     ]
@@ -284,6 +289,7 @@ def plan_facet(run: RunPlan) -> SamzaPlanRunFacet:
         mode=run.mode,
         stages=stages,
         partitions={s.stream_id: s.partitions for s in run.plan.streams if s.stream_id in named},
+        tables={key: facts for key, facts in table_facts(run).items() if run.streams[key].stream_id in named},
         leftOut=len(run.plan.stages) - len(stages),
         producer=PRODUCER,
     )
@@ -324,12 +330,20 @@ def _table_facets(name: DatasetName, version: str | None) -> dict[str, Any]:
     return facets
 
 
-def _read(results: Sequence[InputResult]) -> dict[str, Any]:
+def _read(lineage: TaskLineage, streams: Sequence[str]) -> dict[str, Any]:
+    """Return the counts of what was read: files and their bytes where the plan names them, else bytes in memory."""
+    results = lineage.read(streams)
     if not results:
         return {}
+    planned = [lineage.range_of(read.stream_id) for read in results]
+    files = [facts["files"] for facts in planned if "files" in facts]
     statistics = input_statistics_input_dataset.InputStatisticsInputDatasetFacet(
         rowCount=sum(read.messages for read in results),
-        size=sum(read.bytes for read in results) or None,
+        size=sum(
+            facts["bytes"] if "files" in facts else read.bytes for read, facts in zip(results, planned, strict=True)
+        )
+        or None,
+        fileCount=sum(files) if files else None,
         producer=PRODUCER,
     )
     return {"inputStatistics": statistics}

@@ -15,7 +15,8 @@ from airflow_samza.application.loader import load_application
 from airflow_samza.errors import SamzaError
 from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.provider.lineage.dataset_names import DatasetName, names_of
-from airflow_samza.runs.records.run_plan import RunPlan, side_input_key
+from airflow_samza.runs.progress.run_costs import slice_facts
+from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan, side_input_key
 from airflow_samza.runs.records.stage_result import VERSIONS, InputResult, OutputResult, StageResult
 from airflow_samza.schema import Schema
 
@@ -70,6 +71,11 @@ class TaskLineage:
         """Return the snapshot or version of a table of a lake up to which the plan reads streams; None: none."""
         bound = [self.run.streams.get(side_input_key(s)) or self.run.streams.get(s) for s in streams]
         return _version([one.slice for one in bound if one is not None and one.slice is not None])
+
+    def range_of(self, stream_id: str) -> dict[str, Any]:
+        """Return what is shown of the range that the plan fixes for a stream; nothing where a run follows it."""
+        range_ = self.run.stream(stream_id).slice or {}
+        return {} if self.run.mode == CONTINUOUS and "chunks" in range_ else slice_facts(range_)
 
     def version_written(self, streams: Sequence[str]) -> str | None:
         """Return the newest snapshot or version that stages that have ended have committed; None: none."""

@@ -14,14 +14,16 @@ from airflow_samza.provider.operators.planning import PlanningOperator
 from airflow_samza.provider.plan_xcoms import PlanTicket
 from airflow_samza.provider.run_identity import generation_of
 from airflow_samza.provider.run_tasks import PLAN, run_tasks
+from airflow_samza.runs.progress.run_costs import table_facts
 from airflow_samza.runs.records.run_plan import RunPlan
 
 
 class SamzaPlanOperator(TellsLineage, PlanningOperator):
     """Plans a run: fixes partition counts and input ranges, rejects what cannot run, and stores the plan.
 
-    The return value says where the plan is, for ``SamzaStreamOperator(plan=…)``. The XCom ``plan_text`` is the plan to
-    read.
+    The return value says where the plan is, for ``SamzaStreamOperator(plan=…)``, and under ``tables`` which snapshot or
+    version of each input that is a table of Iceberg or Delta it reads, in how many files, rows and bytes. The XCom
+    ``plan_text`` is the plan to read.
 
     ```python
     plan = SamzaPlanOperator(task_id="plan", application="pipelines.flights:flights_of_the_year")
@@ -86,7 +88,7 @@ class SamzaPlanOperator(TellsLineage, PlanningOperator):
 def ticket_of(run: RunPlan) -> PlanTicket:
     """Return the ticket of a plan."""
     stages = tuple(stage.stage_id for stage in run.plan.stages)
-    return PlanTicket(run.application, run.run_id, run.generation, run.plan.fingerprint, stages)
+    return PlanTicket(run.application, run.run_id, run.generation, run.plan.fingerprint, stages, table_facts(run))
 
 
 def check_stages(shape: ExecutionPlan, expected: Iterable[str]) -> None:

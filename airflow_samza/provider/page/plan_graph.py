@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from airflow_samza.figures import size
 from airflow_samza.planner.explain import explain
@@ -11,6 +11,7 @@ from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.titles import stage_names, stage_titles
 from airflow_samza.planner.wording import count_text, operator_title, partitioning_text
 from airflow_samza.provider.page.answer import Answer
+from airflow_samza.runs.progress.run_costs import slice_facts
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.secrecy import without_passwords
 
@@ -275,20 +276,19 @@ def _stream(run: RunPlan, stream_id: str) -> PlanStream:
 
 def _slice(bound: BoundStream) -> Iterator[Detail]:
     """Yield the size of the range that a run reads, without lists of files and offsets."""
-    input_slice: Mapping[str, Any] = bound.slice or {}
+    facts = slice_facts(bound.slice or {})
     for name in ("table", "snapshot", "version"):
-        if input_slice.get(name) is not None:
-            yield Detail(name=name, text=str(input_slice[name]))
-    if input_slice.get("commits") is not None:
-        yield Detail(name="changes", text=f"of {count_text(len(input_slice['commits']), 'commit')}")
-    if input_slice.get("files") is not None:
-        yield Detail(name="files", text=f"{len(input_slice['files']):,}")
-    if isinstance(input_slice.get("rows"), int):
-        yield Detail(name="rows", text=f"{input_slice['rows']:,}")
-    if isinstance(input_slice.get("bytes"), int):
-        yield Detail(name="bytes", text=size(input_slice["bytes"]))
-    if input_slice.get("offsets") and "chunks" not in input_slice:
-        yield Detail(name="offsets", text=f"{sum(int(end) - int(begin) for begin, end in input_slice['offsets']):,}")
+        if name in facts:
+            yield Detail(name=name, text=str(facts[name]))
+    if "commits" in facts:
+        yield Detail(name="changes", text=f"of {count_text(facts['commits'], 'commit')}")
+    for name in ("files", "rows"):
+        if isinstance(facts.get(name), int):
+            yield Detail(name=name, text=f"{facts[name]:,}")
+    if isinstance(facts.get("bytes"), int):
+        yield Detail(name="bytes", text=size(facts["bytes"]))
+    if "offsets" in facts:
+        yield Detail(name="offsets", text=f"{sum(int(end) - int(begin) for begin, end in facts['offsets']):,}")
 
 
 def stage_edges(plan: ExecutionPlan) -> Iterator[Edge]:

@@ -11,7 +11,7 @@ from typing import Any
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.progress.run_list import RunEntry, list_runs, plan_of, run_state
 from airflow_samza.runs.records.folders import RunFolder, numbers, read_fixed, read_report
-from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.run_plan import SIDE_INPUT, RunPlan
 from airflow_samza.runs.records.stage_result import StageResult, requests_of, run_seconds
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import RunnerEnd, StageRequest, all_runners
@@ -122,14 +122,32 @@ _OF_RANGES = ("table", "snapshot", "version", "files", "commits", "rows", "bytes
 """Facts of an input range that are shown."""
 
 
+def slice_facts(input_slice: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is shown of an input range: counts and offsets, the version of a table, no lists.
+
+    Plan, page, ``status``, lineage and XComs show these figures, so that they are the same everywhere.
+    """
+    facts = {name: input_slice[name] for name in _OF_RANGES if input_slice.get(name) is not None}
+    if "files" in facts:
+        # Of changes an entry has parts that are read together, and two parts may be of one file.
+        parts = [part for file in facts["files"] if isinstance(file, Mapping) for part in file.get("parts", (file,))]
+        facts["files"] = len({part["path"] for part in parts}) if "commits" in facts else len(facts["files"])
+    if "commits" in facts:
+        facts["commits"] = len(facts["commits"])
+    if not facts.get("offsets") or "chunks" in input_slice:  # offsets of chunks count no messages
+        facts.pop("offsets", None)
+    return facts
+
+
 def range_facts(run: RunPlan, stream_id: str) -> dict[str, Any]:
-    """Return the fixed range of an external input: counts and offsets, the version of a table, no lists."""
-    input_slice = run.stream(stream_id).slice or {}
-    return {
-        name: len(value) if name in ("files", "commits") else value
-        for name, value in input_slice.items()
-        if name in _OF_RANGES and (value or name == "version") and not (name == "offsets" and "chunks" in input_slice)
-    }
+    """Return what is shown of the fixed range of an external input."""
+    return slice_facts(run.stream(stream_id).slice or {})
+
+
+def table_facts(run: RunPlan) -> dict[str, dict[str, Any]]:
+    """Return what is shown of the inputs that are tables, side inputs among them, by their keys in the plan."""
+    read = {key: bound.slice or {} for key, bound in run.streams.items() if bound.role in ("input", SIDE_INPUT)}
+    return {key: slice_facts(slice_) for key, slice_ in read.items() if "table" in slice_}
 
 
 def total(inputs: Sequence[InputAmount], what: str) -> int | None:
@@ -139,8 +157,8 @@ def total(inputs: Sequence[InputAmount], what: str) -> int | None:
 
 
 def _amount(stream_id: str, system: str, kind: str, slice_: Mapping[str, Any]) -> InputAmount:
-    files, offsets = slice_.get("files"), slice_.get("offsets")
-    offsets_read = None
+    facts, offsets = slice_facts(slice_), slice_.get("offsets")
+    files, offsets_read = facts.get("files"), None
     if files is None and isinstance(offsets, list):
         with suppress(TypeError, ValueError):
             offsets_read = sum(int(end) - int(start) for start, end in offsets)
@@ -149,7 +167,7 @@ def _amount(stream_id: str, system: str, kind: str, slice_: Mapping[str, Any]) -
         stream_id,
         system,
         kind,
-        files=len(files) if isinstance(files, list) else None,
+        files=files,
         bytes=size if isinstance(size, int) else None,
         offsets=offsets_read,
     )

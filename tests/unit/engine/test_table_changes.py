@@ -170,7 +170,7 @@ def test_runs_read_what_was_changed_since_the_run_before(lake: Lake) -> None:
     lake.update(4, "four")
     plan = lake.run()
     note = plan.notes["views"]["views"]
-    assert re.search(r"reads the changes of [4-7] commits, \d files .* since the run run-1 \(version 1\)", note)
+    assert re.search(r"reads the changes of [4-7] commits, \d files, .* since the run run-1 \(version 1\)", note)
     assert lake.sums == lake.rows
     words = ["update_preimage", "update_postimage"] if isinstance(lake, DeltaFeed) else ["delete", "insert"]
     news = Counter(lake.said) - Counter(["insert 1", "insert 2", "insert 3"])
