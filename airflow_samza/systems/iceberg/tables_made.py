@@ -62,8 +62,9 @@ def make_table(catalog: Catalog, options: OutputOptions, columns: Schema, stream
 
 
 def check_columns_of_fields(options: OutputOptions, columns: Schema, stream: str) -> None:
-    """Reject a field of partitions or of the sort order whose column there is not."""
+    """Reject fields of partitions that no table has together, and a field whose column there is not."""
     check_partition_columns(options, columns, stream)
+    _check_partition_fields(options, columns, stream)
     for field in options.sort_by:
         if field.column not in columns:
             raise ConfigError(
@@ -72,6 +73,33 @@ def check_columns_of_fields(options: OutputOptions, columns: Schema, stream: str
                 key="sort_by",
                 value=field.column,
             )
+
+
+_TIMES = ("year", "month", "day", "hour")
+"""Transforms of times, of which a table has one of each column; the finest is the last one."""
+
+
+def _check_partition_fields(options: OutputOptions, columns: Schema, stream: str) -> None:
+    """Reject two fields of which a table has one, and a field whose name is that of a column."""
+    seen: dict[tuple[str, str], str] = {}
+    for column, transform in options.partition_by:
+        kind = "by time" if transform in _TIMES else transform
+        former = seen.get((column, kind))
+        seen[column, kind] = transform
+        name = f"{column}_{transform.replace('truncate', 'trunc').replace('[', '_').rstrip(']')}"
+        if former is not None and former != transform:
+            coarse, fine = sorted((former, transform), key=_TIMES.index)
+            what = f"by {former} and by {transform} of the column {column!r}, of which a table has one field by time"
+            hint = f"Write {fine}({column}) alone: conditions on whole {coarse}s leave its partitions out, too."
+        elif former is not None:
+            what = f"by {transform} of the column {column!r} twice, and a table has a field once"
+            hint = "Write it once."
+        elif transform != "identity" and name in columns:
+            what = f"by {transform} of the column {column!r}, a field that Iceberg names as the column {name!r}"
+            hint = f"Give the column {name!r} another name, or leave it out."
+        else:
+            continue
+        raise ConfigError(f"The output {stream!r} is partitioned {what}.", hint=hint, key="partition_by", value=column)
 
 
 def _add_order(order: UpdateSortOrder, field: Ordered, columns: Schema, stream: str) -> None:

@@ -14,6 +14,7 @@ from airflow_samza.errors import ConfigError, StateError, TopicError
 from airflow_samza.systems.files.packing import Split, Unit, pack_chunks
 from airflow_samza.systems.files.slicing import CHUNK_BYTES, CHUNK_OFFSETS, cut_from
 from airflow_samza.systems.system import StreamSpec
+from airflow_samza.systems.tables.options import WAITING
 
 LOOK_SECONDS = 5.0
 """Time between two looks of a continuous run at a table."""
@@ -102,7 +103,7 @@ def _by_event_time(files: Sequence[File]) -> Sequence[File]:
 
 
 def reject_one_version(stream: StreamSpec, options: Mapping[str, object | None]) -> None:
-    """Reject an option that fixes the version of an input that is read by what is appended, or by its changes.
+    """Reject an option that says what is read of an input that is read by what is appended, or by its changes.
 
     Of changes none is passed over, so that there is no rule for versions that have taken rows away.
     """
@@ -117,8 +118,11 @@ def reject_one_version(stream: StreamSpec, options: Mapping[str, object | None])
         )
     name = next((name for name, value in options.items() if value is not None), None)
     if name is not None:
+        means = (
+            "is what one run has waiting, and no part of the table" if name == WAITING else "is one version for ever"
+        )
         raise ConfigError(
-            f'The input {stream.name!r} has slice="checkpoint" and the option {name}, which is one version for ever.',
+            f'The input {stream.name!r} has slice="checkpoint" and the option {name}, which {means}.',
             hint="Leave one of the two out.",
             key=name,
             stream=stream.name,

@@ -160,6 +160,11 @@ def _(scene: Scene) -> str:
     return _changes(scene, ', system="lake", slice="checkpoint", options={"version": "0"}')
 
 
+@row("delta", "Changes of what a run has waiting", PLAN)
+def _(scene: Scene) -> str:
+    return _changes(scene, ', system="lake", slice="checkpoint", options={"waiting": "page-views/run-1"}')
+
+
 @row("delta", "Changes of which some are not to be read", PLAN)
 def _(scene: Scene) -> str:
     return _changes(scene, ', system="lake", slice="checkpoint", options={"overwrites": "skip"}')

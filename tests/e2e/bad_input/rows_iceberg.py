@@ -158,6 +158,13 @@ def _(scene: Scene) -> str:
     return _written(scene, 'table="web.copies", create=True, partition_by="zorder(member_id)"')
 
 
+@row("iceberg", "Two partition fields by time of one column", PLAN)
+def _(scene: Scene) -> str:
+    table(scene)
+    output = 'table="web.copies", create=True, schema="seen timestamp", partition_by="month(seen), hour(seen)"'
+    return _written(scene, output, 'select("cast(country as timestamp) AS seen")')
+
+
 @row("iceberg", "A limit on what is read of an input that the application does not have", BY_RUN)
 def _(scene: Scene) -> str:
     table(scene)

@@ -161,6 +161,13 @@ def test_one_version_for_ever_is_not_followed(following: Following, option: dict
         following.plan()
 
 
+def test_what_a_run_has_waiting_is_not_followed(following: Following) -> None:
+    following.append(1)
+    table_apps.INPUT["options"] = {"waiting": "app/run"}
+    with pytest.raises(ConfigError, match="the option waiting, which is what one run has waiting, and no part of the"):
+        following.plan()
+
+
 def test_an_unknown_rule_for_overwrites_is_rejected(following: Following) -> None:
     table_apps.INPUT["options"] = {"overwrites": "ignore"}
     with pytest.raises(ConfigError, match="overwrites"):

@@ -79,6 +79,37 @@ def test_a_partition_of_a_column_that_is_not_there_is_rejected_before_anything_i
         assert not catalog.table_exists("web.out")
 
 
+@pytest.mark.parametrize(
+    ("partition", "words", "remedy"),
+    [
+        (
+            "month(at), hour(at)",
+            "by month and by hour of the column 'at', of which a table has one",
+            "hour(at) alone",
+        ),
+        ("hour(at), year(at)", "by hour and by year of the column 'at'", "hour(at) alone"),
+        ("part, part", "by identity of the column 'part' twice", "Write it once"),
+        ("bucket(4, id)", "a field that Iceberg names as the column 'id_bucket_4'", "another name"),
+        ("truncate(2, part)", "a field that Iceberg names as the column 'part_trunc_2'", "another name"),
+    ],
+)
+def test_partition_fields_that_no_table_has_together_are_rejected_by_the_plan(
+    tmp_path: Path, partition: str, words: str, remedy: str
+) -> None:
+    output = made_output(tmp_path, partition_by=partition)
+    columns = Schema.of("id bigint, part string, at timestamp, id_bucket_4 int, part_trunc_2 string")
+    with pytest.raises(ConfigError) as error:
+        output.system.fix_output(output.spec, columns)
+    assert words in error.value.sentence
+    assert remedy in error.value.hint
+
+
+def test_fields_of_one_column_that_differ_in_kind_make_a_table(tmp_path: Path) -> None:
+    output = made_output(tmp_path, partition_by="id, bucket(4, id), bucket(8, id), day(at)")
+    output.system.create([output.spec])
+    assert len(output.table().spec().fields) == 4
+
+
 @pytest.mark.parametrize("partition", ["day(id)", "truncate(4, at)", "hour(part)"])
 def test_a_transform_that_is_none_of_a_columns_type_makes_no_table(tmp_path: Path, partition: str) -> None:
     output = made_output(tmp_path, partition_by=partition)
