@@ -6,7 +6,7 @@ An application carries state from run to run when it reads an input that is not 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from airflow_samza.runs.state_history.state_at_start import Patience, give_back,
 from airflow_samza.runs.state_history.versions import Version, find_version, newest_number, version_of_run
 from airflow_samza.systems.capabilities import TakesArrivals
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.system import StreamSpec
+from airflow_samza.systems.system import ColumnBound, StreamSpec
 
 
 @dataclass(frozen=True)
@@ -149,11 +149,12 @@ def arrived_slice(
     system: TakesArrivals,
     version: Version | None,
     config: Mapping[str, str],
+    bounds: Sequence[ColumnBound],
 ) -> dict[str, Any]:
     """Return the input range of files that keep coming: those that are new since the version; it ends no stream."""
     record = version.arrived.get(stream.stream_id) if version is not None else None
     skips = record is None and Config(config).first_offset(stream.stream_id) == "upcoming"
-    return {**system.arrived(spec, record, unread=skips), "final": False}
+    return {**system.arrived(spec, record, unread=skips, bounds=bounds), "final": False}
 
 
 def _recreated(stream: StreamDescriptor, version: Version, what: str) -> TopicError:

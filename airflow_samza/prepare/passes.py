@@ -305,7 +305,7 @@ def _with_range(
         wait = patience_of(spec, request.wait_seconds).wait_seconds
         slice_ = section_slice(system, stream, declared, sections, version, wait, history, draft.files.pace)
     elif declared.slice_by == "checkpoint" and isinstance(system, TakesArrivals):
-        slice_ = arrived_slice(declared, stream.spec, system, version, spec.config)
+        slice_ = arrived_slice(declared, stream.spec, system, version, spec.config, bounds)
     elif declared.intervals is not None:
         slice_ = intervals_slice(declared, stream, system, spec, request)
     else:

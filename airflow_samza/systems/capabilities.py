@@ -53,13 +53,15 @@ class TakesArrivals(Protocol):
         first_chunk: int = 0,
         all_of_it: bool = False,
         unread: bool = False,
+        bounds: Sequence[ColumnBound] = (),
     ) -> dict[str, Any]:
         """Return the input range of what is new by the record ``intake`` (None: nothing was read yet).
 
         It has ``files`` (what is new), ``first_chunk`` and ``chunks`` (what is read one after the other, numbered from
         the given one), ``offsets`` over these, ``known`` (the record when it has been read) and ``noted`` (counts for
         people: ``waiting``, ``late``, ``ignored``, ``unread``). ``all_of_it`` lifts the stream's bound of one range,
-        ``unread`` puts what is there on record without reading it.
+        ``unread`` puts what is there on record without reading it. Files without a row that fulfils all ``bounds``
+        may be left out.
         """
         ...
 

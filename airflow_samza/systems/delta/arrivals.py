@@ -13,7 +13,7 @@ from airflow_samza.systems.delta.options import VERSIONS, TableOptions
 from airflow_samza.systems.delta.planning import TableFile, files_of
 from airflow_samza.systems.delta.slicing import cut_units, described_range, state_and_columns
 from airflow_samza.systems.delta.state import AddedFile, TableState, state_at
-from airflow_samza.systems.system import StreamSpec
+from airflow_samza.systems.system import ColumnBound, StreamSpec
 from airflow_samza.systems.tables.arrivals import (
     ArrivalsRequest,
     arrived_range,
@@ -38,8 +38,12 @@ def fix_arrivals(
     first_chunk: int,
     *,
     unread: bool,
+    bounds: Sequence[ColumnBound],
 ) -> dict[str, Any]:
-    """Return the range of the rows that were appended since a record, as a system of arrivals has it."""
+    """Return the range of the rows that were appended since a record, as a system of arrivals has it.
+
+    Files that cannot have a row within ``bounds`` are left out; of changes none, since rows may cancel each other out.
+    """
     options = TableOptions.of(stream)
     reject_one_version(stream, {name: dict(stream.options).get(name) or None for name in VERSIONS})
     if intake is not None and options.version is not None:  # a limit that lies before what was read
@@ -65,9 +69,9 @@ def fix_arrivals(
         return changes_range(request, _spans(log, state, intake, commits, stream), commits.between, keep=keep)
     with log.understood("what it says of files"):
         if intake is None:
-            files = files_of(log, state.files, columns, (), None, stream.timestamp)
+            files = files_of(log, state.files, columns, bounds, None, stream.timestamp)
         else:
-            files = _appended(log, state, columns, options, int(intake["version"]), stream)
+            files = _appended(log, state, columns, options, int(intake["version"]), stream, bounds)
             if intake["unread"]:
                 before = _all_until(log, columns, int(intake["version"]), stream)
                 files = [*left_unread(before, intake["unread"], log.name, stream), *files]
@@ -75,14 +79,20 @@ def fix_arrivals(
 
 
 def _appended(
-    log: DeltaLog, state: TableState, columns: TableColumns, options: TableOptions, since: int, stream: StreamSpec
+    log: DeltaLog,
+    state: TableState,
+    columns: TableColumns,
+    options: TableOptions,
+    since: int,
+    stream: StreamSpec,
+    bounds: Sequence[ColumnBound],
 ) -> list[TableFile]:
     """Return the files that versions after one have added, version by version; one that took rows away is rejected."""
     files: list[TableFile] = []
     for version in _newer(log, since, state.version, stream):
         added, removed, info = _changes(log, version)
         if not removed:
-            files += files_of(log, added, columns, (), None, stream.timestamp)
+            files += files_of(log, added, columns, bounds, None, stream.timestamp)
         elif options.overwrites == REJECT:
             what = "replaced rows" if added else "deleted rows"
             by = info.get(PRODUCER)

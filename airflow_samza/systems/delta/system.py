@@ -110,8 +110,12 @@ class DeltaSystem(TableOutputs):
         first_chunk: int = 0,
         all_of_it: bool = False,
         unread: bool = False,
+        bounds: Sequence[ColumnBound] = (),
     ) -> dict[str, Any]:
-        """Return the range of what was appended since the record ``intake``; None: of all rows that there are."""
+        """Return the range of what was appended since the record ``intake``; None: of all rows that there are.
+
+        Files without a row that fulfils all ``bounds`` are left out.
+        """
         return fix_arrivals(
             self._read(stream, TableOptions.of(stream).table),
             stream,
@@ -119,6 +123,7 @@ class DeltaSystem(TableOutputs):
             intake,
             first_chunk,
             unread=unread,
+            bounds=bounds,
         )
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> DeltaConsumer:

@@ -26,7 +26,7 @@ from airflow_samza.systems.files.slicing import detect_format, fix_chunks, fix_i
 from airflow_samza.systems.files.slots import winner_at
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
-from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, SystemBinding
+from airflow_samza.systems.system import ColumnBound, Publication, StreamMetadata, StreamSpec, SystemBinding
 
 _LOCAL_LOOK_SECONDS = 1.0
 _REMOTE_LOOK_SECONDS = 10.0
@@ -99,12 +99,13 @@ class FilesSystem:
         first_chunk: int = 0,
         all_of_it: bool = False,
         unread: bool = False,
+        bounds: Sequence[ColumnBound] = (),
     ) -> dict[str, Any]:
         """Return the range of the files that are new by the record ``intake``; None: the first ones that are read.
 
         Beside the keys of a range there are ``known``, the record when it has been read, and ``noted``, counts for
         people. ``all_of_it`` takes also what the option ``max_files`` leaves to later, ``unread`` puts all files on
-        record that are complete, and reads none.
+        record that are complete, and reads none. Names of files say nothing of ``bounds``.
         """
         options = FollowOptions.of(stream)
         read = from_plain(FilesRead, intake) if intake is not None else None

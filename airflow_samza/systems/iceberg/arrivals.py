@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import StateError
 from airflow_samza.systems.iceberg.commit_changes import Commits
 from airflow_samza.systems.iceberg.options import TableOptions
 from airflow_samza.systems.iceberg.planning import TableFile, added_files, files_of, filter_of
-from airflow_samza.systems.iceberg.slicing import cut_units, described_range
+from airflow_samza.systems.iceberg.slicing import cut_units, described_range, table_columns
 from airflow_samza.systems.iceberg.snapshots import chosen_snapshot, is_within, schema_of
 from airflow_samza.systems.iceberg.storage import TableStorage
-from airflow_samza.systems.system import StreamSpec
+from airflow_samza.systems.system import ColumnBound, StreamSpec
 from airflow_samza.systems.tables.arrivals import (
     ArrivalsRequest,
     arrived_range,
@@ -42,8 +42,12 @@ def fix_arrivals(
     first_chunk: int,
     *,
     unread: bool,
+    bounds: Sequence[ColumnBound],
 ) -> dict[str, Any]:
-    """Return the range of the rows that were appended since a record, as a system of arrivals has it."""
+    """Return the range of the rows that were appended since a record, as a system of arrivals has it.
+
+    Files that cannot have a row within ``bounds`` are left out; of changes none, since rows may cancel each other out.
+    """
     options = TableOptions.of(stream)
     reject_one_version(stream, {"snapshot": options.snapshot, "as_of": options.as_of})
     head = chosen_snapshot(table.metadata, options, stream.name)
@@ -69,15 +73,16 @@ def fix_arrivals(
         commits = Commits(table, schema, storage, stream)
         return changes_range(request, _spans(table, intake, head, commits, stream), commits.between, keep=KEEP)
     files: list[TableFile] = []
+    where = filter_of(bounds, None, {column.name: column for column in table_columns(schema)})
     if intake is None and head is not None:
-        files = files_of(table, head, schema, filter_of((), None, {}), storage, stream)
+        files = files_of(table, head, schema, where, storage, stream)
     elif intake is not None:
         appended = _appended(table, options, intake["snapshot"], head, stream)
         if appended is None:
             assert head is not None
             files = _since(table, intake["snapshot"], head, schema, storage, stream)
         else:
-            files = added_files(table, appended, schema, stream)
+            files = added_files(table, appended, schema, where, stream)
         if intake["unread"]:
             files = [*_left_unread(table, intake, storage, stream), *files]
     return arrived_range(request, files)

@@ -55,7 +55,9 @@ class Commits:
         follows = before is not None and one.parent_snapshot_id == before.snapshot_id
         parts: list[ChangedPart[TableFile]] = []
         if follows and operation == "append":
-            parts = [ChangedPart(file, ADDED) for file in added_files(self._table, [one], self._schema, self._stream)]
+            everything = filter_of((), None, {})
+            added = added_files(self._table, [one], self._schema, everything, self._stream)
+            parts = [ChangedPart(file, ADDED) for file in added]
         elif not (follows and operation == "replace"):
             former = self._files(before.snapshot_id) if before is not None else []
             parts = changed_parts(former, self._files(one.snapshot_id), lambda file: file.deletes)

@@ -62,16 +62,14 @@ def files_of(
 ) -> list[TableFile]:
     """Return the data files of a snapshot that the filter does not rule out, by path."""
     from pyiceberg.manifest import INITIAL_SEQUENCE_NUMBER, DataFileContent, ManifestContent
-    from pyiceberg.table import ManifestGroupPlanner
     from pyiceberg.table.delete_file_index import DeleteFileIndex
 
-    metadata = table.metadata.model_copy(update={"current_schema_id": schema.schema_id})
     manifests = snapshot.manifests(table.io)
     index = DeleteFileIndex()
     name = ".".join(table.name())
     # All deletes count: statistics of the columns that a file of deletes happens to have say nothing about the rest.
     deletes = [one for one in manifests if one.content == ManifestContent.DELETES]
-    for entry in _entries(ManifestGroupPlanner(metadata, table.io), deletes):
+    for entry in _entries(_planner(table, schema, filter_of((), None, {})), deletes):
         if entry.data_file.content == DataFileContent.EQUALITY_DELETES:
             raise _rejected(name, stream.name, "has equality deletes", str(entry.data_file.file_path))
         index.add_delete_file(entry, partition_key=entry.data_file.partition)
@@ -80,7 +78,7 @@ def files_of(
     begins = _beginning(schema, stream)
     vectors = _Vectors(storage, stream.name)
     files = []
-    for entry in _entries(ManifestGroupPlanner(metadata, table.io, where), data):
+    for entry in _entries(_planner(table, schema, where), data):
         file = entry.data_file
         _check_file(file, name, stream.name)
         sequence = entry.sequence_number or INITIAL_SEQUENCE_NUMBER
@@ -99,25 +97,38 @@ def files_of(
     return sorted(files)
 
 
-def added_files(table: Table, snapshots: Sequence[Snapshot], schema: Schema, stream: StreamSpec) -> list[TableFile]:
-    """Return the data files that snapshots have added, snapshot by snapshot."""
+def added_files(
+    table: Table, snapshots: Sequence[Snapshot], schema: Schema, where: BooleanExpression, stream: StreamSpec
+) -> list[TableFile]:
+    """Return the data files that snapshots have added and the filter does not rule out, snapshot by snapshot."""
     from pyiceberg.manifest import ManifestContent, ManifestEntryStatus
 
     name, partitions, begins = ".".join(table.name()), _Partitions(table, schema), _beginning(schema, stream)
+    planner = _planner(table, schema, where)
     files = []
     for snapshot in snapshots:
         added = []
-        for manifest in snapshot.manifests(table.io):
-            if manifest.content != ManifestContent.DATA or manifest.added_snapshot_id != snapshot.snapshot_id:
-                continue
-            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-                if entry.status == ManifestEntryStatus.ADDED and entry.snapshot_id == snapshot.snapshot_id:
-                    file = entry.data_file
-                    _check_file(file, name, stream.name)
-                    size, rows = file.file_size_in_bytes, file.record_count
-                    added.append(TableFile(file.file_path, size, rows, *partitions.of(file), (), begins(file)))
+        own = [
+            manifest
+            for manifest in snapshot.manifests(table.io)
+            if manifest.content == ManifestContent.DATA and manifest.added_snapshot_id == snapshot.snapshot_id
+        ]
+        for entry in _entries(planner, own):
+            if entry.status == ManifestEntryStatus.ADDED and entry.snapshot_id == snapshot.snapshot_id:
+                file = entry.data_file
+                _check_file(file, name, stream.name)
+                size, rows = file.file_size_in_bytes, file.record_count
+                added.append(TableFile(file.file_path, size, rows, *partitions.of(file), (), begins(file)))
         files += sorted(added)
     return files
+
+
+def _planner(table: Table, schema: Schema, where: BooleanExpression) -> ManifestGroupPlanner:
+    """Return who finds files by a filter about the columns of a schema, which need not be the table's own of now."""
+    from pyiceberg.table import ManifestGroupPlanner
+
+    metadata = table.metadata.model_copy(update={"current_schema_id": schema.schema_id})
+    return ManifestGroupPlanner(metadata, table.io, where)
 
 
 def _check_file(file: DataFile, table: str, stream: str) -> None:

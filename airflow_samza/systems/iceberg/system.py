@@ -100,13 +100,17 @@ class IcebergSystem(TableOutputs):
         first_chunk: int = 0,
         all_of_it: bool = False,
         unread: bool = False,
+        bounds: Sequence[ColumnBound] = (),
     ) -> dict[str, Any]:
-        """Return the range of what was appended since the record ``intake``; None: of all rows that there are."""
+        """Return the range of what was appended since the record ``intake``; None: of all rows that there are.
+
+        Files without a row that fulfils all ``bounds`` are left out.
+        """
         options = TableOptions.of(stream)
         with opened_catalog(self.settings) as catalog:
             table = load_table(catalog, self.settings, options.identifier, stream.name)
             return fix_arrivals(
-                table, stream, self.partitions(stream), self._storage, intake, first_chunk, unread=unread
+                table, stream, self.partitions(stream), self._storage, intake, first_chunk, unread=unread, bounds=bounds
             )
 
     def first_commit(self, stream: StreamSpec, at: datetime) -> tuple[str, datetime] | None:

@@ -21,6 +21,7 @@ from airflow_samza.runs.progress.run_costs import amounts, range_facts
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.systems.delta import system as delta_system
 from airflow_samza.systems.system import SystemBinding
+from tests.support import delta_lake
 from tests.support.changing_modules import ChangingModules
 from tests.support.iceberg_lake import add_files, append, data_file, table_of
 from tests.support.runs_here import Here
@@ -178,6 +179,32 @@ def test_a_run_reads_as_of_the_end_of_its_interval(lake: Lake) -> None:
 def test_a_table_is_named_once(lake: Lake) -> None:
     with pytest.raises(InvalidApplication, match=r"table='web\.views', and the option table='web\.clicks'"):
         lake.plan('table="web.views", options={"table": "web.clicks"}')
+
+
+FOLLOWING = 'table="web.views", slice="checkpoint"'
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+def test_a_condition_leaves_files_out_of_what_was_appended(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, modules = tmp_path / "lake", ChangingModules(tmp_path, monkeypatch)
+    schema = pa.schema([("id", pa.int64()), ("country", pa.string())])
+    made: Any = table_of(place, schema) if kind == "iceberg" else delta_lake.table_of(place, schema)
+    here = Here(tmp_path / "root", bindings={"lake": SystemBinding(kind, {"root": str(place)})})
+    modules.write("lake_app", APPLICATION.format(more=FOLLOWING, then=".where(\"country = 'nl'\")"))
+    for number, run_id in ((0, "first"), (2, "second")):
+        for one, country in enumerate(("be", "nl"), number):
+            rows = [{"id": one, "country": country}]
+            if kind == "iceberg":
+                append(made, rows)
+            else:
+                delta_lake.append(made, rows, schema)
+        plan = here.plan("lake_app:dutch_views", run_id)
+        assert files(plan) == 1
+        here.stages(plan)
+        here.runtime.close(plan)
+    assert [row["id"] for row in here.rows("out")] == [1, 3]
 
 
 COPIES = """
