@@ -64,6 +64,18 @@ def follow(app: Any) -> None:
     rows.where("number >= 0").send_to(_appended(app))
 
 
+@stream_application("bench-lake-every-day")
+def every_day(app: Any) -> None:
+    """All files of a table, which is only planned."""
+    _table(app, "views").send_to(app.output_stream("out", system="log", partitions=PARTITIONS))
+
+
+@stream_application("bench-lake-one-day")
+def one_day(app: Any) -> None:
+    """The files of one day, which are only planned."""
+    _table(app, "views").where("day = 7").send_to(app.output_stream("out", system="log", partitions=PARTITIONS))
+
+
 def _kafka_jars(spark: str, clients: str, pool: str) -> tuple[str, ...]:
     return (
         f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}",

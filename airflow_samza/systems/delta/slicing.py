@@ -138,7 +138,7 @@ def described_range(
 
 def cut_units(log: DeltaLog, files: Sequence[TableFile], threshold: int) -> list[Unit]:
     """Return the units of files; those of more bytes than the threshold are cut by row groups."""
-    return units_of([input_file(log.table, file.path, file.size, log.stream) for file in files], threshold)
+    return units_of(files, threshold, lambda file: input_file(log.table, file.path, file.size, log.stream))
 
 
 def _described(file: TableFile, places: Mapping[DeltaVector, int]) -> dict[str, Any]:

@@ -173,12 +173,13 @@ def _rejected(table: str, stream: str, what: str, file: str) -> TopicError:
 
 
 class _Partitions:
-    """Values of the partitions of files, by the specs of a table."""
+    """Values of the partitions of files, by the specs of a table; those that many files share are made once."""
 
     def __init__(self, table: Table, schema: Schema) -> None:
         from pyiceberg.transforms import IdentityTransform
 
         self._fields: dict[int, list[tuple[str, Any, Any, int | None]]] = {}
+        self._known: dict[tuple[int, str], tuple[dict[str, str], dict[str, Any]]] = {}
         types = {field.field_id: field.field_type for field in _with_inner(schema)}
         for spec_id, spec in table.specs().items():
             self._fields[spec_id] = [
@@ -192,15 +193,20 @@ class _Partitions:
             ]
 
     def of(self, file: DataFile) -> tuple[dict[str, str], dict[str, Any]]:
-        partition: dict[str, str] = {}
-        constants: dict[str, Any] = {}
-        for place, (name, transform, source, column) in enumerate(self._fields[file.spec_id]):
-            value = file.partition[place]
-            if source is not None:
-                partition[name] = transform.to_human_string(source, value)
-            if column is not None:
-                constants[str(column)] = _plain(value)
-        return partition, constants
+        fields = self._fields[file.spec_id]
+        values = [file.partition[place] for place in range(len(fields))]
+        key = file.spec_id, repr(values)  # not by the values themselves: 0.0 equals -0.0
+        if key not in self._known:
+            described = list(zip(fields, values, strict=True))
+            self._known[key] = (
+                {
+                    name: how.to_human_string(source, one)
+                    for (name, how, source, _), one in described
+                    if source is not None
+                },
+                {str(column): _plain(one) for (_, _, _, column), one in described if column is not None},
+            )
+        return self._known[key]
 
 
 def _with_inner(schema: Schema) -> list[Any]:

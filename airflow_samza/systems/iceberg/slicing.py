@@ -127,7 +127,9 @@ def described_range(
 
 def cut_units(files: Sequence[TableFile], threshold: int, storage: TableStorage, stream: str) -> list[Unit]:
     """Return the units of files; those of more bytes than the threshold are cut by row groups."""
-    return units_of([input_file(storage, file.path, file.size, stream) for file in files], threshold)
+    for folder in dict.fromkeys(file.path.rpartition("/")[0] for file in files):
+        storage.at(folder)  # a place that cannot be read is rejected here
+    return units_of(files, threshold, lambda file: input_file(storage, file.path, file.size, stream))
 
 
 def table_columns(schema: TableSchema) -> tuple[TableField, ...]:

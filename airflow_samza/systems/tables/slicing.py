@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
 
 from airflow_samza.errors import SchemaError
 from airflow_samza.schema import DataType, Field, Schema
@@ -15,13 +16,25 @@ from airflow_samza.systems.tables.changes import CHANGE_FIELDS
 from airflow_samza.systems.tables.columns import TableField, column_type, fields_of
 
 
-def units_of(files: Sequence[InputFile], threshold: int) -> list[Unit]:
-    """Return the units of files; the footers of those of more bytes are looked at, and they are cut by row groups."""
+class _File(Protocol):
+    @property
+    def size(self) -> int: ...
+
+
+File = TypeVar("File", bound=_File)
+
+
+def units_of(files: Sequence[File], threshold: int, opened: Callable[[File], InputFile]) -> list[Unit]:
+    """Return the units of files; the footers of those of more bytes are looked at, and they are cut by row groups.
+
+    ``opened`` returns a file as it is read; of thousands that one task each reads whole, none is.
+    """
     units: list[Unit] = []
     for number, file in enumerate(files):
         if file.size > threshold:
-            with reading(file, "parquet"):
-                units += open_format("parquet").units(number, file, None, FileOptions())
+            large = opened(file)
+            with reading(large, "parquet"):
+                units += open_format("parquet").units(number, large, None, FileOptions())
         else:
             units.append(Unit(number, 0, None, file.size))
     return units

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.planner.planner import plan_shape
-from benchmarks import lake, lake_commits, lake_latency, report
+from benchmarks import lake, lake_commits, lake_latency, lake_plan, report
 from benchmarks.lake_workloads import PEERS, WORKLOADS
 from benchmarks.measuring import Measured
 from benchmarks.results import OURS, Report, WorkloadResult
@@ -97,3 +97,16 @@ def test_the_cost_of_commits_has_its_place_on_the_pages(kind: str, tmp_path: Pat
     page = (report.DOCS / f"how-to/{kind}.md").read_text()
     lines = lake_commits.table([lake_commits.Cost(kind, 10_000, 74.3, 68.9, 81, 2_600_000, 60, 36_000)], 4)
     assert "| 10,000 | 74 | 69 | 81 | 2.6 MB | 60 |" in report.between_markers(page, "commits", lines).splitlines()
+
+
+@pytest.mark.parametrize("kind", lake_commits.KINDS)
+def test_a_plan_over_many_files_has_its_place_on_the_page(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lake_plan, "DAYS", 10)
+    (tmp_path / "lake").mkdir()
+    plans = lake_plan.measure(kind, tmp_path, 400, 1)
+    assert [one.files for one in plans] == [400, 400, 400, 40, 40, 40]
+    lines = lake_plan.table([lake_plan.Plan(kind, "the whole plan", 10_000, 1.04, 0.93, 0.87)], 10_000, "a machine")
+    assert lines[-1] == f"| {kind} | the whole plan | 10,000 | 0.93 | 1.04 | 0.87 |"
+    assert lines[-1] in report.between_markers(lake.PAGE.read_text(), "plans", lines).splitlines()
