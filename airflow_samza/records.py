@@ -152,8 +152,8 @@ def _upgraded(fields: Json, form: Form, location: str) -> Json:
             path=location,
             why=f"format {version} is newer than {form.version}",
         )
-    with understood(location):
-        for older in range(version, form.version):
+    for older in range(version, form.version):
+        with understood(location):
             fields = form.upgrades[older](fields)
     return fields
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Annotated
 
 import typer
@@ -18,7 +19,7 @@ from airflow_samza.planner.titles import stage_named, stage_names
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.private_folder import user_name
 from airflow_samza.runs.branch_publication import DroppedBranch, PublishedBranch, drop_branches, publish_branches
-from airflow_samza.runs.progress.run_list import facts_of, list_runs, plan_of
+from airflow_samza.runs.progress.run_list import facts_of, newest_runs, plan_of
 from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -48,8 +49,8 @@ def list_command(
 ) -> None:
     """List runs, newest first: state, mode, data interval, time of the plan, and the Dag run."""
     files = open_filesystem(place.environment().root)
-    listed = [run for run in list_runs(files, application or None) if not (only_running and run.closed)]
-    shown = [facts_of(files, run) for run in (listed[:limit] if limit else listed)]
+    listed = (run for run in newest_runs(files, application or None) if not (only_running and run.closed))
+    shown = [facts_of(files, run) for run in islice(listed, limit or None)]
     if as_json:
         for facts in shown:
             typer.echo(json_line(facts))
@@ -62,8 +63,8 @@ def list_command(
         else f"There are no {'running ' if only_running else ''}runs{f' of {application!r}' if application else ''} "
         f"under {files.location('')}."
     )
-    if len(listed) > len(shown):
-        typer.echo(f"{len(listed) - len(shown)} older runs are left out (-n 0 shows all).", err=True)
+    if next(listed, None) is not None:
+        typer.echo("Older runs are left out (-n 0 shows all).", err=True)
 
 
 @runs.command(epilog="Example: airflow-samza runs finish page-views")

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.cli.environment import Environment
 from airflow_samza.cli.warm_commands import lenders
-from airflow_samza.errors import SamzaError
+from airflow_samza.errors import SamzaError, UnknownName
 from airflow_samza.planner.titles import stage_names, stage_titles
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
 from airflow_samza.runs.progress.progress_text import describe_progress
 from airflow_samza.runs.progress.run_costs import run_requests, table_facts
-from airflow_samza.runs.progress.run_list import RUNNING, RunEntry, find_run, list_runs, plan_of, run_state
+from airflow_samza.runs.progress.run_list import RUNNING, RunEntry, find_run, plan_of, run_state
 from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.folders import read_fixed
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -97,8 +98,9 @@ def chosen_run(files: Filesystem, names: Sequence[str]) -> RunEntry:
     words = [load_application(word).spec({}).name if ":" in word else word for word in names]
     if len(words) == 2:
         return find_run(files, words[0], words[1])
-    if words and list_runs(files, words[0]):
-        return find_run(files, words[0])
+    if words:
+        with suppress(UnknownName):
+            return find_run(files, words[0])
     return find_run(files, None, words[0] if words else None)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from statistics import linear_regression, median
 from typing import Any
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.runs.progress.run_list import RunEntry, list_runs, plan_of, run_state
+from airflow_samza.runs.progress.run_list import RunEntry, newest_runs, plan_of, run_state
 from airflow_samza.runs.records.folders import RunFolder, numbers, read_fixed, read_report
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, RunPlan
 from airflow_samza.runs.records.stage_result import StageResult, requests_of, run_seconds
@@ -101,7 +102,7 @@ _MOST = 20
 def history(files: Filesystem, application: str, most: int | None = None) -> History:
     """Return the former runs of an application: all, or the newest ``most``."""
     costs, unread = [], 0
-    for former_run in sorted(list_runs(files, application), key=lambda run: run.at, reverse=True)[:most]:
+    for former_run in islice(newest_runs(files, application), most):
         try:
             costs.append(_cost(files, former_run))
         except (SamzaError, OSError, KeyError, ValueError):

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from itertools import islice
 from typing import Any
 
 from airflow_samza.application.rejections import did_you_mean
@@ -55,7 +56,23 @@ class RunEntry:
 
 def list_runs(files: Filesystem, application: str | None = None) -> list[RunEntry]:
     """The runs of an application (its name), or all runs, newest first."""
-    return sorted(_runs(files, application), key=lambda run: (-run.at, run.application, run.run_id))
+    return list(newest_runs(files, application))
+
+
+def newest_runs(files: Filesystem, application: str | None = None, run_id: str | None = None) -> Iterator[RunEntry]:
+    """Yield the same one by one, with ``run_id`` only runs of this id.
+
+    Of each run one record is read for the order; the rest only of those that are asked for.
+    """
+    begun = [
+        _begun(files, RunFolder(name, each))
+        for name in ([safe(application)] if application is not None else files.list("runs"))
+        for each in (files.list(f"runs/{name}") if run_id is None else [safe(run_id)])
+    ]
+    for at, folder, origin in sorted(begun, key=lambda run: (-run[0], run[1].application, run[1].run_id)):
+        generations = folder.plan_generations(files)
+        if generations:
+            yield RunEntry(folder.application, folder.run_id, generations[-1], at, files.exists(folder.closed), origin)
 
 
 def find_run(files: Filesystem, application: str | None = None, run_id: str | None = None) -> RunEntry:
@@ -63,10 +80,9 @@ def find_run(files: Filesystem, application: str | None = None, run_id: str | No
 
     ``application`` may be left out where only one application has such a run.
     """
-    safe_id = None if run_id is None else safe(run_id)
-    runs = list_runs(files, application)
-    matches = [run for run in runs if safe_id in (None, run.run_id)]
+    matches = list(islice(newest_runs(files, application, run_id), None if run_id is not None else 1))
     if not matches:
+        runs = list_runs(files, application)
         what = f"a run {run_id!r}" if run_id is not None else "any run"
         whose = f" of {application!r}" if application is not None else ""
         close = ", ".join(run.run_id for run in runs[:3])
@@ -130,19 +146,14 @@ def plan_of(files: Filesystem, run: RunEntry) -> RunPlan:
     return must_read(files, run.folder.plan(run.generation), RunPlan)
 
 
-def _runs(files: Filesystem, application: str | None) -> Iterator[RunEntry]:
-    for name in [safe(application)] if application is not None else files.list("runs"):
-        for run_id in files.list(f"runs/{name}"):
-            folder = RunFolder(name, run_id)
-            generations = folder.plan_generations(files)
-            if generations:
-                origin = read(files, f"{folder.path}/origin.json", Origin) or Origin()
-                claims = [read(files, runner.claim, Claim) for runner in all_runners(files, folder)]
-                begun = [origin.at, *(claim.claimed_at for claim in claims if claim is not None)]
-                times = [at for at in begun if at]
-                yield RunEntry(
-                    name, run_id, generations[-1], min(times, default=0.0), files.exists(folder.closed), origin
-                )
+def _begun(files: Filesystem, folder: RunFolder) -> tuple[float, RunFolder, Origin]:
+    """Return when a run began (0: not known), its folder, and where it comes from."""
+    origin = read(files, f"{folder.path}/origin.json", Origin) or Origin()
+    if origin.at:
+        return origin.at, folder, origin
+    claims = [read(files, runner.claim, Claim) for runner in all_runners(files, folder)]
+    times = [claim.claimed_at for claim in claims if claim is not None and claim.claimed_at]
+    return min(times, default=0.0), folder, origin
 
 
 RUNNING, SUCCEEDED, FAILED = "running", "succeeded", "failed"

@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import UnknownName
-from airflow_samza.runs.progress.run_list import RunEntry, list_runs, plan_of
+from airflow_samza.runs.progress.run_list import RunEntry, newest_runs, plan_of
 from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records.epoch_records import newest_intent, read_commit
 from airflow_samza.runs.records.folders import RunFolder
@@ -87,7 +87,7 @@ def stream_end(files: Filesystem, query: StreamQuery) -> StreamEnd:
 
 def _run(files: Filesystem, query: StreamQuery) -> RunEntry | None:
     """Return the newest run that is asked for."""
-    for run in list_runs(files, query.application):
+    for run in newest_runs(files, query.application):
         names = (run.run_id, run.origin.run_id)
         if query.run_id is not None and query.run_id not in names and safe(query.run_id) != run.run_id:
             continue

@@ -170,8 +170,12 @@ class LocalFilesystem:
 
     def _opened(self, folder: int, name: str, path: str) -> int:
         """Open a regular file to read; a pipe that somebody has put there would wait for ever."""
-        self._reject_link(folder, name, path)
-        file = os.open(name, _READ, dir_fd=folder)
+        try:
+            file = os.open(name, _READ, dir_fd=folder)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                self._reject_link(folder, name, path)
+            raise
         mode = os.fstat(file).st_mode
         if stat.S_ISREG(mode):
             return file
@@ -245,7 +249,7 @@ class LocalFilesystem:
     def read(self, path: str) -> bytes:
         with self._inside("read", path) as (folder, name):
             self.step("read", path)
-            with os.fdopen(self._opened(folder, name, path), "rb") as file:
+            with open(self._opened(folder, name, path), "rb", buffering=0) as file:  # most are small
                 return file.read()
 
     def list(self, directory: str) -> list[str]:

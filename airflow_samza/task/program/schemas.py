@@ -35,6 +35,10 @@ class SchemaResolver(SchemaLookup):
         super().__init__(spec, reported, contents)
         self.operators: dict[str, CompiledOperator] = {}
         self._errors = errors
+        self._writers: dict[str, list[str]] = {}
+        for operator in spec.operators:
+            if isinstance(operator, RepartitioningSpec):
+                self._writers.setdefault(operator.stream.stream_id, []).append(operator.op_id)
 
     def resolve(self) -> dict[str, CompiledOperator]:
         """All operators, compiled as far as their schemas are known."""
@@ -70,8 +74,7 @@ class SchemaResolver(SchemaLookup):
 
     def _is_behind(self, operator: InputOperatorSpec) -> bool:
         """Return whether the stream's writer waits for its own turn."""
-        writers = [o for o in self.spec.operators if isinstance(o, RepartitioningSpec) and o.stream is operator.stream]
-        return any(writer.op_id not in self.operators for writer in writers)
+        return any(writer not in self.operators for writer in self._writers.get(operator.stream.stream_id, ()))
 
     def _resolve_one(self, operator: OperatorSpec) -> None:
         inputs = tuple(self.operators[source.op_id].schema for source in operator.inputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from airflow_samza.runs.progress.run_list import (
     find_run,
     is_over,
     list_runs,
+    newest_runs,
     note_origin,
     origin_of,
     run_state,
@@ -30,6 +32,7 @@ from airflow_samza.runs.records.folders import RunFolder, replace, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import Claim, RunnerFolder
+from tests.support.looked_at import LookedAt
 from tests.support.runs_here import Here
 
 APPS = "tests.support.carrying_apps:"
@@ -73,6 +76,26 @@ def test_runs_are_listed_newest_first_and_by_application(root: Root) -> None:
     assert root.listed() == ["new", "theirs", "old"]
     assert root.listed("meeting") == ["new", "old"]
     assert root.listed("nobodys") == []
+
+
+def test_of_each_run_one_record_is_read_and_more_only_of_those_that_are_asked_for(root: Root) -> None:
+    for number in range(4):
+        root.plan(f"run-{number}", 1.0 + number)
+    files = LookedAt(root.files.root)
+    assert [run.run_id for run in islice(newest_runs(files, "meeting"), 1)] == ["run-3"]
+    origins = [f"run-{number}/origin.json" for number in range(4)]
+    assert files.below("runs/meeting") == sorted([*origins, "run-3/plan", "run-3/closed.json"])
+
+
+def test_a_run_is_looked_up_by_its_id_without_a_look_at_others(root: Root) -> None:
+    root.plan("one", 1.0)
+    root.plan("other", 2.0)
+    root.plan("one", 3.0, "counting")
+    files = LookedAt(root.files.root)
+    assert find_run(files, "meeting", "one").run_id == "one"
+    with pytest.raises(UnknownName, match="Several"):
+        find_run(files, None, "one")
+    assert not [path for path in files.paths if "other" in path]
 
 
 def test_runs_of_one_second_are_listed_by_their_names(root: Root) -> None:
