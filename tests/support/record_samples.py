@@ -334,7 +334,7 @@ SAMPLES: tuple[Any, ...] = (
     Abort("it failed", "airflow", AT),
     RunEnd(True, AT),
     Origin("views", "scheduled__2026-01-01", "views.plan", AT),
-    Slimmed(AT),
+    Slimmed(AT, ("file:///lake/views",), True),
     Removal(AT),
     ProgramSource(
         "views:app",

@@ -193,6 +193,11 @@ class RunFolder:
         return f"{self.path}/closed.json"
 
     @property
+    def slimmed(self) -> str:
+        """Written when nothing is left that the closed run needs no more."""
+        return f"{self.path}/slimmed.json"
+
+    @property
     def removing(self) -> str:
         """Written before anything of the run is deleted.
 

@@ -13,14 +13,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.runs.records.folders import RunFolder, numbers, read
+from airflow_samza.runs.records.folders import RunFolder, numbers, read, read_report
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.lease import is_free, newest_lease
 from airflow_samza.runs.state_history.versions import Version
-from airflow_samza.runs.upkeep.topic_expiry import expiry, find_own, own_topics
+from airflow_samza.runs.upkeep.topic_expiry import Slimmed, expiry, find_own, own_topics
 from airflow_samza.runs.upkeep.unread_outputs import UnreadOutputs
 from airflow_samza.runs.upkeep.waiting_output import waiting_output
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -43,21 +43,26 @@ class Keep:
 
 @dataclass(frozen=True)
 class OverRun:
-    """A run that is over, since ``at`` (seconds since 1970); ``plans`` are its plans, newest last (none: a push)."""
+    """A run that is over, since ``at`` (seconds since 1970); ``plans`` are its plans, newest last (none: a push).
+
+    ``slim``: the note that nothing is left of it that it needs no more, with the places of its tables; None: something
+    may be.
+    """
 
     folder: RunFolder
     at: float
+    slim: Slimmed | None = None
     plans: tuple[RunPlan, ...] = field(default=(), repr=False)
 
 
 def over_since(files: Filesystem, folder: RunFolder, now: float) -> float | None:
     """Return when a run was over; None while it is open, or a process of it lives."""
-    closed = read(files, folder.closed, RunEnd)
+    closed = _closed_at(files, folder)
     runners = all_runners(files, folder)
     if any(runner.is_alive(files) for runner in runners):
         return None
     if closed is not None:
-        return closed.at if isinstance(closed.at, float) else files.modified(folder.closed)
+        return closed
     seen = [runner.heard_at(files) for runner in runners]
     paths = [folder.plan(number) for number in folder.plan_generations(files)] + [
         f"{folder.path}/push.json",
@@ -68,6 +73,24 @@ def over_since(files: Filesystem, folder: RunFolder, now: float) -> float | None
     return last if last < now - SILENT_SECONDS else None
 
 
+def _closed_at(files: Filesystem, folder: RunFolder) -> float | None:
+    closed = read(files, folder.closed, RunEnd)
+    if closed is None:
+        return None
+    return closed.at if isinstance(closed.at, float) else files.modified(folder.closed)
+
+
+def _slim(files: Filesystem, folder: RunFolder) -> OverRun | None:
+    """Return a run of which nothing is left that it needs no more; None: something may be, or it is open again.
+
+    Two records tell it. No process of it lived when that was noted, and none is started for a run that is closed.
+    """
+    slimmed = read_report(files, folder.slimmed, Slimmed)
+    if slimmed is None or slimmed.places is None or _closed_at(files, folder) != slimmed.over:
+        return None
+    return OverRun(folder, slimmed.over, slimmed)
+
+
 def over_runs(files: Filesystem, application: str, now: float | None = None) -> list[OverRun]:
     """The runs of an application (its folder's name) that are over, newest first; their plans are not loaded."""
     now = time.time() if now is None else now
@@ -75,6 +98,10 @@ def over_runs(files: Filesystem, application: str, now: float | None = None) -> 
     for run_id in files.list(f"runs/{application}"):
         folder = RunFolder(application, run_id)
         with suppress(SamzaError):  # what is damaged stays for fsck
+            slim = _slim(files, folder)
+            if slim is not None:  # most are
+                over.append(slim)
+                continue
             at = over_since(files, folder, now)
             if at is None and is_half_removed(files, folder):
                 at = 0.0

@@ -6,7 +6,7 @@ branch for its publication.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from airflow_samza.application.descriptors import StreamRole
@@ -16,6 +16,7 @@ from airflow_samza.runs.records.folders import RunFolder, StageFolder, newest, r
 from airflow_samza.runs.records.names import writer_name
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.upkeep.kept_runs import SystemsOf, load_plans, over_since
+from airflow_samza.runs.upkeep.topic_expiry import Slimmed
 from airflow_samza.systems.capabilities import SweepsOutputs
 from airflow_samza.systems.delta.branches import waits
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -51,23 +52,26 @@ class _Held:
         )
 
 
-def sweep_outputs(files: Filesystem, systems_of: SystemsOf, now: float, *, dry: bool) -> dict[str, SweptTable]:
-    """Delete what nobody needs of the tables that runs on record write; return by table what that was."""
+def sweep_outputs(
+    files: Filesystem,
+    systems_of: SystemsOf,
+    now: float,
+    *,
+    dry: bool,
+    slim: Mapping[str, Slimmed] | None = None,
+) -> dict[str, SweptTable]:
+    """Delete what nobody needs of the tables that runs on record write; return by table what that was.
+
+    ``slim`` are the notes of runs that are over and hold nothing, by folder: a plan that names no other tables than
+    those of newer runs is not loaded.
+    """
     held = _Held()
     outputs: dict[str, tuple[SweepsOutputs, StreamSpec]] = {}
-    for plan, is_over, is_waiting in _plans(files, now):
+    for plan, is_over, is_waiting in _plans(files, now, slim or {}):
         if not is_over or is_waiting:
             _hold(files, plan, held, whole=is_waiting)
-        if not any(bound.role == StreamRole.OUTPUT.value and bound.slice for bound in plan.streams.values()):
-            continue
-        try:
-            systems = systems_of(plan)
-        except SamzaError:  # a system that is not bound here any more
-            continue
-        for bound in plan.streams.values():
-            system = systems[bound.system]
-            if bound.role == StreamRole.OUTPUT.value and isinstance(system, SweepsOutputs):
-                outputs[system.location(bound.spec)] = system, bound.spec
+        for place, output in _outputs(plan, systems_of):
+            outputs.setdefault(place, output)
     swept: dict[str, SweptTable] = {}
     for place, (tables, spec) in sorted(outputs.items(), key=lambda pair: pair[0]):
         try:
@@ -77,19 +81,46 @@ def sweep_outputs(files: Filesystem, systems_of: SystemsOf, now: float, *, dry: 
     return swept
 
 
-def _plans(files: Filesystem, now: float) -> Iterator[tuple[RunPlan, bool, bool]]:
+def _outputs(plan: RunPlan, systems_of: SystemsOf) -> Iterator[tuple[str, tuple[SweepsOutputs, StreamSpec]]]:
+    """Yield the tables that a plan writes, with their places."""
+    bounds = [bound for bound in plan.streams.values() if bound.role == StreamRole.OUTPUT.value]
+    if not any(bound.slice for bound in bounds):
+        return
+    try:
+        systems = systems_of(plan)
+    except SamzaError:  # a system that is not bound here any more
+        return
+    for bound in bounds:
+        system = systems[bound.system]
+        if isinstance(system, SweepsOutputs):
+            yield system.location(bound.spec), (system, bound.spec)
+
+
+def written_places(plans: Iterable[RunPlan], systems_of: SystemsOf) -> tuple[str, ...] | None:
+    """Return the places of the tables that plans write; None where a branch of one may wait."""
+    if any(map(_has_branch, plans)):
+        return None
+    return tuple(sorted({place for plan in plans for place, _ in _outputs(plan, systems_of)}))
+
+
+def _plans(files: Filesystem, now: float, slim: Mapping[str, Slimmed]) -> Iterator[tuple[RunPlan, bool, bool]]:
     """Yield each plan, with whether its run is over, and whether something of the run waits on a branch."""
+    seen: set[str] = set()
     for application in files.list("runs"):
         try:
             run_ids = files.list(f"runs/{application}")
         except SamzaError:  # a link, which the sweep of runs names
             continue
-        for run_id in run_ids:
+        for run_id in reversed(run_ids):  # mostly the newest first
             folder = RunFolder(application, run_id)
+            places = slim[folder.path].places if folder.path in slim else None
+            if places is not None and seen.issuperset(places):
+                continue
             try:
                 plans, over = load_plans(files, folder), over_since(files, folder, now)
             except SamzaError:  # what is damaged stays for fsck
                 continue
+            seen.update(places or ())
             is_waiting = any(map(_has_branch, plans)) and waits(files, f"{application}/{run_id}")
             for plan in plans:
                 yield plan, over is not None, is_waiting

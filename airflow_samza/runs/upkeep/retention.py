@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from airflow_samza.errors import SamzaError, StorageFull, TopicError
 from airflow_samza.runs.records.folders import RunFolder, numbers, read
+from airflow_samza.runs.records.folders import replace as write
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import all_runners
@@ -25,7 +27,7 @@ from airflow_samza.runs.upkeep.kept_runs import Keep, OverRun, Reasons, SystemsO
 from airflow_samza.runs.upkeep.output_sweep import SweptTable, sweep_outputs
 from airflow_samza.runs.upkeep.partial_sweep import ROOT as PARTIALS
 from airflow_samza.runs.upkeep.partial_sweep import delete_partials, folders_of, unnamed_partials
-from airflow_samza.runs.upkeep.run_removal import SweptRuns, is_slim, remove_run, slim_run
+from airflow_samza.runs.upkeep.run_removal import SweptRuns, remove_run, slim_run
 from airflow_samza.runs.upkeep.topic_expiry import own_topics
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.trash import empty_trash, make_trash
@@ -79,10 +81,11 @@ def sweep_application(
             swept.is_done = False
             break
         try:
-            going = files.exists(run.folder.removing)
             is_old = number >= keep.runs or run.at < now - keep.days * 86400
-            if not going and not is_old and is_slim(files, run):
+            if not is_old and run.slim is not None:
+                swept.slim[run.folder.path] = run.slim
                 continue  # most are
+            going = files.exists(run.folder.removing)
             run = replace(run, plans=load_plans(files, run.folder))
             if going or is_old:
                 why = None if going else reasons.of(run)
@@ -157,11 +160,12 @@ def sweep_root(
         for name in ("runs", "topics", "leftovers"):
             getattr(sweeps.runs, name).extend(getattr(swept, name))
         sweeps.runs.kept.update(swept.kept)
+        sweeps.runs.slim.update(swept.slim)
     for log in logs:
         sweeps.logs[log.name] = sweep_log(files, log, now=now, dry=dry)
         for topic in _orphans(files, log, now):
             sweeps.logs[log.name].take(functools.partial(deleting, topic, dry=dry))
-    sweeps.tables = sweep_outputs(files, systems_of, now, dry=dry)
+    sweeps.tables = sweep_outputs(files, systems_of, now, dry=dry, slim=sweeps.runs.slim)
     for history in files.list("state"):
         for path in _unless_link(orphaned_state, files, f"state/{history}"):
             if path not in sweeps.runs.leftovers:
@@ -172,7 +176,12 @@ def sweep_root(
     _sweep_partials(files, files.list("runs"), partials, sweeps.runs, dry=dry)
     if not dry:
         for top in ("runs", "state", "tables", PARTIALS):
-            _delete_temporary(files, top, now - _HALF_WRITTEN_SECONDS)
+            _delete_temporary(files, top, now - _HALF_WRITTEN_SECONDS, sweeps.runs.slim)
+        for path, slim in sweeps.runs.slim.items():
+            if not slim.is_swept and slim.over < now - _HALF_WRITTEN_SECONDS:
+                _delete_temporary(files, path, now - _HALF_WRITTEN_SECONDS)
+                with suppress(StorageFull):  # it only spares the next sweep a look
+                    write(files, f"{path}/slimmed.json", replace(slim, is_swept=True))
     return sweeps
 
 
@@ -205,11 +214,11 @@ def _orphans(files: Filesystem, log: LogSystem, now: float) -> Iterator[Topic]:
 
 
 class OpenTopics:
-    """The topics of all runs that are not closed, found when they are first asked for."""
+    """The topics of runs that are not closed; the plans of a run are loaded when one of its topics is asked for."""
 
     def __init__(self, files: Filesystem) -> None:
         self._files = files
-        self._runs: dict[str, RunFolder] | None = None
+        self._topics: dict[str, dict[str, RunFolder]] = {}
 
     def holds(self, name: str) -> bool:
         """Return whether a topic belongs to a run that is open now."""
@@ -224,15 +233,15 @@ class OpenTopics:
         return folder if any(runner.is_alive(self._files) for runner in all_runners(self._files, folder)) else None
 
     def _run(self, name: str) -> RunFolder | None:
-        if self._runs is None:
-            self._runs = {
+        run_id = name.rpartition("/")[0].rpartition("/")[2]  # as runs/records/names.py names topics of a run
+        if run_id not in self._topics:
+            self._topics[run_id] = {
                 topic: RunFolder(plan.application, plan.run_id)
-                for application in self._files.list("runs")
-                for run_id in _unless_link(self._files.list, f"runs/{application}")
+                for application in (self._files.list("runs") if run_id else ())
                 for plan in _unless_link(load_plans, self._files, RunFolder(application, run_id))
                 for _, topic in own_topics(self._files, plan)
             }
-        return self._runs.get(name)
+        return self._topics[run_id].get(name)
 
 
 def _unless_link(look: Callable[..., Sequence[_Item]], *at: object) -> Sequence[_Item]:
@@ -245,14 +254,18 @@ def _unless_link(look: Callable[..., Sequence[_Item]], *at: object) -> Sequence[
         return ()
 
 
-def _delete_temporary(files: Filesystem, directory: str, before: float) -> None:
-    """Deletes what writers that died left half written, in all folders below; behind a link nothing."""
+def _delete_temporary(files: Filesystem, directory: str, before: float, spared: Container[str] = ()) -> None:
+    """Deletes what writers that died left half written, in all folders below; behind a link nothing.
+
+    ``spared`` are folders of slim runs, each of which is looked through once, a week after its end.
+    """
     names = _unless_link(files.list, directory)
     if names:
         files.delete_temporary(directory, before)
     for name in names:
-        if not name.endswith(_SUFFIXES):
-            _delete_temporary(files, f"{directory}/{name}", before)
+        path = f"{directory}/{name}"
+        if not name.endswith(_SUFFIXES) and path not in spared:
+            _delete_temporary(files, path, before, spared)
 
 
 def orphaned_state(files: Filesystem, history: str) -> list[str]:

@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 
 from airflow_samza.errors import StorageFull
 from airflow_samza.records import durable
-from airflow_samza.runs.records.folders import RunFolder, read, replace, write_once
+from airflow_samza.runs.records.folders import RunFolder, replace, write_once
 from airflow_samza.runs.records.run_plan import CARRIED, RunPlan
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.lease_holder import finished_stage
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.upkeep.kept_runs import OverRun, SystemsOf, is_half_removed, over_since
+from airflow_samza.runs.upkeep.output_sweep import written_places
 from airflow_samza.runs.upkeep.topic_expiry import Slimmed, expiry, find_own, forget_dead_slimming, own_topics
 from airflow_samza.runs.upkeep.waiting_output import waiting_output
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -44,13 +45,15 @@ class SweptRuns:
 
     ``runs`` as ``<application>/<run>``, names of ``topics``, folders of ``leftovers``.
 
-    ``kept`` says why runs beyond number and age stay; ``is_done``: the time was enough for all.
+    ``kept`` says why runs beyond number and age stay; ``slim`` are the notes of runs that were passed over, by
+    folder; ``is_done``: the time was enough for all.
     """
 
     runs: list[str] = field(default_factory=list)
     topics: list[str] = field(default_factory=list)
     leftovers: list[str] = field(default_factory=list)
     kept: dict[str, str] = field(default_factory=dict)
+    slim: dict[str, Slimmed] = field(default_factory=dict)
     is_done: bool = True
 
 
@@ -61,7 +64,7 @@ def slim_run(
 
     A note says what was done, so that the next sweep passes it over, until the run is opened and closed again.
     """
-    if is_slim(files, run):
+    if run.slim is not None:
         return
     left = False
     for plan in run.plans:
@@ -76,17 +79,7 @@ def slim_run(
         forget_dead_slimming(files, run.folder)
     if not left and not dry:
         with suppress(StorageFull):  # it only spares the next sweep a look
-            replace(files, _note(run), Slimmed(run.at))
-
-
-def is_slim(files: Filesystem, run: OverRun) -> bool:
-    """Return whether nothing is left of a run that it needs no more, as the note says."""
-    done = read(files, _note(run), Slimmed)
-    return done is not None and done.over == run.at
-
-
-def _note(run: OverRun) -> str:
-    return f"{run.folder.path}/slimmed.json"
+            replace(files, run.folder.slimmed, Slimmed(run.at, written_places(run.plans, systems_of)))
 
 
 def remove_run(
@@ -96,6 +89,7 @@ def remove_run(
     folder = run.folder
     names = [(plan, topics) for plan in run.plans if (topics := own_topics(files, plan))]
     if not dry:
+        files.delete(folder.slimmed)  # with that note the next sweep would not look whether the removal has begun
         write_once(files, folder.removing, Removal(time.time()))
         if over_since(files, folder, now) is None and not is_half_removed(files, folder):
             files.delete(folder.removing)

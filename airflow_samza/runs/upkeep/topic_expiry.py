@@ -32,10 +32,14 @@ KEEP_AFTER_FAILURE_SECONDS = 7 * 24 * 3600.0
 class Slimmed:
     """The note that what a run needs no more is gone, or that it is being deleted in place.
 
-    ``over``: when the run ended, or this deletion began (seconds since 1970).
+    ``over``: when the run ended, or this deletion began (seconds since 1970). ``places`` are those of the tables that
+    it wrote, which sweeps look after; None: something may wait on a branch of one, or it is not known. ``is_swept``: a
+    week after its end files were looked for that dead processes have left half written.
     """
 
     over: float = 0.0
+    places: tuple[str, ...] | None = None
+    is_swept: bool = False
 
 
 def own_topics(files: Filesystem, run: RunPlan) -> list[tuple[str, str]]:

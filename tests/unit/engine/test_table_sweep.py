@@ -16,10 +16,12 @@ from airflow_samza.runs.branch_publication import drop_branches
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.upkeep import output_sweep
 from airflow_samza.runs.upkeep.kept_runs import Keep
+from airflow_samza.runs.upkeep.retention import sweep_root
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.tables import sweeping
 from tests.support import slot_apps
 from tests.support.iceberg_lake import catalog_at
+from tests.support.looked_at import LookedAt
 from tests.support.slot_runs import DELTA, TABLE, Outputs
 
 OLD = time.time() - 2 * sweeping.ORPHAN_SECONDS
@@ -87,6 +89,21 @@ def test_of_a_run_at_work_files_go_that_were_merged_a_week_before_its_last_commi
     swept = output_sweep.sweep_outputs(files, lambda _: systems, at + 10 * 86_400, dry=False)
     assert [one.files for one in swept.values()] == [1]
     assert set(data_files(outputs).values()) == {committed, written[6]}
+
+
+def test_of_slim_runs_one_plan_is_loaded_for_each_table(outputs: Outputs) -> None:
+    for day in (1, 2, 3):
+        outputs.day(day, day)
+        outputs.run(TABLE, f"day-{day}", day)
+    sweep(outputs)
+    (committed, *_) = data_files(outputs).values()
+    given_up = committed.parent / f"samza-{'0' * 16}-{'1' * 32}.parquet"
+    shutil.copy(committed, given_up)
+    grow_old(outputs)
+    files, upkeep = LookedAt(outputs.here.root), outputs.here.runtime.upkeep
+    (swept,) = sweep_root(files, [], upkeep.systems_of, Keep()).tables.values()
+    assert swept.files == 1
+    assert len([path for path in files.paths if path.endswith("/plan/1.json")]) == 1
 
 
 def left_staged(outputs: Outputs, plan: RunPlan) -> Path:

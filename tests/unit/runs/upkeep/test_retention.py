@@ -40,6 +40,7 @@ from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.support.budgets import extended_but
 from tests.support.faulty_filesystem import FaultyFilesystem, FolderlessFilesystem
+from tests.support.looked_at import LookedAt
 from tests.support.runs_here import Here
 
 APPS = "tests.support.carrying_apps"
@@ -109,6 +110,29 @@ def test_what_the_state_holds_keeps_its_run_so_that_a_clear_can_undo_it(here: He
     here.stages(again)
     here.runtime.close(again)
     assert sorted(row["page"] for row in here.rows("numbered")) == sorted(f"p{n}" for n in range(42))
+
+
+def test_of_a_slim_run_a_sweep_of_the_root_reads_two_records_and_no_plan(here: Here) -> None:
+    runs(here, PRODUCING, 3)
+    upkeep = here.runtime.upkeep
+    upkeep.sweep_root(Keep())
+    files = LookedAt(here.root)
+    sweep_root(files, [here.log], upkeep.systems_of, Keep())
+    two = [f"run-{n}/{name}" for n in range(3) for name in ("closed.json", "slimmed.json")]
+    assert files.below("runs/producing") == two
+    assert sweep(here, "producing", Keep(runs=1)).kept  # what is old is looked at all the same
+
+
+def test_topics_of_open_runs_are_told_by_the_plans_of_their_own_run(here: Here) -> None:
+    clicks(here, 0)
+    plan = here.plan(PRODUCING, "run-0")
+    here.plan(COUNTING, "other")
+    files = LookedAt(here.root)
+    (own, *_) = [name for _, name in own_topics(files, plan)]
+    files.paths.clear()
+    assert OpenTopics(files).holds(own)
+    assert not OpenTopics(files).holds("clicks")
+    assert not [path for path in files.paths if path.startswith("runs/counting/other")]
 
 
 def test_a_run_that_is_open_stays(here: Here) -> None:
@@ -200,8 +224,12 @@ def test_what_dead_writers_left_half_written_goes_after_a_week(here: Here) -> No
     sweep_root(here.log.filesystem, [here.log], here.runtime.upkeep.systems_of, FEW)
     assert left.exists()
     os.utime(left, (0, 0))
-    sweep_root(here.log.filesystem, [here.log], here.runtime.upkeep.systems_of, FEW)
+    later = time.time() + 8 * 86400
+    sweep_root(here.log.filesystem, [here.log], here.runtime.upkeep.systems_of, FEW, now=later)
     assert not left.exists()
+    files = LookedAt(here.root)
+    sweep_root(files, [here.log], here.runtime.upkeep.systems_of, FEW, now=later)
+    assert files.below("runs/producing") == ["run-0/closed.json", "run-0/slimmed.json"]
 
 
 def test_topics_of_a_run_that_was_never_planned_to_its_end_go_after_a_week(here: Here) -> None:
