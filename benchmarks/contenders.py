@@ -16,6 +16,7 @@ import psutil
 
 from airflow_samza.config import STORE_LOCAL_DIR
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.launch.warm.places import warm_places
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.system import SystemBinding
@@ -25,7 +26,10 @@ from benchmarks.workloads import Workload
 
 
 class Runners:
-    """The process ids of the stage runners of a root; looked for until there is one, as looking costs CPU."""
+    """The process ids of the stage runners of a root, and of its warm runner; looked for until there is one.
+
+    Looking costs processor time.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = str(root)
@@ -39,6 +43,8 @@ class Runners:
                 for p in psutil.process_iter(["pid", "cmdline"])
                 if self._is_ours(p.info["cmdline"] or [])
             ]
+            about = (place.about() for place in warm_places())
+            self._found += [int(one["pid"]) for one in about if one.get("root") == self._root]
         return self._found
 
     def _is_ours(self, words: list[str]) -> bool:

@@ -159,7 +159,7 @@ def measure_throughput(rows: int, work: Path) -> Throughput:
         run = flow.runtime.prepare(RunRequest(APPLICATION, "full", mode="pipelined", config={"bounded": "true"}))
         results = run_together(flow.runtime, run)
         run = flow.runtime.prepare(
-            RunRequest(APPLICATION, "full", generation=2, mode="pipelined", config={"bounded": "true"})
+            RunRequest(APPLICATION, "full", generation=2, mode="pipelined", config={"bounded": "true"}, reuse=False)
         )
         began = time.monotonic()
         results = run_together(flow.runtime, run)
