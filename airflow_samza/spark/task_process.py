@@ -155,7 +155,8 @@ def fork_task_forker() -> TaskForker:
     life_of_driver, life = os.pipe()
     if os.fork() == 0:
         try:
-            _close_all_but(theirs.fileno(), life_of_driver)
+            ours.close()
+            os.close(life)
             _serve(theirs, life_of_driver)
         except BaseException:
             traceback.print_exc()
@@ -164,13 +165,6 @@ def fork_task_forker() -> TaskForker:
     theirs.close()
     os.close(life_of_driver)
     return TaskForker(ours, life, has_imports="airflow_samza.engine.task_section" in sys.modules)
-
-
-def _close_all_but(*kept: int) -> None:
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) not in kept:
-            with suppress(OSError):
-                os.close(int(name))
 
 
 def _serve(channel: socket.socket, life_of_driver: int) -> None:

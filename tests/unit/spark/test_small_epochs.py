@@ -11,11 +11,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pyarrow as pa
+import pyarrow.csv as csv
 import pytest
 
 from airflow_samza import stream_application
@@ -125,7 +127,11 @@ def here(tmp_path: Path, engine: BesideEngine) -> Here:
 
 
 def forked(engine: BesideEngine, what: str = "") -> BesideEngine:
-    """Give an engine its forker, whose processes do with messages what is said."""
+    """Give an engine its forker, whose processes do with messages what is said.
+
+    Arrow has a pipe for signals by then, which it makes anew in each process that is forked.
+    """
+    csv.read_csv(BytesIO(b"a\n1\n"))
     os.environ["BESIDE"] = what
     try:
         engine.forker = fork_task_forker()
