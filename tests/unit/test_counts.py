@@ -18,7 +18,7 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 67_325,
+    "statements": 67_345,
     "files": 829,
     "files in one folder": 30,
     "kinds of records": 47,

@@ -35,6 +35,9 @@ _FIRST_LINE = 1 << 16
 _BLOCK = 100
 """Files that are looked at before it is asked whether the next ones are old, too."""
 
+_AHEAD = 4
+"""Versions that are looked for at a time: as a rule there is none behind the last one, or a few."""
+
 
 def commit_path(version: int) -> str:
     """Return the path of a commit below the folder of its table."""
@@ -163,8 +166,24 @@ def _log_of(table: Location, name: str, stream: str, infos: Iterable[pafs.FileIn
 
 
 def log_behind(log: DeltaLog, version: int) -> DeltaLog | None:
-    """Return the part of a log as it is now that begins with a version; None: there is nothing (any more)."""
-    return _log_of(log.table, log.name, log.stream, _listed(log.table, log.stream, f"{version:020d}"))
+    """Return the part of a log as it is now that begins with a version; None: there is nothing (any more).
+
+    On a disk it has of checkpoints only those in one file: commits are looked for one after the other there, since
+    listing a folder takes the longer, the more commits the log keeps.
+    """
+    infos = (_behind_on_disk if _is_disk(log.table) else _listed)(log.table, log.stream, f"{version:020d}")
+    return _log_of(log.table, log.name, log.stream, infos)
+
+
+def _behind_on_disk(table: Location, stream: str, first: str) -> list[pafs.FileInfo]:
+    """Return the commits from the one that is named ``first`` to the last that follows, and their checkpoints."""
+    folder, infos = table / FOLDER, list[pafs.FileInfo]()
+    with storage_errors(path=str(folder), stream=stream, doing="look at"):
+        while not infos or infos[-2].type == pafs.FileType.File:
+            names = [f"{int(first) + place:020d}" for place in range(len(infos) // 2, len(infos) // 2 + _AHEAD)]
+            paths = [(folder / f"{name}{end}").path for name in names for end in (".json", ".checkpoint.parquet")]
+            infos += table.filesystem.get_file_info(paths)
+    return infos
 
 
 def last_checkpoint(table: Location) -> int:
