@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -115,17 +116,7 @@ def test_a_run_is_seen_when_it_was_audited_and_published(flights: Any) -> None:
     airflow, lake = flights.airflow, flights.root.parent / "tables"
     (flights.edited / "audited_views.py").write_text(AUDITED_APPLICATION)
     (flights.edited / "lake_audited.py").write_text(AUDITED.format(lake=lake))
-    (flights.data / "audited.jsonl").write_text('{"id": 1}\n{"id": -2}\n')
-    airflow.wait_for_dag("lake_audited", timeout=300)
-    run_id = airflow.trigger("lake_audited")
-    assert airflow.wait_for_run("lake_audited", run_id, timeout=600)["state"] == "failed"
-    states = {"load": "success", "audit": "failed", "publish": "upstream_failed"}
-    assert airflow.task_states("lake_audited", run_id) == states
-    assert rows(lake, "web.audited") == []
-    (flights.data / "audited.jsonl").write_text('{"id": 1}\n{"id": 2}\n')
-    airflow.clear("lake_audited", run_id)
-    assert airflow.wait_for_run("lake_audited", run_id, timeout=600)["state"] == "success"
-    assert sorted(row["id"] for row in rows(lake, "web.audited")) == [1, 2]
+    run_id = audited_twice(flights, "lake_audited", "audited.jsonl", lambda: ids_of(rows(lake, "web.audited")))
     (published,) = airflow.xcom("lake_audited", run_id, "publish")
     branch = f"audit/{airflow.xcom('lake_audited', run_id, 'load')['run_id']}"
     assert (published["table"], published["branch"]) == ("web.audited", branch)
@@ -181,27 +172,35 @@ def test_rows_that_wait_for_a_table_of_delta_are_audited_by_an_application(fligh
     airflow, mart = flights.airflow, flights.root.parent / "mart"
     (flights.edited / "waiting_views.py").write_text(WAITING_APPLICATIONS)
     (flights.edited / "lake_waiting.py").write_text(WAITING)
-    (flights.data / "waiting.jsonl").write_text('{"id": 1}\n{"id": -2}\n')
-    airflow.wait_for_dag("lake_waiting", timeout=300)
-    run_id = airflow.trigger("lake_waiting")
-    assert airflow.wait_for_run("lake_waiting", run_id, timeout=600)["state"] == "failed"
-    states = {"load": "success", "audit": "failed", "publish": "upstream_failed"}
-    assert airflow.task_states("lake_waiting", run_id) == states
+    read = partial(delta_lake.rows_of, delta_lake.system_at(mart), delta_lake.stream("web.waiting"))
+    run_id = audited_twice(flights, "lake_waiting", "waiting.jsonl", lambda: ids_of(read()))
     assert "-2 is no id" in airflow.log("lake_waiting", run_id, "audit")
-    assert ids_of_delta(mart) == []
-    (flights.data / "waiting.jsonl").write_text('{"id": 1}\n{"id": 2}\n')
-    airflow.clear("lake_waiting", run_id)
-    state = airflow.wait_for_run("lake_waiting", run_id, timeout=600)["state"]
-    assert state == "success", airflow.task_states("lake_waiting", run_id)
-    assert ids_of_delta(mart) == [1, 2]
     (published,) = airflow.xcom("lake_waiting", run_id, "publish")
     events = airflow.api("GET", "/assets/events", params={"source_dag_id": "lake_waiting"})["asset_events"]
     (event,) = [event for event in events if event["uri"] == f"file://{mart}/web/waiting"]
     assert (event["source_task_id"], event["extra"]["version"]) == ("publish", published["version"])
 
 
-def ids_of_delta(mart: Path) -> list[int]:
-    return sorted(row["id"] for row in delta_lake.rows_of(delta_lake.system_at(mart), delta_lake.stream("web.waiting")))
+def audited_twice(flights: Any, dag_id: str, source: str, ids: Callable[[], list[int]]) -> str:
+    """Run a Dag whose audit fails, clear the run over good rows, and return its id; ``ids`` are those that are seen."""
+    airflow = flights.airflow
+    (flights.data / source).write_text('{"id": 1}\n{"id": -2}\n')
+    airflow.wait_for_dag(dag_id, timeout=300)
+    run_id: str = airflow.trigger(dag_id)
+    assert airflow.wait_for_run(dag_id, run_id, timeout=600)["state"] == "failed"
+    states = {"load": "success", "audit": "failed", "publish": "upstream_failed"}
+    assert airflow.task_states(dag_id, run_id) == states
+    assert ids() == []
+    (flights.data / source).write_text('{"id": 1}\n{"id": 2}\n')
+    airflow.clear(dag_id, run_id)
+    state = airflow.wait_for_run(dag_id, run_id, timeout=600)["state"]
+    assert state == "success", airflow.task_states(dag_id, run_id)
+    assert ids() == [1, 2]
+    return run_id
+
+
+def ids_of(found: list[dict[str, Any]]) -> list[int]:
+    return sorted(row["id"] for row in found)
 
 
 COMMITS = """
