@@ -3,10 +3,12 @@
     python -m tests                 what each change runs
     python -m tests --rest          the others, but the nightly ones
     python -m tests --unit          those without servers, of what each change runs
+    python -m tests --continue      those that the last run has not passed; also with --rest and --unit
     python -m tests -- -k join      further arguments are pytest's
 
-A line twice a minute says how far the tests are and which time is left. The last line has the counts and the name of
-the log; ``build/tests`` has the log and a JUnit file of each part.
+A line twice a minute says how far the tests are and which time is left. Where at most five have failed, each runs once
+more, alone, behind the others: one that passes then is printed as flaky, with its first traceback, and does not fail the
+run. The last line has the counts and the name of the log; ``build/tests`` has the log and the outcomes by test.
 """
 
 from __future__ import annotations
@@ -19,22 +21,29 @@ import sys
 import tempfile
 import threading
 import time
-import xml.etree.ElementTree as xml
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 import psutil
 
+from tests.support import outcomes
+from tests.support.outcomes import Outcome
+
 REPORTS = Path("build") / "tests"
 SERVERS = "spark or airflow or browser or hdfs or kafka"
-INTERRUPTED = 2
+FAILED, INTERRUPTED, NO_TESTS = 1, 2, 5
+"""Exit codes of pytest; the last one where no test is selected, as ``-k`` may leave none of one part."""
+TRIED_AGAIN = 5
+"""So many failed tests run once more; of more of them the cause is no accident."""
+PLUGINS = ["-p", "tests.support.outcomes", "-p", "tests.support.progress"]
+IN_ORDER = ["--no-loadscope-reorder"]
+WITHOUT_SERVERS = ["--ignore", "airflow_samza", "--ignore", "tests/unit"]
+"""Folders that have no tests on servers."""
 QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 """Variables with which a Java starts in three quarters of the processor time: its tests end before more would pay."""
-NO_TESTS = 5
-"""Exit code of pytest where no test is selected, as ``-k`` may leave none of one part."""
 
 MEMORY = Path("/dev/shm")
 ENOUGH = 12 << 30
@@ -42,51 +51,80 @@ ENOUGH = 12 << 30
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the parts; return 0 if all tests have passed."""
+    """Run the parts; return 0 if all tests have passed, few of them in their second try."""
     parser = argparse.ArgumentParser(
         prog="python -m tests", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     part = parser.add_mutually_exclusive_group()
     part.add_argument("--rest", action="store_true", help="run what make test leaves out, but the nightly tests")
     part.add_argument("--unit", action="store_true", help="run the tests without servers only")
+    parser.add_argument("--continue", dest="known", action="store_true", help="leave out what the last run has passed")
     parser.add_argument("--workers", default="2", help="processes for tests without servers, which use a core each")
     parser.add_argument(
         "--server-workers", default="3", help="processes for tests on servers, which wait a fifth of the time"
     )
     options, more = parser.parse_known_args(arguments)
-    more = [argument for argument in more if argument != "--"]
     started = time.monotonic()
-    REPORTS.mkdir(parents=True, exist_ok=True)
-    log = REPORTS / ("rest.log" if options.rest else "unit.log" if options.unit else "test.log")
-    log.unlink(missing_ok=True)
+    run = Run("rest" if options.rest else "unit" if options.unit else "test", options.known)
+    if options.rest:
+        run.environment["EXTENDED"] = "1"
+    more = [argument for argument in more if argument != "--"]
     selected = f"not nightly and {'extended' if options.rest else 'not extended'}"
-    parts = [
-        ("without-servers", f"{selected} and not ({SERVERS})", options.workers, []),
-        (
-            "on-servers",
-            f"{selected} and ({SERVERS})",
-            options.server_workers,
-            ["--ignore", "airflow_samza", "--ignore", "tests/unit"],
-        ),
-    ]
-    codes, counts = [], Counter[str]()
-    budgets = {"EXTENDED": "1"} if options.rest else {}
     with _files_in_memory() as memory:
-        for name, marks, workers, where in parts[:1] if options.unit else parts:
-            if name == "on-servers":
-                _archive_classes()
-            report = REPORTS / f"{log.stem}-{name}.xml"
-            report.unlink(missing_ok=True)
-            command = ["-m", marks, "-n", workers, "--no-loadscope-reorder", f"--junitxml={report}", *where, *more]
-            codes.append(_pytest(command, log, {**budgets, **(QUICK_JAVA if name == "on-servers" else memory)}))
-            counts += _outcomes(report)
-            if codes[-1] == INTERRUPTED:
-                break
-    failed = [code for code in codes if code not in (0, NO_TESTS)]
-    figures = ", ".join(f"{counts[outcome]:,} {outcome}" for outcome in ("passed", "failed", "skipped"))
-    minutes, seconds = divmod(round(time.monotonic() - started), 60)
-    print(f"{figures} in {minutes} min {seconds} s; the log: {log}", flush=True)
-    return failed[0] if failed else 0
+        marks = ["-m", f"{selected} and not ({SERVERS})", "-n", options.workers, *IN_ORDER]
+        code = run.tests([*marks, *more], memory)
+        if code != INTERRUPTED and not options.unit:
+            _archive_classes()
+            marks = ["-m", f"{selected} and ({SERVERS})", "-n", options.server_workers, *IN_ORDER, *WITHOUT_SERVERS]
+            code = max(code, run.tests([*marks, *more], QUICK_JAVA))
+    flaky = run.try_again() if code == FAILED else []
+    for outcome in flaky:
+        print(f"{outcome.traceback}\nflaky: {outcome.test}", flush=True)
+    print(run.last_line(flaky, time.monotonic() - started), flush=True)
+    return int(run.failed() != []) if flaky else code
+
+
+class Run:
+    """A run of tests in several processes of pytest: their outcomes, and what they print, in files by its name."""
+
+    def __init__(self, name: str, known: bool) -> None:
+        REPORTS.mkdir(parents=True, exist_ok=True)
+        self._log, self._outcomes, before = (REPORTS / f"{name}{end}" for end in (".log", ".jsonl", "-before.jsonl"))
+        self._known = outcomes.passed(outcomes.read(self._outcomes)) if known else []
+        for file in (self._log, self._outcomes, before):
+            file.write_bytes(b"")
+        for outcome in self._known:
+            outcomes.write(self._outcomes, outcome)
+            outcomes.write(before, outcome)
+        self.environment = {outcomes.WRITTEN: str(self._outcomes), outcomes.LEFT_OUT: str(before)}
+
+    def tests(self, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+        """Run pytest with further variables; return its exit code, 0 where it has found no test."""
+        code = _pytest(arguments, self._log, {**self.environment, **environment})
+        return 0 if code == NO_TESTS else code
+
+    def failed(self) -> list[Outcome]:
+        """Return the tests that have failed, in their last try."""
+        return [outcome for outcome in outcomes.read(self._outcomes).values() if outcome.outcome == "failed"]
+
+    def try_again(self) -> list[Outcome]:
+        """Run failed tests once more, each alone, unless they are many; return the first outcomes of those that pass."""
+        failed = self.failed()
+        if len(failed) > TRIED_AGAIN:
+            return []
+        print(f"{len(failed)} failed; each runs once more, alone", flush=True)
+        return [outcome for outcome in failed if self.tests([outcome.test], {}) == 0]
+
+    def last_line(self, flaky: Sequence[Outcome], seconds: float) -> str:
+        """Return the counts of a run that has taken so many seconds, its commit, and where the log is."""
+        counts = Counter(outcome.outcome for outcome in outcomes.read(self._outcomes).values())
+        figures = [f"{counts[outcome]:,} {outcome}" for outcome in ("passed", "failed", "skipped")]
+        figures += [f"{len(flaky)} flaky"] if flaky else []
+        figures += [f"{len(self._known):,} of them in runs before"] if self._known else []
+        commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
+        minutes, rest = divmod(round(seconds), 60)
+        where = f" at {commit.stdout.strip()}" if commit.returncode == 0 else ""
+        return f"{', '.join(figures)}{where} in {minutes} min {rest} s; the log: {self._log}"
 
 
 @contextmanager
@@ -113,7 +151,7 @@ def _files_in_memory() -> Iterator[dict[str, str]]:
 
 def _pytest(arguments: Sequence[str], log: Path, environment: dict[str, str]) -> int:
     """Run pytest with further variables; what it prints goes to the terminal and to the log."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.support.progress", *arguments]
+    command = [sys.executable, "-m", "pytest", "-q", *PLUGINS, *arguments]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, **environment}
     )
@@ -130,30 +168,18 @@ def _pytest(arguments: Sequence[str], log: Path, environment: dict[str, str]) ->
 
 
 def _copy(lines: IO[bytes], log: IO[bytes]) -> None:
-    for line in lines:
-        sys.stdout.buffer.write(line)
-        sys.stdout.flush()
-        with suppress(ValueError):  # closed: pytest has ended
-            log.write(line)
+    with lines:
+        for line in lines:
+            sys.stdout.buffer.write(line)
+            sys.stdout.flush()
+            with suppress(ValueError):  # closed: pytest has ended
+                log.write(line)
 
 
 def _archive_classes() -> None:
     """Make the archive of Spark's classes, if there is none; without it, each Spark starts slower."""
     folder = Path(sys.prefix) / "class-archives"
     subprocess.run([sys.executable, "-m", "airflow_samza.launch.class_archive_maker", str(folder)], check=False)
-
-
-def _outcomes(report: Path) -> Counter[str]:
-    """Return the number of tests by outcome; an error of a fixture is a failed test."""
-    if not report.exists():
-        return Counter()
-    counts = Counter[str]()
-    for suite in xml.parse(report).getroot().iter("testsuite"):
-        numbers = {name: int(suite.get(name, "0")) for name in ("tests", "failures", "errors", "skipped")}
-        counts["failed"] += numbers["failures"] + numbers["errors"]
-        counts["skipped"] += numbers["skipped"]
-        counts["passed"] += numbers["tests"] - numbers["failures"] - numbers["errors"] - numbers["skipped"]
-    return counts
 
 
 if __name__ == "__main__":

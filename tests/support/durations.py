@@ -1,16 +1,17 @@
 """Seconds that each file of tests takes: who runs the tests begins with the longest, and knows which time is left.
 
 ``tests/durations.json`` has them, of files that take more than a second. ``python -m tests.support.durations`` writes it
-from the JUnit files of the last ``make test`` and ``make test-all``.
+from the outcomes of the last ``make test`` and ``make test-all``.
 """
 
 from __future__ import annotations
 
 import json
-import xml.etree.ElementTree as xml
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
+
+from tests.support.outcomes import read
 
 _FILE = Path(__file__).parents[1] / "durations.json"
 _OTHERS = 0.5
@@ -35,22 +36,10 @@ class Durations:
         return {nodeid: self.of(file) / len(tests[file]) for file in tests for nodeid in tests[file]}
 
 
-def measured(report: Path) -> dict[str, float]:
-    """Return the seconds by file that a JUnit file has."""
-    seconds: defaultdict[str, float] = defaultdict(float)
-    for case in xml.parse(report).getroot().iter("testcase"):
-        parts = str(case.get("classname")).split(".")
-        file = next(
-            (name for end in range(len(parts), 0, -1) if Path(name := "/".join(parts[:end]) + ".py").exists()), ""
-        )
-        seconds[file] += float(case.get("time", "0"))
-    return seconds
-
-
 if __name__ == "__main__":
     totals: defaultdict[str, float] = defaultdict(float)
-    for path in sorted(Path("build/tests").glob("*.xml")):
-        for file, seconds in measured(path).items():
-            totals[file] += seconds
-    listed = {file: round(total, 1) for file, total in sorted(totals.items()) if file and total > 1}
+    for path in (Path("build/tests/test.jsonl"), Path("build/tests/rest.jsonl")):
+        for test, outcome in read(path).items():
+            totals[test.partition("::")[0]] += outcome.seconds
+    listed = {file: round(total, 1) for file, total in sorted(totals.items()) if total > 1}
     _FILE.write_text(json.dumps(listed, indent=1) + "\n")
