@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help docs servers test-all setup setup-browser setup-databases demo demo-kafka demo-lake demo-month hdfs kafka test unit lint format types check bench bench-quick bench-kafka bench-lake nightly matrix constraints page wheel release image stack screenshot clean distclean
+.PHONY: help docs reference servers test-all setup setup-browser setup-databases demo demo-kafka demo-lake demo-month hdfs kafka kubernetes test unit lint format types check bench bench-quick bench-kafka bench-lake nightly matrix constraints page wheel release image stack screenshot clean distclean
 
 # VENV=.venv-3.13 PYTHON=python3.13 works with another Python, in an environment beside.
 VENV := .venv
@@ -42,6 +42,9 @@ hdfs: setup ## Start an HDFS (NameNode and DataNode, from Maven) to try things w
 kafka: setup ## Start a Kafka broker (from Maven) to try things with, and print its address; Ctrl-C stops it (ARGS=--secure: with TLS and SASL).
 	@$(PYTHON_IN_VENV) -m demo.kafka $(ARGS)
 
+kubernetes: setup ## Start a Kubernetes of one node to try things with (built once a machine, in eight minutes), and print its KUBECONFIG; Ctrl-C stops it.
+	@$(PYTHON_IN_VENV) -m demo.kubernetes $(ARGS)
+
 stack: setup ## Start an installation to try things with (Airflow on PostgreSQL and Celery, Spark, Kafka, S3), and print its addresses; Ctrl-C stops it.
 	@scripts/setup-databases.sh
 	@$(PYTHON_IN_VENV) -m demo.stack $(ARGS)
@@ -77,6 +80,9 @@ types: setup ## Check the types (mypy, strict).
 check: setup ## Do all that continuous integration does.
 	@.ci/run
 
+reference: setup ## Write the parts of docs/ that are made from the code anew: public names, commands, configuration, metrics.
+	@$(PYTHON_IN_VENV) -m scripts.site.generated
+
 docs: setup ## Build the site of docs/ into build/site, without network; broken links fail.
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON_IN_VENV) -m mkdocs build  # --quiet would hide warnings from --strict, too
 	@echo "build/site/index.html"
@@ -94,7 +100,7 @@ nightly: setup setup-browser setup-databases ## Run what takes long: the matrix 
 	@MODES_EXAMPLES=5000 $(PYTHON_IN_VENV) -m pytest --timeout 7200 tests/property/test_modes.py $(ARGS)
 	@$(MAKE) --no-print-directory matrix
 
-matrix: setup ## Build an environment for each combination of Airflow, Spark and Python, and try it there (MATRIX="--only airflow-3.1").
+matrix: setup ## Build an environment for each combination of Airflow, Spark and Python, and try it there (MATRIX="--only airflow-3.1"; MATRIX="--spark 4.3.0": a new release, with its row of the table).
 	@$(PYTHON_IN_VENV) -m tests.matrix $(MATRIX)
 
 bench: setup ## Measure all workloads beside plain PySpark, and scale; write docs/project/benchmarks.md and docs/project/scale.md (BENCH_ROWS=5000000).

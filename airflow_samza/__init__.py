@@ -18,8 +18,16 @@ if TYPE_CHECKING:
     from airflow_samza.application.application import stream_application as stream_application
     from airflow_samza.application.bad_records import DEAD_LETTERS as DEAD_LETTERS
     from airflow_samza.application.bad_records import dead_letter as dead_letter
+    from airflow_samza.application.declarations.change_events import change_events as change_events
+    from airflow_samza.application.declarations.change_events import debezium as debezium
     from airflow_samza.application.declarations.side_inputs import SideInputsProcessor as SideInputsProcessor
     from airflow_samza.application.event_times import system_time as system_time
+    from airflow_samza.application.expectations import condition as condition
+    from airflow_samza.application.expectations import foreign_key as foreign_key
+    from airflow_samza.application.expectations import fresh as fresh
+    from airflow_samza.application.expectations import not_null as not_null
+    from airflow_samza.application.expectations import rows as rows
+    from airflow_samza.application.expectations import unique as unique
     from airflow_samza.application.loader import load_application as load_application
     from airflow_samza.application.message_stream import MessageStream as MessageStream
     from airflow_samza.application.task_api import AsyncStreamTask as AsyncStreamTask
@@ -77,8 +85,10 @@ _HOMES = {
     "application.app_descriptor": ("StreamApplicationDescriptor",),
     "application.application": ("ApplicationSpec", "StreamApplication", "stream_application"),
     "application.bad_records": ("DEAD_LETTERS", "dead_letter"),
+    "application.expectations": ("condition", "foreign_key", "fresh", "not_null", "rows", "unique"),
     "application.loader": ("load_application",),
     "application.message_stream": ("MessageStream",),
+    "application.declarations.change_events": ("change_events", "debezium"),
     "application.declarations.side_inputs": ("SideInputsProcessor",),
     "application.event_times": ("system_time",),
     "application.task_api": (

@@ -14,6 +14,8 @@ from airflow_samza.errors import ConfigError
 
 HOST_AFFINITY = "job.host-affinity.enabled"
 SHOW_MESSAGES = "job.messages.shown"
+INPUTS_BOUNDED = "job.inputs.bounded"
+INPUTS_FLUSH = "job.inputs.flush"
 HOST_AFFINITY_BEFORE = "yarn.samza.host-affinity.enabled"
 INTERMEDIATE_PARTITIONS = "job.intermediate.stream.partitions"
 INTERMEDIATE_PARTITIONS_MAX = "job.intermediate.stream.partitions.max"
@@ -49,6 +51,7 @@ _STORE_KEY = re.compile(r"stores\.(.+?)\.(side\.inputs\.processor\.factory|side\
 _STORE_LIMIT_KEY = re.compile(r"stores\.(.+?)\.(rocksdb\.ttl\.ms|max\.key\.bytes|max\.value\.bytes|max\.bytes)")
 _PRIORITY_KEY = re.compile(r"task\.chooser\.priorities\..+|(?:systems\..+\.)?streams\..+\.samza\.priority")
 _BOOTSTRAP_KEY = re.compile(r"(?:systems\..+\.)?streams\..+\.samza\.bootstrap")
+_BOUNDED_KEY = re.compile(r"streams\.(.+)\.samza\.bounded")
 _FIRST_OFFSET_KEY = re.compile(r"streams\.(.+)\.samza\.offset\.default")
 
 _FOR_OPERATION = (
@@ -228,7 +231,7 @@ class Config(Mapping[str, str]):
         for key in self._values:
             if _PRIORITY_KEY.fullmatch(key):
                 self.integer(key)
-            elif _BOOTSTRAP_KEY.fullmatch(key):
+            elif _BOOTSTRAP_KEY.fullmatch(key) or _BOUNDED_KEY.fullmatch(key):
                 self.boolean(key)
             elif match := _FIRST_OFFSET_KEY.fullmatch(key):
                 self.first_offset(match[1])
@@ -289,12 +292,15 @@ class Config(Mapping[str, str]):
         return self.integer(BATCH_SIZE, least=1)
 
     @property
-    def driver_max_messages(self) -> int | None:
+    def driver_max_messages(self) -> int:
         """Return the number of messages up to which an epoch runs beside the driver of a local master, without a job.
 
-        Spark's job takes a tenth of a second, however small it is. 0: every epoch is a Spark job. Default: 50,000
+        As many processes run its tasks as the master has cores. Spark's job takes a tenth of a second longer, and
+        Spark's start seconds. Of files and tables 32 bytes count as a message. 0: every epoch is a Spark job. Default:
+        10,000,000
         """
-        return self.integer(DRIVER_MAX_MESSAGES, least=0)
+        most = self.integer(DRIVER_MAX_MESSAGES, least=0)
+        return 10_000_000 if most is None else most
 
     @property
     def epoch_max_messages(self) -> int | None:
@@ -390,7 +396,8 @@ class Config(Mapping[str, str]):
     def state_lease_wait_ms(self) -> int:
         """Return the ms for which a plan waits for the state of a run that has not ended; 0: it fails at once.
 
-        In Airflow the plan task waits, deferred, in place of this (``wait_for_state``). Default: 0
+        In Airflow the plan task waits, deferred, in place of this (``wait_for_state``). It also waits so long for the
+        sections of shared streams that it reads (in Airflow 600000, if a run follows one). Default: 0
         """
         return self.integer(STATE_LEASE_WAIT, 0, least=0) or 0
 
@@ -410,6 +417,36 @@ class Config(Mapping[str, str]):
         Default: 5
         """
         return self.integer(STATE_VERSIONS_KEEP, 5, least=2) or 5
+
+    def bounded_streams(self) -> tuple[str, ...]:
+        """The streams of which the configuration says by their own keys whether they are bounded."""
+        matches = (_BOUNDED_KEY.fullmatch(key) for key in self._values)
+        return tuple(sorted(match[1] for match in matches if match is not None))
+
+    def bounded(self, stream: str) -> bool | None:
+        """Return whether an input is bounded whose declaration leaves ``bounded`` out.
+
+        Default: ``job.inputs.bounded``
+        """
+        key = f"streams.{stream}.samza.bounded"
+        return self.boolean(key) if self.text(key) is not None else self.inputs_bounded
+
+    @property
+    def inputs_bounded(self) -> bool | None:
+        """Return whether inputs are bounded whose declarations leave ``bounded`` out.
+
+        A run reads a bounded one to its end, of an unbounded one what arrived since the last run, as with
+        ``slice="checkpoint"``. Default: true, with ``slice="checkpoint"`` false
+        """
+        return None if self.text(INPUTS_BOUNDED) is None else self.boolean(INPUTS_BOUNDED)
+
+    @property
+    def inputs_flush(self) -> bool:
+        """Return whether the end of the input range of an unbounded input flushes windows, joins and aggregations.
+
+        They emit what they hold, once, and the next run begins behind it with empty ones. Default: false
+        """
+        return self.boolean(INPUTS_FLUSH)
 
     def first_offset(self, stream: str) -> str:
         """Return the offset at which the first run begins to read an unbounded input: ``oldest`` or ``upcoming``.

@@ -11,6 +11,14 @@ from typing import ClassVar
 
 from airflow_samza.quoting import printable
 
+ERRORS_PAGE = "docs/reference/errors.md"
+"""The page of all errors, in the repository. Addresses of entries are made of it here, and nowhere else."""
+
+
+def entry_of(rule: str) -> str:
+    """Return the address of the entry of a rule in the documentation."""
+    return f"{ERRORS_PAGE}#{rule}"
+
 
 class SamzaError(Exception):
     """Base class of all errors that this package raises on purpose.
@@ -40,6 +48,11 @@ class SamzaError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.sentence, self.hint, self.facts))
+
+    @property
+    def entry(self) -> str:
+        """The address of the entry of the error's rule in the documentation."""
+        return entry_of(self.rule)
 
     def to_dict(self) -> dict[str, object]:
         """Return the JSON form: ``type``, ``rule``, ``sentence``, ``hint``, ``retryable``, and the facts as texts."""
@@ -303,6 +316,15 @@ class StageLost(StageError):
 
     rule = "stage-lost"
     retryable = True
+
+
+class ExpectationFailed(StageError):
+    """Error for a stage whose output does not meet an expectation; nothing of it is published.
+
+    Facts: ``stage``, ``run``, ``output``, ``expectation``, ``failed``.
+    """
+
+    rule = "expectation-failed"
 
 
 class UpstreamCleared(StageError):

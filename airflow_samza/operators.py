@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from airflow_samza.provider.operators.cleanup import SamzaCleanupOperator
+from airflow_samza.provider.operators.compare import SamzaCompareOperator
 from airflow_samza.provider.operators.drain import SamzaDrainOperator, SamzaStopOperator
 from airflow_samza.provider.operators.plan import SamzaPlanOperator
 from airflow_samza.provider.operators.publish import SamzaPublishOperator
@@ -17,6 +18,7 @@ from airflow_samza.provider.operators.table_push import (
 
 __all__ = [
     "SamzaCleanupOperator",
+    "SamzaCompareOperator",
     "SamzaDrainOperator",
     "SamzaPlanOperator",
     "SamzaPublishOperator",

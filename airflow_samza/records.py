@@ -115,11 +115,12 @@ def decode(kind: type[T], data: bytes, location: str) -> T:
     form = FORMS[kind]
     fields = parse_object(data, location, form.hint)
     fields = {**form.later, **_upgraded(fields, form, location)}
-    for key in dataclasses.fields(kind):  # type: ignore[arg-type]  # a durable kind is a dataclass
-        if key.name in form.beside:
-            fields.pop(key.name, None)
-        elif key.name not in fields and not form.reports:
-            raise unreadable(location, f"it has no {key.name!r}", form.hint)
+    for name in form.beside:
+        fields.pop(name, None)
+    if not form.reports:
+        for key in dataclasses.fields(kind):  # type: ignore[arg-type]  # a durable kind is a dataclass
+            if key.name not in fields and key.name not in form.beside:
+                raise unreadable(location, f"it has no {key.name!r}", form.hint)
     return from_plain(kind, fields, location)
 
 

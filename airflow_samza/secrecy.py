@@ -141,3 +141,16 @@ def without(text: str, secrets: Iterable[object]) -> str:
     for secret in sorted(texts, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     return without_passwords(text)
+
+
+def masked(name: str, value: object) -> str:
+    """Return a value of a column as it may be shown to recognize a row: its ends alone, nothing of a secret.
+
+    >>> masked("member", "ada.lovelace"), masked("member", 12345), masked("member", "ada"), masked("api_key", "x-1234")
+    ('ad***ce', '1***5', '***', '***')
+    """
+    text = str(value)
+    if value is None or is_secret_name(name):
+        return "null" if value is None else HIDDEN
+    ends = 2 if len(text) > 7 else 1 if len(text) > 3 else 0
+    return f"{text[:ends]}{HIDDEN}{text[len(text) - ends :]}"

@@ -46,6 +46,8 @@ class SystemTraits:
     """Its streams are tables with names, and have no paths."""
     namespace: str = ""
     """Namespace of a table whose name has none."""
+    cuts_by_time: bool = True
+    """An input with ``slice="timestamp"`` is read by the data interval."""
     in_one_process: bool = False
     """Only the process that bound it sees its streams."""
     through_topics: bool = False
@@ -87,10 +89,13 @@ class SystemKind:
 
 
 BUILT_IN = {
-    "memory": SystemKind("airflow_samza.systems.memory.system:MemorySystem", SystemTraits(in_one_process=True)),
+    "memory": SystemKind(
+        "airflow_samza.systems.memory.system:MemorySystem", SystemTraits(cuts_by_time=False, in_one_process=True)
+    ),
     "log": SystemKind(
         "airflow_samza.systems.log.system:LogSystem",
         SystemTraits(
+            cuts_by_time=False,
             keeps_versions=True,
             without_serdes=(
                 "which keeps columns and sends no bytes",

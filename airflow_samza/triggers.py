@@ -16,6 +16,7 @@ from airflow_samza.provider.triggers.runs import (
     SamzaStageTrigger,
     SamzaStateTrigger,
 )
+from airflow_samza.provider.triggers.sections import SamzaSectionsTrigger
 from airflow_samza.provider.triggers.table_commits import TableCommitTrigger
 from airflow_samza.provider.triggers.tables import (
     TableFreshnessTrigger,
@@ -28,6 +29,7 @@ __all__ = [
     "SamzaEndOfStreamTrigger",
     "SamzaProducersTrigger",
     "SamzaRunTrigger",
+    "SamzaSectionsTrigger",
     "SamzaStageTrigger",
     "SamzaStateTrigger",
     "TableCommitTrigger",

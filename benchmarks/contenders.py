@@ -22,6 +22,7 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.system import SystemBinding
 from benchmarks.gen_data import clicks_file, views_file
 from benchmarks.measuring import Measured, Meter
+from benchmarks.peer_process import Peer, PeerProcess
 from benchmarks.workloads import Workload
 
 
@@ -103,11 +104,19 @@ class OurRuns:
             self._runtime.close(self._run, wait_seconds=30)
 
 
+_POLARS = Peer("polars", "Polars", "views_polars.py", packages=("polars==2.1.0",), arguments=("{cores}",))
+
+
 class PeerRuns:
-    """A PySpark process that runs the peers on request."""
+    """A PySpark process that runs the peers on request, and one of Polars for those whose names end so.
+
+    The environment of Polars stays in the folder of the data.
+    """
 
     def __init__(self, data: Path, work: Path, cores: int) -> None:
         self.out = work / "peers"
+        self._data, self._cores = data, cores
+        self._polars: PeerProcess | None = None
         command = [
             sys.executable,
             "-m",
@@ -125,6 +134,8 @@ class PeerRuns:
 
     def run(self, peer: str, rows: int) -> Measured:
         """One run of a peer, measured by itself."""
+        if peer.endswith(_POLARS.name):
+            return self._run_polars(peer, rows)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{peer} {rows}\n")
@@ -136,8 +147,19 @@ class PeerRuns:
             )
         return Measured(**json.loads(answer))
 
+    def _run_polars(self, peer: str, rows: int) -> Measured:
+        if self._polars is None:
+            self._polars = PeerProcess(_POLARS, self._data.absolute(), "none", self._cores)
+        pid = self._polars.pid
+        with Meter(lambda: [pid], children=False) as meter:
+            self._polars.ask(peer, f"{views_file(self._data, rows).absolute()}>{(self.out / peer).absolute()}", rows)
+        return meter.result
+
     def close(self) -> None:
-        """Ends the process."""
+        """Ends the processes."""
+        if self._polars is not None:
+            self._polars.close()
+            shutil.rmtree(self._data / "running", ignore_errors=True)
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(60)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from airflow_samza.runs.upkeep.kept_runs import Keep
+from airflow_samza.runs.upkeep.keep import Keep
 from tests.support.runs_here import Here
 
 APPLICATION = "tests.support.carrying_apps:joining"

@@ -37,7 +37,7 @@ from airflow_samza.runs.stages.stage_runners import (
     enqueue,
 )
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.runs.upkeep.kept_runs import Keep
+from airflow_samza.runs.upkeep.keep import Keep
 from benchmarks.arguments import made_folder
 from tests.support.runs_here import Here
 

@@ -1,9 +1,11 @@
-"""Small runs in a real Airflow: cold, with warm runners, and by hand with SparkSubmitOperator.
+"""Small runs in a real Airflow: with the default settings, without warm runners, and by hand with SparkSubmitOperator.
 
-``python -m benchmarks.in_airflow --work DIR [--days 30]``. Two Airflows run one after the other, without warm runners
-and with two. In each the flights Dag of the demo runs three times, and the days of the small daily application
-(:mod:`benchmarks.daily`) are backfilled two at a time; the first one does the same by hand, too. Seconds are those
-between the start of the first Dag run and the end of the last; CPU seconds are those of all processes of the Airflow.
+``python -m benchmarks.in_airflow --work DIR [--days 30]``. Two Airflows run one after the other, with warm runners as
+they are by default and without. In each the flights Dag of the demo and a Dag of as many empty tasks run three times in
+turn, and the days of the small daily application (:mod:`benchmarks.daily`) are backfilled two at a time; the first one
+does the same as one task and by hand, too, and runs days of one empty task. Seconds of runs are those between the start
+of the first Dag run and the end of the last, those of tasks between start and end of a task; CPU seconds are those of
+all processes of the Airflow.
 """
 
 from __future__ import annotations
@@ -28,8 +30,9 @@ from demo.local_airflow import LocalAirflow
 
 ROOT = Path(__file__).resolve().parents[1]
 FIRST = date(2026, 1, 1)
-GROUP, BY_HAND = "daily_group", "daily_by_hand"
-FLIGHTS_RUNS = 3
+GROUP, ONE_TASK, BY_HAND, NOTHING = "daily_group", "daily_one_task", "daily_by_hand", "daily_nothing"
+RUNS = 3
+WAYS = {"by default": {}, "warm runners off": {"AIRFLOW__SAMZA__WARM_RUNNERS": "off"}}
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,19 @@ class Backfill:
     cpu: float
 
 
+@dataclass(frozen=True)
+class Runs:
+    """Seconds of the runs of each Dag, and of each task of each run."""
+
+    seconds: dict[str, list[float]]
+    tasks: dict[str, list[dict[str, float]]]
+
+
 class Measured:
     """An Airflow with a folder of its own, in which Dags are run and timed."""
 
-    def __init__(self, work: Path, warm: int) -> None:
-        self.work = work / f"warm-{warm}"
+    def __init__(self, work: Path, settings: dict[str, str]) -> None:
+        self.work = Path(tempfile.mkdtemp(dir=work))
         for name in ("root", "data", "results", "warehouse", "t"):
             (self.work / name).mkdir(parents=True)
         prepare(self.work / "data")
@@ -61,7 +72,7 @@ class Measured:
                 "PYTHONPATH": str(ROOT),
                 "BENCHMARK_WORK": str(self.work),
                 "BENCHMARK_SCRIPT": str(Path(__file__).with_name("daily.py")),
-                "AIRFLOW__SAMZA__WARM_RUNNERS": str(warm),
+                **settings,
             },
             connections={
                 "samza_default": json.dumps({"conn_type": "samza", "extra": {"root": str(self.work / "root")}}),
@@ -73,16 +84,20 @@ class Measured:
             },
         )
 
-    def flights(self) -> list[float]:
-        """Run the Dag of the demo a few times, and return the seconds of each run."""
-        found = []
-        for _ in range(FLIGHTS_RUNS):
-            run_id = self.airflow.trigger("flights")
-            run = self.airflow.wait_for_run("flights", run_id, timeout=1200)
-            if run["state"] != "success":
-                raise SystemExit(f"The run {run_id} of flights ended as {run['state']}.")
-            found.append(_seconds([run]))
-        return found
+    def runs(self) -> Runs:
+        """Run the Dag of the demo and the one of empty tasks a few times in turn."""
+        seconds: dict[str, list[float]] = {"flights": [], "empty": []}
+        tasks: dict[str, list[dict[str, float]]] = {"flights": [], "empty": []}
+        for _ in range(RUNS):
+            for dag_id in seconds:
+                run_id = self.airflow.trigger(dag_id)
+                run = self.airflow.wait_for_run(dag_id, run_id, timeout=1200)
+                if run["state"] != "success":
+                    raise SystemExit(f"The run {run_id} of {dag_id} ended as {run['state']}.")
+                seconds[dag_id].append(_seconds([run]))
+                instances = self.airflow.tasks(dag_id, run_id)
+                tasks[dag_id].append({task["task_id"].rpartition(".")[2]: _seconds([task]) for task in instances})
+        return Runs(seconds, tasks)
 
     def backfill(self, dag_id: str, what: str, days: int) -> Backfill:
         """Run a Dag for each day, two days at a time."""
@@ -105,20 +120,26 @@ def _seconds(runs: list[dict[str, str]]) -> float:
     return (max(datetime.fromisoformat(run["end_date"]) for run in runs) - min(starts)).total_seconds()
 
 
-def measure(work: Path, days: int) -> tuple[dict[str, list[float]], list[Backfill]]:
+def measure(work: Path, days: int) -> tuple[dict[str, Runs], list[Backfill]]:
     """Measure in both Airflows."""
-    flights, backfills = {}, []
-    for warm, name in ((0, "cold"), (2, "two warm runners")):
-        measured = Measured(work, warm)
+    runs, backfills = {}, []
+    for name, settings in WAYS.items():
+        measured = Measured(work, settings)
         with measured.airflow:
-            flights[name] = measured.flights()
-            print(json.dumps({"flights": name, "seconds": flights[name]}), flush=True)
-            kinds = [(GROUP, name), (BY_HAND, "SparkSubmitOperator, by hand")] if not warm else [(GROUP, name)]
+            runs[name] = measured.runs()
+            print(json.dumps({name: vars(runs[name])}), flush=True)
+            kinds = [(GROUP, name)]
+            if not settings:
+                kinds += [
+                    (ONE_TASK, "the whole application as one task"),
+                    (BY_HAND, "SparkSubmitOperator, by hand"),
+                    (NOTHING, "one empty task"),
+                ]
             for dag_id, what in kinds:
                 backfills.append(measured.backfill(dag_id, what, days))
                 print(json.dumps(vars(backfills[-1])), flush=True)
         end_warm_runners(measured.work / "t")
-    return flights, backfills
+    return runs, backfills
 
 
 def main() -> None:
@@ -130,14 +151,19 @@ def main() -> None:
     before, began = psutil.getloadavg()[0], time.monotonic()
     work = Path(tempfile.mkdtemp(prefix="a", dir=arguments.work)).resolve()
     try:
-        flights, backfills = measure(work, arguments.days)
+        runs, backfills = measure(work, arguments.days)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     load = describe_load(before, psutil.getloadavg()[0])
     print(f"Measured on {describe_machine(2)}{load}, in {time.monotonic() - began:.0f} s.\n")
-    print("| the Dag run of the demo | first | second | third |\n|---|---:|---:|---:|")
-    for name, seconds in flights.items():
-        print(f"| {name} | {' | '.join(f'{second:.1f} s' for second in seconds)} |")
+    print("| seconds of a Dag run | first | second | third |\n|---|---:|---:|---:|")
+    for name, of_way in runs.items():
+        for dag_id, seconds in of_way.seconds.items():
+            print(f"| {dag_id}, {name} | {' | '.join(f'{second:.1f}' for second in seconds)} |")
+    print("\n| seconds of a task, by default | first | second | third |\n|---|---:|---:|---:|")
+    for dag_id, of_runs in runs["by default"].tasks.items():
+        for task in of_runs[0]:
+            print(f"| {dag_id}: {task} | {' | '.join(f'{tasks[task]:.2f}' for tasks in of_runs)} |")
     print(f"\n| {arguments.days} days, two at a time | seconds | CPU seconds |\n|---|---:|---:|")
     for backfill in backfills:
         print(f"| {backfill.what} | {backfill.seconds:.0f} | {backfill.cpu:.0f} |")

@@ -126,9 +126,10 @@ def _one_a_second(seconds: float) -> Iterator[None]:
 def table(costs: Sequence[Cost], load: float) -> list[str]:
     """Return the figures of one kind as Markdown."""
     lines = [
-        f"Processor time of a commit, measured with epochs of one row and one file each, which one process commits to "
-        f"a folder: on average over the last {COUNTED} (or as many as there are), beside commits to a new table, "
-        f"in turn, on two cores (load {load:.0f}). *Files* and *size* are those of all that lies beside the data "
+        "This is the processor time of a commit, measured with epochs of one row and one file each, which one process "
+        f"commits to a folder. Each figure is the average over the last {COUNTED} commits (or as many as there are). "
+        f"Commits to a new table took turns with them, on two cores (load {load:.0f}). "
+        "*Files* and *size* are those of all that lies beside the data "
         "files, of which there are the live *data files*. `python -m benchmarks.lake_commits` repeats it.",
         "",
         "| epochs | ms a commit | to a new table | files | size | data files |",

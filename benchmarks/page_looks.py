@@ -56,11 +56,13 @@ def _measure(root: Path) -> None:
     marks = {
         task: TaskMark("success" if stage_id in ended else "running", 1, 0, 1.0) for stage_id, task in tasks.items()
     }
-    known = KnownToAirflow([Planned("d", "r", "g.plan", -1, note)], {("d", "r")}, {}, marks)
+    planned = [Planned("d", "r", "g.plan", -1, note)]
+    known = KnownToAirflow(plans=planned, dag_runs={("d", "r")}, marks=marks)
     app = make_app()
     for right in (rights.may_read_run, rights.may_read_logs, rights.may_read_rows):
         app.dependency_overrides[right] = lambda: None
-    app.dependency_overrides[rights.readable_dags] = lambda: lambda dag_id: True
+    for readable in (rights.readable_dags, rights.readable_logs):
+        app.dependency_overrides[readable] = lambda: lambda dag_id: True
     app.dependency_overrides[airflow_records] = lambda: cast(Any, known)
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     looks.SHARED_SECONDS = 0.0  # each look is one of its own

@@ -23,7 +23,7 @@ from airflow_samza import count, stream_application, sum_
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.progress.run_costs import run_requests
-from airflow_samza.runs.upkeep.kept_runs import Keep
+from airflow_samza.runs.upkeep.keep import Keep
 from airflow_samza.systems.filesystems.object_store.requests import KINDS, take
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
@@ -123,11 +123,11 @@ def main() -> None:
 
 def use_no_spark(folder: Path) -> None:
     """Have runners without Spark started."""
-    from airflow_samza.launch import launcher
+    from airflow_samza.launch import launcher, own_process
     from tests.support import runner_without_spark
 
     os.environ[runner_without_spark.VARIABLE] = str(folder)
-    launcher.RUNNER_MODULE = runner_without_spark.__name__
+    own_process.RUNNER_MODULE = runner_without_spark.__name__
     launcher.check_place = lambda *_: None
 
 

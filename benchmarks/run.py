@@ -25,6 +25,7 @@ from benchmarks.contenders import OurRuns, PeerRuns
 from benchmarks.gen_data import ensure_data
 from benchmarks.machine import describe_load, describe_machine
 from benchmarks.measuring import Measured
+from benchmarks.peer_process import Missing
 from benchmarks.results import OURS, Report, WorkloadResult
 from benchmarks.workloads import WORKLOADS, Workload
 
@@ -40,8 +41,13 @@ def measure(
     stages: list[dict[str, float]] = []
     try:
         for number in range(repeat + 1):
-            for name, measured in runs.items():
-                result = ours.run() if name == OURS else peers.run(name, rows)
+            for name, measured in list(runs.items()):
+                try:
+                    result = ours.run() if name == OURS else peers.run(name, rows)
+                except Missing as error:
+                    print(error, flush=True)
+                    del runs[name]
+                    continue
                 said = {
                     "workload": workload.name,
                     "contender": name,
@@ -55,8 +61,8 @@ def measure(
     finally:
         ours.close()
     expected = rows_of(ours.output)
-    for peer in workload.peers:
-        reject_different(workload.name, peer.name, expected, rows_of(peers.out / peer.name))
+    for name in runs.keys() - {OURS}:
+        reject_different(workload.name, name, expected, rows_of(peers.out / name))
     best = min(range(repeat), key=lambda place: runs[OURS][place].seconds)
     return WorkloadResult(workload.name, rows, runs, stages[best + 1])
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import psutil
 
-from airflow_samza.launch.spark_submit import find_spark_submit
+from airflow_samza.launch.drivers.spark_submit import find_spark_submit
 from benchmarks.arguments import made_folder
 from benchmarks.daily import APPLICATION, write_day
 from benchmarks.machine import describe_load, describe_machine

@@ -39,7 +39,10 @@ WORKLOADS = {
             "filter and projection in SQL, Parquet to Parquet",
             "benchmarks.applications:w1",
             "slow-views",
-            (Peer("W1", "DataFrame", 1.5),),
+            (
+                Peer("W1", "DataFrame", 1.5),
+                Peer("W1polars", "Polars, lazy, into one file with as large row groups", 0.7),
+            ),
         ),
         Workload(
             "W2",

@@ -8,6 +8,8 @@ Flights are scored by the newest one as they come.
 - ``delay_model_rollback`` makes an older version current again; that is an event, too.
 - ``delay_scores_daily`` scores a day's flights with the model that was current when the day began, so a backfill of
   last week gives what would have been said then, whatever is current now.
+- ``delay_scores_monthly`` scores a month's flights in one run, each with the model of its own time: rows as those of
+  thirty runs of ``delay_scores_daily``.
 - ``delay_flights_feed`` plays the source of flights.
 """
 
@@ -68,6 +70,18 @@ with DAG("delay_scores_daily", tags=["samza"], doc_md=__doc__, **DAILY):
         systems={"data": "flights_data", "warehouse": "flights_warehouse"},
         table_versions={"delay-model": "as_of_interval"},
         mode="fused",
+    )
+
+with DAG(
+    "delay_scores_monthly",
+    tags=["samza"],
+    doc_md=__doc__,
+    **{**DAILY, "schedule": CronDataIntervalTimetable("@monthly", timezone="UTC")},
+):
+    SamzaTaskGroup(
+        group_id="scores",
+        application="pipelines.delay_model:scores_of_a_month",
+        systems={"data": "flights_data", "warehouse": "flights_warehouse"},
     )
 
 with DAG(

@@ -1,4 +1,4 @@
-"""Certificates for a broker on this machine: an authority of its own, the certificates of the broker and of clients."""
+"""Certificates for servers on this machine: those of an authority, and those of a broker and its clients."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Certificates:
         """Makes the authority and the broker's certificate."""
         self.folder.mkdir(parents=True)
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = _builder("authority", "authority", key.public_key(), is_authority=True).sign(key, hashes.SHA256())
-        self.authority.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-        self._key_of_authority.write_bytes(_pem(key))
+        made = certificate("authority", key, key, is_authority=True)
+        self.authority.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+        self._key_of_authority.write_bytes(pem(key))
         self._sign(self.broker, "broker", [x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
 
     @property
@@ -55,34 +55,41 @@ class Certificates:
         signing = serialization.load_pem_private_key(self._key_of_authority.read_bytes(), None)
         assert isinstance(signing, ec.EllipticCurvePrivateKey)
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(name, "authority", key.public_key(), is_authority=False)
-        if names:
-            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        certificate = builder.sign(signing, hashes.SHA256())
-        file.write_bytes(_pem(key) + certificate.public_bytes(serialization.Encoding.PEM))
+        made = certificate(name, key, signing, names)
+        file.write_bytes(pem(key) + made.public_bytes(serialization.Encoding.PEM))
 
 
-def _builder(
-    subject: str, issuer: str, key: ec.EllipticCurvePublicKey, *, is_authority: bool
-) -> x509.CertificateBuilder:
+def certificate(
+    subject: str,
+    key: ec.EllipticCurvePrivateKey,
+    signing: ec.EllipticCurvePrivateKey,
+    names: Sequence[x509.GeneralName] = (),
+    *,
+    is_authority: bool = False,
+) -> x509.Certificate:
+    """Return the certificate of a key, valid for ``names``, that the authority signs with its own key."""
     now = datetime.datetime.now(datetime.timezone.utc)
-    return (
+    builder = (
         x509.CertificateBuilder()
         .subject_name(_name(subject))
-        .issuer_name(_name(issuer))
-        .public_key(key)
+        .issuer_name(_name("authority"))
+        .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _DAYS)
         .not_valid_after(now + _DAYS)
         .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
     )
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    return builder.sign(signing, hashes.SHA256())
 
 
 def _name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """Return a private key as PEM, without a password."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

@@ -150,6 +150,9 @@ class Hdfs:
         try:
             with urllib.request.urlopen(url, timeout=5) as answer:
                 beans = json.load(answer)["beans"]
+        except urllib.error.HTTPError as error:  # it is about to come up
+            error.close()
+            return {}
         except (OSError, ValueError, urllib.error.URLError):
             return {}
         return dict(beans[0]) if beans else {}

@@ -48,7 +48,8 @@ class Server(Protocol):
 
 def jars(name: str) -> Path:
     """Return the folder of the jars that ``scripts/jars/<name>`` lists, fetched if need be."""
-    done = subprocess.run([str(SCRIPT), name], capture_output=True, text=True, check=False)
+    # With the environment as Python has it: workers of pytest move that of the process when they begin, beside threads.
+    done = subprocess.run([str(SCRIPT), name], env={**os.environ}, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise NoServer(done.stderr.strip())
     return Path(done.stdout.strip())

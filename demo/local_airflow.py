@@ -16,7 +16,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -89,11 +90,10 @@ class LocalAirflow(AirflowApi):
         for process in processes.values():
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
-        _, alive = psutil.wait_procs(family, timeout=20)
+        alive = still_running(family, 20)
         for member in (alive := list({*alive, *_of_home(self._env["AIRFLOW_HOME"])})):
             _tell(member, "terminate")
-        _, alive = psutil.wait_procs(alive, timeout=5)
-        for member in alive:
+        for member in still_running(alive, 5):
             _tell(member, "kill")
         for process in processes.values():
             process.wait()
@@ -112,7 +112,7 @@ class LocalAirflow(AirflowApi):
         family = process_family(part.pid)
         for member in family:
             _tell(member, "kill")
-        psutil.wait_procs(family, timeout=20)
+        still_running(family, 20)
 
     def start_part(self, name: str) -> None:
         """Starts a process that was killed."""
@@ -169,6 +169,18 @@ def process_family(pid: int) -> list[psutil.Process]:
         return [parent, *parent.children(recursive=True)]
     except psutil.NoSuchProcess:
         return []
+
+
+def still_running(processes: Iterable[psutil.Process], timeout: float) -> list[psutil.Process]:
+    """Wait up to ``timeout`` seconds for processes to end; return those that have not.
+
+    psutil's own ``wait_procs`` raises an error for one that is gone, where a kernel without its file under ``/proc``
+    answers with another error than "no such process".
+    """
+    deadline = time.monotonic() + timeout
+    while (alive := [process for process in processes if _runs(process)]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return alive
 
 
 def _families(processes: Mapping[str, subprocess.Popen[bytes]]) -> list[psutil.Process]:

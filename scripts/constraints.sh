@@ -18,5 +18,5 @@ compile --all-extras ${UPGRADE:+"$UPGRADE"} --output-file constraints.txt
 # Written anew, and not into the former file: uv would keep hashes of files that have been withdrawn.
 rm -f requirements.txt docker/requirements.txt
 compile --extra dev --constraints constraints.txt --generate-hashes --output-file requirements.txt
-compile docker/requirements.in --extra avro --extra demo --extra s3 --extra kafka \
+compile docker/requirements.in --extra avro --extra s3 --extra kafka \
     --constraints constraints.txt --generate-hashes --output-file docker/requirements.txt

@@ -33,7 +33,7 @@ from tests.support import outcomes
 from tests.support.outcomes import Outcome
 
 REPORTS = Path("build") / "tests"
-SERVERS = "spark or airflow or browser or hdfs or kafka"
+SERVERS = "spark or airflow or browser or hdfs or kafka or kubernetes"
 FAILED, INTERRUPTED, NO_TESTS = 1, 2, 5
 """Exit codes of pytest; the last one where no test is selected, as ``-k`` may leave none of one part."""
 TRIED_AGAIN = 5

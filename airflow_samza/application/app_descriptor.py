@@ -6,7 +6,7 @@ tables, side inputs); rule P11 (keys and partitioners), rules S2, S6–S8 (table
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -18,6 +18,8 @@ from airflow_samza.application.columns import Columns
 from airflow_samza.application.declarations.streams import (
     SECRETS_BELONG_ELSEWHERE,
     StreamOptions,
+    bounded_by_run,
+    check_upsert,
     check_words,
     declared_stream,
     options_of,
@@ -25,8 +27,17 @@ from airflow_samza.application.declarations.streams import (
     options_with_mode,
 )
 from airflow_samza.application.declarations.tables import TableDeclarations
-from airflow_samza.application.descriptors import ErrorPolicy, StreamDescriptor, StreamRole, SystemDescriptor
+from airflow_samza.application.descriptors import (
+    ROW_DELETED,
+    ChangeEvents,
+    ErrorPolicy,
+    Expectation,
+    StreamDescriptor,
+    StreamRole,
+    SystemDescriptor,
+)
 from airflow_samza.application.event_times import SystemTime, read_schema, stamped_schema
+from airflow_samza.application.expectations import check_expected_columns, checked_expectations, referring
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.message_stream import MessageStream
@@ -34,6 +45,7 @@ from airflow_samza.application.operator_specs import InputOperatorSpec, ReadTime
 from airflow_samza.application.rejections import located, reject
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.stream import OutputStream, SideInput
+from airflow_samza.config import Config
 from airflow_samza.schema import Schema
 from airflow_samza.secrecy import gives_away
 
@@ -51,12 +63,14 @@ _NOT_OF_SIDE_INPUTS = {
     "max_delay": "it makes no watermarks",
     "watermarks": "it makes no watermarks",
     "renamed_from": "it is read from its oldest message on under any id",
+    "expect": "each task, host and run reads it for itself",
 }
 
 _LEAVE_OUT = {
     "slice": "Leave it out; a topic that holds no more than is wanted is compacted, or expires what is old.",
     "intervals": "Leave it out; a path without a time names the files of every run.",
     "changes": "Leave it out; a pushed table takes changes by pushes with mode=incremental.",
+    "expect": "Leave it out; expect something of the stream where it is written.",
     "max_delay": "Leave it out; time is told by the inputs.",
     "watermarks": "Leave it out; time is told by the inputs.",
     "renamed_from": "Leave it out; rename it as you like.",
@@ -188,11 +202,20 @@ class ApplicationDescriptor(TableDeclarations):
         """
         check_words(more, "input_stream")
         self._check_on_error(more, f"input stream {id!r}")
+        self._check_expect(more, f"input stream {id!r}")
+        bounded_by_run(id, more, Config(self.config))
         timestamp = more.get("timestamp")
+        if isinstance(timestamp, SystemTime) and isinstance(more.get("changes"), ChangeEvents):
+            reject(
+                f"Input stream {id!r} has changes= and the system's time",
+                hint="Name a column of the rows, which says when a row has changed; or leave timestamp= out.",
+                stream=id,
+            )
         if isinstance(timestamp, SystemTime):
             entered = self._enter_stamped(id, timestamp.column, schema, more)
         else:
             entered = self._enter(declared_stream(id, StreamRole.INPUT, schema=schema, **more))
+        entered = self._referring(entered, more)
         return entered if where is None else entered.where(where)
 
     @overload
@@ -216,8 +239,11 @@ class ApplicationDescriptor(TableDeclarations):
         """
         check_words(more, "shared_stream")
         self._check_on_error(more, f"shared stream {id!r}")
+        self._check_expect(more, f"shared stream {id!r}")
+        bounded_by_run(id, more, Config(self.config), shared=True)
         more.setdefault("bounded", False)
-        return self._enter(declared_stream(id, StreamRole.INPUT, schema=schema, shared=True, **more))
+        entered = self._enter(declared_stream(id, StreamRole.INPUT, schema=schema, shared=True, **more))
+        return self._referring(entered, more)
 
     def from_dataframe(
         self,
@@ -282,6 +308,9 @@ class ApplicationDescriptor(TableDeclarations):
         run_column: str | None = None,
         sort_by: str | None = None,
         options: Mapping[str, object] | None = None,
+        doc: str | None = None,
+        expect: Sequence[Expectation | str] | None = None,
+        publish: str | None = None,
     ) -> OutputStream:
         """Declare an output stream, for ``send_to``.
 
@@ -304,7 +333,8 @@ class ApplicationDescriptor(TableDeclarations):
         :param mode: The fate of what earlier runs wrote. Of files and of the log: ``"replace"`` (a run replaces what an
             earlier one wrote for the same data interval and partition key) or ``"append"`` (it adds to it); of tables
             that Spark writes: ``"append"``, ``"overwrite"`` or ``"overwrite_partitions"``. Short for the option of this
-            name. Of tables of kind ``iceberg`` and ``delta`` also ``"replace partitions"`` (those to which the run
+            name. Of tables of kind ``iceberg`` and ``delta`` also ``"upsert"`` (messages replace the rows of the same
+            ``key``, and delete them where ``_deleted`` is true), ``"replace partitions"`` (those to which the run
             writes) and ``"replace table"``. By default files, the log and tables replace, Spark appends.
         :param table: The table to write, where the system has tables. Short for the option of this name, as are the
             next two.
@@ -317,10 +347,20 @@ class ApplicationDescriptor(TableDeclarations):
         :param sort_by: The order of the rows in each file of a table that is made: ``"country, at desc"`` (kind
             ``iceberg``).
         :param options: Options of the system for this stream.
+        :param doc: A description for people, which the page in Airflow shows.
+        :param expect: What must be true of the messages before anybody reads them: a list of :func:`unique`,
+            :func:`not_null`, :func:`foreign_key`, :func:`rows`, :func:`fresh`, and conditions in SQL such as
+            ``"amount >= 0"``. By default a run that does not meet one fails, and publishes nothing.
+        :param publish: The moment at which readers see what a run writes: ``"at once"`` (when its stage has ended) or
+            ``"after approval"`` (when :class:`SamzaPublishOperator` or ``airflow-samza publish`` says so; not in
+            continuous runs). Default: ``"at once"``
         """
         where = f"output stream {id!r}"
+        expected = checked_expectations(expect, self._graph, where)
         if mode is not None:
             options = options_with_mode(options, mode, where)
+        if dict(options_of(options)).get("mode") == "upsert":
+            check_upsert(key, expected, shared=shared, where=where)
         for name, value in (
             ("create", create),
             ("partition_by", partition_by),
@@ -345,16 +385,26 @@ class ApplicationDescriptor(TableDeclarations):
             serde=serde,
             shared=shared,
             options=options,
+            doc=doc,
+            expect=expected,
+            publish=publish,
         )
+        check_expected_columns(expected, stream.schema, where)
+        if expected and stream.schema is None and self._graph.low_level:
+            reject(
+                f"{where} has expect= and no schema=, and a low-level task may send it anything",
+                hint="Declare its columns: schema=…",
+                stream=id,
+            )
         return OutputStream(self._graph.add_stream(stream), self._graph)
 
     def side_input(self, id: str, *, schema: object = None, **more: Unpack[StreamOptions]) -> SideInput:
         """Declare a stream that feeds tables (:meth:`table`).
 
         It is read from its oldest message on, before the first message of an input. So ``slice``, ``intervals``,
-        ``changes``, ``max_delay``, ``watermarks`` and ``renamed_from`` are rejected. ``priority`` and ``bootstrap`` set
-        which side inputs of a table are read first. With ``on_error="drop"`` the row of a message that cannot be read
-        stays as it was. The other parameters are those of :meth:`input_stream`.
+        ``changes=True``, ``max_delay``, ``watermarks`` and ``renamed_from`` are rejected. ``priority`` and
+        ``bootstrap`` set which side inputs of a table are read first. With ``on_error="drop"`` the row of a message
+        that cannot be read stays as it was. The other parameters are those of :meth:`input_stream`.
 
         ```python
         changes = app.side_input("profile-changes", schema="member_id bigint, tier string", key="member_id")
@@ -375,7 +425,7 @@ class ApplicationDescriptor(TableDeclarations):
                 stream=id,
             )
         for word, why in _NOT_OF_SIDE_INPUTS.items():
-            if more.get(word) not in (None, False):
+            if more.get(word) not in (None, False) and not isinstance(more.get(word), ChangeEvents):
                 reject(f"Side input {id!r} has {word}=, which is for inputs: {why}", hint=_LEAVE_OUT[word], stream=id)
         return SideInput(
             self._graph.add_stream(declared_stream(id, StreamRole.SIDE_INPUT, schema=schema, **more)), self._graph
@@ -384,6 +434,17 @@ class ApplicationDescriptor(TableDeclarations):
     def _check_on_error(self, more: StreamOptions, where: str) -> None:
         if "on_error" in more:
             more["on_error"] = error_policy(more["on_error"], self._graph, where)
+
+    def _check_expect(self, more: StreamOptions, where: str) -> None:
+        if "expect" in more:
+            more["expect"] = checked_expectations(more["expect"], self._graph, where, of_input=True)
+
+    @staticmethod
+    def _referring(entered: MessageStream[Any], more: StreamOptions) -> MessageStream[Any]:
+        """Return an input whose messages lie where the tables do in which its expectations look them up."""
+        expected = [each for each in more.get("expect") or () if isinstance(each, Expectation)]
+        operator = referring(entered, expected)
+        return entered if operator is entered._operator else entered._then(operator)
 
     def _enter_stamped(self, id: str, column: str, schema: object, more: StreamOptions) -> MessageStream[Any]:
         """Return an input whose event time is when it is read."""
@@ -411,9 +472,13 @@ class ApplicationDescriptor(TableDeclarations):
         return MessageStream(self._graph, spec, key=stream._key, event_time=column)
 
     def _enter(self, stream: StreamDescriptor) -> MessageStream[Any]:
+        check_expected_columns(stream.expect, stream.schema, f"input stream {stream.stream_id!r}")
         self._graph.add_stream(stream)
         spec = self._graph.add_input(InputOperatorSpec, stream)
-        return MessageStream(self._graph, spec, key=stream.key, event_time=stream.timestamp)
+        entered: MessageStream[Any] = MessageStream(self._graph, spec, key=stream.key, event_time=stream.timestamp)
+        if stream.events is None or self._graph.low_level:
+            return entered
+        return entered.where(f"{ROW_DELETED} IS NOT NULL")  # it is null in events that are no change of a row
 
 
 @checked_calls

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from airflow_samza.application.callables import check_callable, name_of
 from airflow_samza.application.checked_calls import checked_call
 from airflow_samza.application.declarations.side_inputs import ConfiguredSideInputs
+from airflow_samza.application.declarations.streams import check_bounded
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, SystemDescriptor, TableDescriptor
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.identifiers import checked_id
@@ -29,7 +30,8 @@ class ApplicationSpec:
     """A described application as a value: its systems, streams, tables and operators, in the order of declaration.
 
     The same code and configuration give an equal value. Operators come after their inputs. An input stream that also
-    feeds a table is in ``inputs`` and in ``side_inputs``. ``StreamApplication.spec()`` makes it.
+    feeds a table is in ``inputs`` and in ``side_inputs``. ``docs`` are descriptions of operators, by id.
+    ``StreamApplication.spec()`` makes it.
     """
 
     name: str
@@ -43,6 +45,7 @@ class ApplicationSpec:
     side_inputs: Mapping[str, StreamDescriptor] = field(default_factory=dict)
     tables: Mapping[str, TableDescriptor] = field(default_factory=dict)
     operators: tuple[OperatorSpec, ...] = field(default=(), repr=False)
+    docs: Mapping[str, str] = field(default_factory=dict, repr=False)
     dropped: tuple[str, ...] = ()
     location: SourceLocation | None = None
 
@@ -52,14 +55,19 @@ class ApplicationSpec:
 
     def operator(self, op_id: str) -> OperatorSpec:
         """Return the operator with an id; raise :class:`~airflow_samza.errors.UnknownName` when there is none."""
-        operator = self._by_id.get(op_id)
-        if operator is None:
+        place = self._places.get(op_id)
+        if place is None:
             raise UnknownName(
                 f"Application {self.name!r} has no operator {op_id!r}.",
-                hint=f"{did_you_mean(op_id, self._by_id)}Its operators are {listed(sorted(self._by_id))}.",
+                hint=f"{did_you_mean(op_id, self._places)}Its operators are {listed(sorted(self._places))}.",
                 name=op_id,
             )
-        return operator
+        return self.operators[place]
+
+    def operators_of(self, op_ids: Iterable[str]) -> list[OperatorSpec]:
+        """Return the operators with these ids, in the order of declaration; ids of none are left out."""
+        places = sorted(self._places[op_id] for op_id in op_ids if op_id in self._places)
+        return [self.operators[place] for place in places]
 
     def input_operator(self, stream_id: str) -> InputOperatorSpec:
         """Return the operator that reads an input stream or an intermediate stream."""
@@ -104,8 +112,8 @@ class ApplicationSpec:
         return {op_id: tuple(following) for op_id, following in forward.items()}
 
     @cached_property
-    def _by_id(self) -> dict[str, OperatorSpec]:
-        return {operator.op_id: operator for operator in self.operators}
+    def _places(self) -> dict[str, int]:
+        return {operator.op_id: place for place, operator in enumerate(self.operators)}
 
     @cached_property
     def _inputs_by_stream(self) -> dict[str, InputOperatorSpec]:
@@ -127,6 +135,7 @@ class StreamApplication:
 
     >>> class PageViews(StreamApplication):
     ...     name = "page-views"
+    ...
     ...     def describe(self, app):
     ...         views = app.input_stream("page-views", schema="member_id bigint, dwell_ms int")
     ...         views.where("dwell_ms > 1000").send_to(app.output_stream("long-views"))
@@ -177,18 +186,21 @@ class StreamApplication:
         app.check_complete()
         ConfiguredSideInputs(Config(merged)).check_declared(name, graph.tables)
         streams = graph.streams.values()
+        inputs = {s.stream_id: s for s in streams if s.role is StreamRole.INPUT}
+        check_bounded(Config(merged), name, inputs)
         return ApplicationSpec(
             name=name,
             app_id=graph.app_id,
             config=merged,
             default_system=app.default_system_name,
             systems=dict(graph.systems),
-            inputs={s.stream_id: s for s in streams if s.role is StreamRole.INPUT},
+            inputs=inputs,
             outputs={s.stream_id: s for s in streams if s.role is StreamRole.OUTPUT},
             intermediates={s.stream_id: s for s in streams if s.role is StreamRole.INTERMEDIATE},
             side_inputs=dict(graph.side_inputs),
             tables=dict(graph.tables),
             operators=tuple(graph.operators),
+            docs=dict(graph.docs),
             dropped=_checked_dropped(self.dropped),
             location=self.location or SourceLocation.of_callable(self.describe),
         )

@@ -18,7 +18,7 @@ from airflow_samza.application.columns import check_column
 from airflow_samza.application.operator_spec import EventTime, OperatorSpec
 from airflow_samza.application.output_schemas import PassedOn
 from airflow_samza.application.rejections import located, reject
-from airflow_samza.application.stream import Stream
+from airflow_samza.application.stream import Stream, placed
 from airflow_samza.application.times import duration_ms
 from airflow_samza.application.watermarks import is_watermark_function
 from airflow_samza.schema import DataType, Field, Schema
@@ -145,8 +145,4 @@ def time_behind(stream: Stream[Any], spec: OperatorSpec, names: PassedOn) -> tup
         return name, stream._time_change
     if column.lower() not in names.new_names:
         return None, ""
-    return column, f"{_placed(spec)} makes its column {column!r} by an expression, and watermarks follow the former one"
-
-
-def _placed(spec: OperatorSpec) -> str:
-    return f"{spec.title} ({spec.location})" if spec.location is not None else spec.title
+    return column, f"{placed(spec)} makes its column {column!r} by an expression, and watermarks follow the former one"

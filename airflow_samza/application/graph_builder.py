@@ -43,6 +43,8 @@ class GraphBuilder:
         """The streams to which goes what is written to a table, by table."""
         self.tables: dict[str, TableDescriptor] = {}
         self.operators: list[OperatorSpec] = []
+        self.docs: dict[str, str] = {}
+        """Descriptions for people, by operator."""
         self._places: dict[str, SourceLocation | None] = {}
         self._count = 0
         self._finished = False
@@ -123,12 +125,13 @@ class GraphBuilder:
     def add_input(self, kind: type[Spec], stream: StreamDescriptor) -> Spec:
         """Make the operator by which a stream enters the graph, named after the stream."""
         policy = stream.on_error
-        beside = () if policy is None else policy.side_outputs
+        policies = (policy, *(each.policy for each in stream.expect))
+        beside = dict.fromkeys(output for each in policies if each is not None for output in each.side_outputs)
         fields = {
             "stream": stream,
             "schema": stream.schema,
             "on_error": policy,
-            "side_outputs": beside,
+            "side_outputs": tuple(beside),
             "renamed_from": stream.renamed_from,
         }
         return self._operator(kind, stream.stream_id, (), stream.location, fields)

@@ -25,7 +25,7 @@ from airflow_samza.application.callables import (
 from airflow_samza.application.checked_calls import checked_calls
 from airflow_samza.application.columns import Columns
 from airflow_samza.application.event_times import declared_time, kept_time, time_behind
-from airflow_samza.application.operator_checks import check_sql, named
+from airflow_samza.application.operator_checks import check_sql, checked_doc, named
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import (
     FilterSpec,
@@ -38,12 +38,12 @@ from airflow_samza.application.operator_specs import (
     TransformSpec,
     WhereSpec,
 )
-from airflow_samza.application.operators import keyed_results, repartitions
+from airflow_samza.application.operators import applied_changes, keyed_results, repartitions
 from airflow_samza.application.operators.joins import JoinOptions, event_time_of, join_stream, join_table, merge
 from airflow_samza.application.operators.sending import send
 from airflow_samza.application.output_schemas import WINDOW_COLUMNS, passed_on, selected_schema
 from airflow_samza.application.rejections import located, reject
-from airflow_samza.application.stream import OutputStream, Stream, Table
+from airflow_samza.application.stream import NOT_LOST, LostTime, OutputStream, Stream, Table, placed
 from airflow_samza.application.watermarks import check_watermark_function
 from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.row import Row
@@ -90,6 +90,20 @@ class MessageStream(Stream[T]):
     A call that cannot be right raises :class:`~airflow_samza.errors.InvalidApplication` (``BadId``, ``DuplicateId``),
     or :class:`~airflow_samza.errors.SchemaError` for columns. The error names file and line of the call.
     """
+
+    def doc(self, text: str) -> MessageStream[T]:
+        """Describe the last operator for people: the page in Airflow shows it. Return the same stream.
+
+        Of an operator with a Python callable the page shows the callable's docstring where there is no description.
+
+        ```python
+        long_views = views.where("dwell_ms > 1000").doc("Views that were read, not only opened.")
+        ```
+
+        :param text: A sentence or two.
+        """
+        self._graph.docs[self._operator.op_id] = checked_doc(text, f"{self._operator.op} {self._operator.name!r}")
+        return self
 
     # -- message by message ------------------------------------------------------------------------------------------
 
@@ -186,6 +200,7 @@ class MessageStream(Stream[T]):
         async def with_city(view):
             return {"member_id": view.member_id, "city": await city_of(view.country)}
 
+
         located = views.map_async(with_city, schema="member_id bigint, city string", timeout="5 seconds")
         ```
 
@@ -276,7 +291,8 @@ class MessageStream(Stream[T]):
         key = tuple(name for name in map(names.name, self._key) if name is not None)
         column, time_change = time_behind(self, spec, names)
         kept = key if len(key) == len(self._key) else ()
-        return MessageStream(self._graph, spec, key=kept, event_time=column, time_change=time_change)
+        lost = self._lost(spec, "leaves out its column {!r}") if column is None else NOT_LOST
+        return MessageStream(self._graph, spec, key=kept, event_time=column, time_change=time_change, time_lost=lost)
 
     def transform(
         self,
@@ -325,12 +341,14 @@ class MessageStream(Stream[T]):
         spec = merge(streams, id)
         same_key = all(stream._key == self._key for stream in streams)
         same_time = all(stream._event_time == self._event_time for stream in streams)
+        lost = NOT_LOST if same_time else LostTime(f"{placed(spec)} has streams with different event times")
         return MessageStream(
             self._graph,
             spec,
             key=self._key if same_key else (),
             event_time=self._event_time if same_time else None,
             time_change=next((stream._time_change for stream in streams if stream._time_change), ""),
+            time_lost=next((stream._time_lost for stream in streams if stream._time_lost.sentence), lost),
         )
 
     @overload
@@ -342,6 +360,8 @@ class MessageStream(Stream[T]):
         id: str,
         how: str = ...,
         key: Columns | None = ...,
+        as_of: str | None = ...,
+        wait: str | int | timedelta | None = ...,
         schema: object = ...,
         assume_partitioned_by: Columns | None = ...,
         renamed_from: str | None = ...,
@@ -378,6 +398,8 @@ class MessageStream(Stream[T]):
         key: Columns | None = ...,
         left_key: Columns | None = ...,
         right_key: Columns | None = ...,
+        as_of: str | None = ...,
+        wait: str | int | timedelta | None = ...,
         schema: object = ...,
         assume_partitioned_by: Columns | None = ...,
         renamed_from: str | None = ...,
@@ -395,6 +417,8 @@ class MessageStream(Stream[T]):
         left_key: Columns | None = None,
         right_key: Columns | None = None,
         ttl: str | int | timedelta | None = None,
+        as_of: str | None = None,
+        wait: str | int | timedelta | None = None,
         schema: object = None,
         assume_partitioned_by: Columns | None = None,
         renamed_from: str | None = None,
@@ -420,6 +444,11 @@ class MessageStream(Stream[T]):
         :param left_key: The key of this stream, where the names differ; for two streams.
         :param right_key: The key of the other stream, where the names differ; for two streams.
         :param ttl: The longest time for which a message waits for its partner; required for two streams.
+        :param as_of: ``"event time"``: each message finds the row that was valid at its event time, in a pushed table
+            by the versions' times, in one that side inputs fill by the times of their messages. By default all find the
+            row of the version that the plan fixes, or the last one that was read.
+        :param wait: The time by which the watermark has to pass a message before it is looked up, so that it finds rows
+            that come late. With ``as_of``; messages of bounded inputs do not wait.
         :param schema: The columns of the result of ``function``.
         :param assume_partitioned_by: The key by which a stream is partitioned whose partitioning is not known (after
             ``map``, for instance). It is not checked.
@@ -437,6 +466,8 @@ class MessageStream(Stream[T]):
             assume_partitioned_by=assume_partitioned_by,
             renamed_from=renamed_from,
             on_error=on_error,
+            as_of=as_of,
+            wait=wait,
         )
         if isinstance(other, Table):
             return self._then(join_table(self, other, options))
@@ -460,9 +491,7 @@ class MessageStream(Stream[T]):
         :param id: The id of the operator and of its intermediate stream.
         """
         entry = repartitions.partition_by(self, key, id, system, renamed_from)
-        return MessageStream(
-            self._graph, entry, key=entry.stream.key, event_time=self._event_time, time_change=self._time_change
-        )
+        return self._sent_through(entry, entry.stream.key)
 
     def broadcast(
         self, *, id: str | None = None, system: str | None = None, renamed_from: str | None = None
@@ -479,7 +508,7 @@ class MessageStream(Stream[T]):
         :param id: The id of the operator and of its intermediate stream.
         """
         entry = repartitions.broadcast(self, id, system, renamed_from)
-        return MessageStream(self._graph, entry, event_time=self._event_time, time_change=self._time_change)
+        return self._sent_through(entry, ())
 
     # -- keyed results -----------------------------------------------------------------------------------------------
 
@@ -488,13 +517,16 @@ class MessageStream(Stream[T]):
         key: Columns,
         *,
         id: str | None = None,
+        timestamp: str | None = None,
         renamed_from: str | None = None,
         assume_partitioned_by: Columns | None = None,
         **aggregations: Aggregation,
     ) -> MessageStream[Row]:
         """Compute one row per key, when the input has ended.
 
-        The columns of the result are those of the key, then one for each aggregation.
+        The columns of the result are those of the key, then one for each aggregation. They have no event time, unless
+        ``timestamp`` names the column that holds it: ``newest=max_("at"), timestamp="newest"``. A window or a join can
+        then follow.
 
         ```python
         per_country = views.partition_by("country", id="by-country").aggregate(
@@ -506,8 +538,79 @@ class MessageStream(Stream[T]):
         :param id: The operator's id; its state is kept under it.
         :param aggregations: The aggregations, by the names of the result's columns: :func:`count`, :func:`sum_`, …
         """
-        spec = keyed_results.aggregate(self, key, id, renamed_from, assume_partitioned_by, aggregations)
-        return MessageStream(self._graph, spec, key=self._key)
+        spec = keyed_results.aggregate(self, key, id, timestamp, renamed_from, assume_partitioned_by, aggregations)
+        time = None if spec.event_time is None else spec.event_time.column
+        remedy = 'Give its rows a time there, at=max_("at"), timestamp="at"'
+        lost = self._lost(spec, "makes one row of many messages, without their event time {!r}", remedy)
+        return MessageStream(self._graph, spec, key=self._key, event_time=time, time_lost=lost)
+
+    def distinct(
+        self,
+        key: Columns,
+        *,
+        id: str | None = None,
+        within: str | int | timedelta | None = None,
+        keep: Literal["first", "last"] = "first",
+        late_to: OutputStream | None = None,
+        renamed_from: str | None = None,
+        assume_partitioned_by: Columns | None = None,
+    ) -> MessageStream[T]:
+        """Keep one message of several copies, which have equal keys; a null equals a null.
+
+        A message is a copy if its event time is less than ``within`` after that of the first message of its key. The
+        next one begins anew. Messages go by their event time, and those of equal times, or of a stream without event
+        time, by the order in which the task reads them. The first copy goes on when the watermark has passed it, the
+        last one when the watermark has passed the time ``within``. In a bounded input both do at its end.
+
+        ```python
+        once = views.partition_by("page", id="by-page").distinct("page", within="1 day", id="once")
+        ```
+
+        :param key: The columns in which copies are equal.
+        :param id: The operator's id; its state is kept under it.
+        :param within: The length of time in which copies come: required for unbounded inputs, as it bounds the state.
+            By default all messages of a key are copies.
+        :param keep: The copy to keep: ``"first"`` or ``"last"``.
+        :param late_to: An output stream that gets late messages, as they came; otherwise they are counted alone.
+        """
+        spec = keyed_results.distinct(self, key, id, within, keep, late_to, renamed_from, assume_partitioned_by)
+        return self._then(spec)
+
+    def apply_changes(
+        self,
+        key: Columns,
+        *,
+        sequence_by: Columns,
+        stored_as_scd_type: Literal[1, 2] = 1,
+        id: str | None = None,
+        renamed_from: str | None = None,
+        assume_partitioned_by: Columns | None = None,
+    ) -> MessageStream[Any]:
+        """Bring the changes of each key into order; late and repeated ones are left out, and counted.
+
+        A message with ``_deleted`` true deletes its row. As type 1 of a slowly changing dimension (SCD) the changes go
+        on. As type 2 the rows go on, with the columns ``valid_from``, ``valid_to`` and ``is_current``: a row that was
+        current comes again when it has ended. Send either to an output with ``mode="upsert"``.
+
+        ```python
+        changes.apply_changes("member_id", sequence_by="lsn", id="in-order").send_to(
+            app.output_stream("members", mode="upsert", key="member_id")
+        )
+        ```
+
+        :param key: The columns by which rows are known.
+        :param sequence_by: The column that grows from change to change of a key, or several, of which further ones
+            order equal values of the first. ``valid_from`` and ``valid_to`` have the values of the first one.
+        :param stored_as_scd_type: 1: the newest row of each key. 2: each row, with the time for which it was valid.
+        :param id: The operator's id; its state is kept under it.
+        """
+        spec = applied_changes.apply_changes(
+            self, key, sequence_by, stored_as_scd_type, id, renamed_from, assume_partitioned_by
+        )
+        if stored_as_scd_type == 1:
+            return self._then(spec)
+        lost = self._lost(spec, "gives out rows again when they have ended, at times {!r} of before")
+        return MessageStream(self._graph, spec, key=self._key, time_lost=lost)
 
     def window(
         self,
@@ -634,6 +737,20 @@ class MessageStream(Stream[T]):
         return self._then(spec)
 
     def _then(self, operator: OperatorSpec) -> MessageStream[Any]:
+        return self._sent_through(operator, self._key)
+
+    def _sent_through(self, operator: OperatorSpec, key: tuple[str, ...]) -> MessageStream[Any]:
         return MessageStream(
-            self._graph, operator, key=self._key, event_time=self._event_time, time_change=self._time_change
+            self._graph,
+            operator,
+            key=key,
+            event_time=self._event_time,
+            time_change=self._time_change,
+            time_lost=self._time_lost,
         )
+
+    def _lost(self, operator: OperatorSpec, does: str, remedy: str = NOT_LOST.remedy) -> LostTime:
+        """Return the operator behind which there is no event time: this one, or one before it."""
+        if self._event_time is None:
+            return self._time_lost
+        return LostTime(f"{placed(operator)} {does.format(self._event_time)}", remedy)

@@ -39,6 +39,15 @@ def former_id(renamed_from: str | None, name: str, op: str, fact: str = "operato
     return checked_id(renamed_from, f"former {op}")
 
 
+def checked_doc(doc: object, where: str) -> str:
+    """Return a description for people in one line, "" for none; reject what is no text."""
+    if doc is None:
+        return ""
+    if not isinstance(doc, str) or not doc.strip():
+        reject(f"{where} has doc={doc!r}", hint="Write a sentence or two as a text, or leave doc out.")
+    return " ".join(doc.split())
+
+
 def check_sql(text: object, op: str, hint: str) -> None:
     """Reject what is no SQL text."""
     if not isinstance(text, str) or not text.strip():

@@ -32,9 +32,11 @@ from airflow_samza.application.operator_spec import (
     OperatorSpec,
     RepartitioningSpec,
     SendingSpec,
+    Shown,
     StatelessSpec,
     TableUserSpec,
 )
+from airflow_samza.application.times import duration_text
 from airflow_samza.application.windows import WindowSpec
 from airflow_samza.schema import Schema
 
@@ -235,6 +237,84 @@ class WindowOperatorSpec(KeyedResultSpec):
 
 
 @dataclass(frozen=True, eq=False)
+class DistinctSpec(OperatorSpec):
+    """Keeps one message of those that have one key and lie within a length of time; None: of all with the key.
+
+    ``keep`` is ``first`` or ``last``, by the event time in ``time_column``; None: by the order of arrival.
+    """
+
+    key: tuple[str, ...] = field(kw_only=True)
+    within_ms: int | None = field(kw_only=True, default=None)
+    keep: str = field(kw_only=True, default="first")
+    time_column: str | None = field(kw_only=True, default=None)
+    assume_partitioned_by: tuple[str, ...] = field(kw_only=True, default=())
+    op: ClassVar[str] = "distinct"
+    emits = Emits.LATER
+    engine = BATCHES
+    keeps_state = True
+    passes_columns = True
+    shown = ("key", "within", "keep", "assume_partitioned_by")
+
+    @property
+    def within(self) -> str | None:
+        """The length of time, in words."""
+        return None if self.within_ms is None else duration_text(self.within_ms)
+
+    @property
+    def grouped_by(self) -> tuple[str, ...]:
+        """The columns of the key."""
+        return self.key
+
+    @property
+    def columns_named(self) -> Names:
+        """The columns of the key and the event time."""
+        return (*self.key, self.time_column)
+
+    @property
+    def columns_read(self) -> Names | None:
+        """The columns that it names; all where late messages are written."""
+        return None if self.side_outputs else self.columns_named
+
+
+@dataclass(frozen=True, eq=False)
+class ApplyChangesSpec(OperatorSpec):
+    """Brings the changes of each key into the order of the columns ``sequence_by``.
+
+    With ``scd_type`` 1 late and repeated ones are left out; with 2 each is a row with the time for which it was valid.
+    """
+
+    key: tuple[str, ...] = field(kw_only=True)
+    sequence_by: tuple[str, ...] = field(kw_only=True)
+    scd_type: int = field(kw_only=True, default=1)
+    assume_partitioned_by: tuple[str, ...] = field(kw_only=True, default=())
+    op: ClassVar[str] = "apply_changes"
+    emits = Emits.AT_ONCE
+    engine = BATCHES
+    keeps_state = True
+    shown = ("key", "sequence_by", ("stored as", "stored_as"), "assume_partitioned_by")
+
+    @property
+    def stored_as(self) -> str:
+        """The type of a slowly changing dimension that comes of it, in words."""
+        return f"SCD type {self.scd_type}"
+
+    @property
+    def passes_columns(self) -> bool:
+        """Return whether the changes themselves go on."""
+        return self.scd_type == 1
+
+    @property
+    def grouped_by(self) -> tuple[str, ...]:
+        """The columns of the key."""
+        return self.key
+
+    @property
+    def columns_read(self) -> Names | None:
+        """The columns of key and sequence; all where rows are kept."""
+        return (*self.key, *self.sequence_by) if self.scd_type == 1 else None
+
+
+@dataclass(frozen=True, eq=False)
 class StreamJoinSpec(JoinSpec):
     """Joins two streams by key within a time to live. ``inputs`` are left and right.
 
@@ -264,16 +344,43 @@ class StreamJoinSpec(JoinSpec):
 
 @dataclass(frozen=True, eq=False)
 class TableJoinSpec(JoinSpec, TableUserSpec):
-    """Looks every message up in a table by key; where columns are merged, the table's key column comes once."""
+    """Looks every message up in a table by key; where columns are merged, the table's key column comes once.
+
+    ``as_of`` names the time whose version of the row a message finds, its event time; None: one version for all.
+    ``wait_ms`` is how long the watermark lets a message wait for rows that come late.
+    """
 
     key: tuple[str, ...] = field(kw_only=True, default=())
-    emits = Emits.AT_ONCE
-    shown = ("key", "how", "assume_partitioned_by", "function")
+    as_of: str | None = field(kw_only=True, default=None)
+    wait_ms: int | None = field(kw_only=True, default=None)
+    shown: ClassVar[Shown] = ("key", "how", "as_of", "wait", "assume_partitioned_by", "function")
+
+    @property
+    def emits(self) -> Emits:
+        """At once, unless messages wait for late rows."""
+        return Emits.AT_ONCE if self.wait_ms is None else Emits.LATER
+
+    @property
+    def wait(self) -> str | None:
+        """The time that messages wait for late rows, in words."""
+        return None if self.wait_ms is None else duration_text(self.wait_ms)
 
     @property
     def columns_compared(self) -> Names:
         """The columns of the key and the event time."""
         return (*self.key, self.time_column)
+
+
+@dataclass(frozen=True, eq=False)
+class ForeignKeySpec(TableJoinSpec):
+    """Passes messages on to, or from, where an expectation looks their key up in a table.
+
+    As a join it has the planner see to it that the table's rows of these keys are in the same task.
+    """
+
+    op: ClassVar[str] = "foreign_key"
+    emits = Emits.ONE_FOR_ONE
+    shown = ("key",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,6 +411,17 @@ class SendToSpec(SendingSpec):
 
     op: ClassVar[str] = "send_to"
     columns_read = None
+    shown = ("expect",)
+
+    @property
+    def grouped_by(self) -> tuple[str, ...] | None:  # type: ignore[override]  # others keep nothing by key
+        """The key of an output that is upserted: one task sends the changes of a row, in their order."""
+        return self.stream.key if ("mode", "upsert") in self.stream.options else None
+
+    @property
+    def expect(self) -> str:
+        """The expectations of the stream, for people."""
+        return "; ".join(each.shown for each in self.stream.expect)
 
 
 @dataclass(frozen=True, eq=False)

@@ -184,6 +184,7 @@ class TaskApplication(StreamApplication):
     ...         collector.send("counts", {"n": 1})
     >>> class Counting(TaskApplication):
     ...     name = "counting"
+    ...
     ...     def describe(self, app):
     ...         app.input_stream("views", schema="id bigint")
     ...         app.output_stream("counts")

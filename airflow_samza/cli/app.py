@@ -1,14 +1,17 @@
-"""The commands and their options; the modules beside this one carry them out."""
+"""The commands and their options; the modules beside this one carry them out.
+
+A command is made, and what it imports is loaded, when it is asked for by its name: most take less time than all these
+imports.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from airflow_samza.cli.backfill_command import backfill_preview
-from airflow_samza.cli.init_command import init
 from airflow_samza.cli.options import (
     EVERYTHING,
     ROOT,
@@ -20,6 +23,7 @@ from airflow_samza.cli.options import (
     Json,
     Master,
     Names,
+    PartitionKey,
     Place,
     RunnerPython,
     at_most_two,
@@ -27,17 +31,68 @@ from airflow_samza.cli.options import (
     is_json,
     look_from_here,
 )
-from airflow_samza.cli.plan_commands import explain, plan
 from airflow_samza.cli.reporting import ReportingGroup
-from airflow_samza.cli.runs_commands import cancel, end_run, logs, publish, runs
-from airflow_samza.cli.state_commands import state
 from airflow_samza.cli.tables import json_line
-from airflow_samza.cli.tables_commands import tables
-from airflow_samza.cli.topics_commands import topics
-from airflow_samza.cli.warm_commands import warm
+from airflow_samza.cli.terminal import say, say_again
+
+
+class NamedCommand(NamedTuple):
+    """A command or a group of them: the function here, or ``module:name`` beside this module; the panel of ``--help``.
+
+    ``example`` are the words of a command's example; a group has none.
+    """
+
+    made_of: Callable[..., None] | str
+    panel: str
+    example: str | None = None
+
+    def make(self, name: str) -> Any:
+        """Return it as Typer makes it."""
+        made_of: Any = self.made_of
+        if isinstance(made_of, str):
+            module, _, attribute = made_of.partition(":")
+            made_of = getattr(import_module(f"airflow_samza.cli.{module}"), attribute)
+        if self.example is None:
+            made: Any = typer.main.get_group(made_of)
+        else:
+            alone = typer.Typer(add_completion=False)
+            alone.command(name, epilog=f"Example: airflow-samza {name} {self.example}".rstrip())(made_of)
+            made = typer.main.get_command(alone)
+        made.name, made.rich_help_panel = name, self.panel
+        return made
+
+
+class CommandsByName(Mapping[str, Any]):
+    """The commands by name, each made when it is asked for."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = COMMANDS[name].make(name)
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in COMMANDS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+class Commands(ReportingGroup):
+    """The group of all commands, which makes those that are asked for."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: Any = CommandsByName()
+
 
 app = typer.Typer(
-    cls=ReportingGroup,
+    cls=Commands,
     help="Plan and run stream applications, and look after their runs, topics and tables.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -70,15 +125,7 @@ def run(
     place: Place,
     application: Application,
     interval: Interval = None,
-    partition_key: Annotated[
-        str | None,
-        typer.Option(
-            "--partition-key",
-            metavar="KEY",
-            help="The partition key of the data, as of a partitioned Dag run. A later run for the same key and "
-            "interval replaces what this one writes.",
-        ),
-    ] = None,
+    partition_key: PartitionKey = None,
     run_id: Annotated[
         str | None,
         typer.Option(
@@ -113,6 +160,22 @@ def run(
         str | None,
         typer.Option("--for", metavar="LENGTH", help='Stop a continuous run after a time: --for "10 minutes".'),
     ] = None,
+    unbounded: Annotated[
+        bool,
+        typer.Option(
+            "--unbounded",
+            help="Read what is new since the last run, of inputs that leave bounded= to the run. Short for "
+            "--config job.inputs.bounded=false.",
+        ),
+    ] = False,
+    flush: Annotated[
+        bool,
+        typer.Option(
+            "--flush",
+            help="Have windows, joins and aggregations behind unbounded inputs give what they hold at the end of the "
+            "run. Short for --config job.inputs.flush=true.",
+        ),
+    ] = False,
     state_from: Annotated[
         str,
         typer.Option(
@@ -126,7 +189,8 @@ def run(
         typer.Option(
             "--section",
             metavar="STREAM=RUN",
-            help="The run of another application whose part of a shared stream is read. Default: all new ones. Can "
+            help="The run of another application whose part of a shared stream is read: its id, APPLICATION@interval "
+            "or APPLICATION@latest. A pipelined run follows one that is still at work. Default: all new ones. Can "
             "be repeated.",
         ),
     ] = None,
@@ -153,9 +217,10 @@ def run(
 ) -> None:
     """Plan an application and run its stages on Spark.
 
-    Progress goes to standard error, the summary to standard output.
+    Progress goes to standard error (on a terminal a live line per stage), the summary to standard output.
     """
     from airflow_samza.cli import run_command
+    from airflow_samza.cli.run_lines import lines_on_stderr
     from airflow_samza.prepare.run_request import RunRequest
 
     look_from_here()
@@ -164,7 +229,7 @@ def run(
     request = RunRequest(
         application,
         run_command.name_of(run_id),
-        config=environment.config,
+        config=run_command.with_ends(environment.config, unbounded=unbounded, flush=flush),
         interval=run_command.parse_interval(interval),
         partition_key=partition_key or None,
         mode=mode,
@@ -174,17 +239,21 @@ def run(
         input_versions=run_command.parse_input_versions(input_version or ()),
         reuse=not fresh,
     )
-    done, results = run_command.run_application(
-        request,
-        environment,
-        tell=run_command.tell_on_stderr,
-        again=again,
-        master=master,
-        deploy_mode=deploy_mode,
-        until=until,
-        runner_python=runner_python,
-    )
-    typer.echo(run_command.summary_json(done, results) if as_json else run_command.summary(done, results))
+    with lines_on_stderr() as lines:
+        done, results = run_command.run_application(
+            request,
+            environment,
+            lines=lines,
+            again=again,
+            master=master,
+            deploy_mode=deploy_mode,
+            until=until,
+            runner_python=runner_python,
+        )
+    if as_json:
+        typer.echo(run_command.summary_json(done, results))
+    else:
+        say(run_command.summary(done, results))
 
 
 @at_place(SYSTEMS)
@@ -212,27 +281,36 @@ def status(
 
     look_from_here()
     as_json = as_json or is_json(form)
-    run_status = status_command.RunStatus(place.environment(), at_most_two(names, "status"))
+    environment, named = place.environment(), at_most_two(names, "status")
+    not_planned = status_command.failed_plan(environment, named)
+    if not_planned is not None and not_planned.is_all_there_is:
+        say(status_command.plan_failure(not_planned, as_json=as_json))
+        return
+    run_status = status_command.RunStatus(environment, named)
     if run_status.note:
-        typer.echo(f"Note: {run_status.note}", err=True)
+        say(f"Note: {run_status.note}", err=True)
     looks = [run_status.reports()] if watch is None else status_command.watched(run_status, watch)
     for number, reports in enumerate(looks):
+        state, run, requests = run_status.state, run_status.run, run_status.requests()
+        waiting, failures = run_status.waiting(), run_status.failures()
         if as_json:
-            typer.echo(
-                status_command.status_json(
-                    run_status.state, run_status.run, reports, run_status.requests(), run_status.waiting()
-                )
-            )
+            typer.echo(status_command.status_json(state, run, reports, requests, waiting, failures, run_status.held()))
             continue
-        if number:
-            typer.echo("")
-        about = run_status.requests(), run_status.lenders(), run_status.waiting(), run_status.tables()
-        typer.echo("\n".join(status_command.status_lines(run_status.state, run_status.run, reports, worst, *about)))
+        about = requests, run_status.lenders(), waiting, run_status.tables()
+        text = "\n".join(status_command.status_lines(state, run, reports, worst, *about, failures=failures))
+        if not_planned is not None:
+            text += f"\n{status_command.plan_failure(not_planned)}"
+        if watch is None:
+            say(text)
+        else:
+            say_again(text, first=number == 0)
 
 
 @at_place(ROOT)
 def drain(place: Place, names: Names = None) -> None:
     """End a continuous or pipelined run for good: process what has arrived, and flush windows and joins."""
+    from airflow_samza.cli.runs_commands import end_run
+
     look_from_here()
     typer.echo(end_run(place.environment(), names or (), drains=True))
 
@@ -240,6 +318,8 @@ def drain(place: Place, names: Names = None) -> None:
 @at_place(ROOT)
 def stop(place: Place, names: Names = None) -> None:
     """Stop a continuous or pipelined run for now: flush nothing, and keep the state for the next run."""
+    from airflow_samza.cli.runs_commands import end_run
+
     look_from_here()
     typer.echo(end_run(place.environment(), names or (), drains=False))
 
@@ -259,7 +339,7 @@ def fsck(place: Place, as_json: Json = False) -> None:
         if as_json:
             typer.echo(json_line(fsck_command.look_facts(look)))
         elif look.findings:
-            typer.echo("\n".join(fsck_command.look_lines(look)))
+            say("\n".join(fsck_command.look_lines(look)))
     damaged = sum(not look.sound for look in looks)
     if not as_json:
         typer.echo(
@@ -291,6 +371,9 @@ def gc(
             help="The number of days for which runs are kept. Default: as configured, otherwise 30.",
         ),
     ] = None,
+    kept: Annotated[
+        bool, typer.Option("--kept", help="List each old run that is kept, and not only their numbers and reasons.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Delete what has expired under the root: topics, old runs, and leftovers of dead processes.
@@ -305,7 +388,7 @@ def gc(
     if as_json:
         typer.echo(json_line(gc_command.swept_facts(swept, dry=dry_run)))
         return
-    typer.echo("\n".join(gc_command.swept_lines(swept, dry=dry_run)))
+    say("\n".join(gc_command.swept_lines(swept, dry=dry_run, kept=kept)))
 
 
 def show_versions() -> None:
@@ -325,41 +408,27 @@ def show_versions() -> None:
             typer.echo(f"{name} is not installed")
 
 
-# In the order of --help and of the reference, each with an example.
-_COMMANDS: tuple[tuple[str, dict[str, tuple[Callable[..., None], str]]], ...] = (
-    (
-        "Applications",
-        {
-            "init": (init, "first"),
-            "plan": (plan, "page_views:page_views --env dev"),
-            "explain": (explain, "page_views:page_views"),
-            "run": (run, "page_views:page_views --interval 2026-01-01/2026-01-02"),
-            "backfill-preview": (backfill_preview, "page_views --from 2026-01-01 --to 2026-01-31"),
-        },
+# In the order of --help and of the reference.
+COMMANDS = {
+    "init": NamedCommand("init_command:init", "Applications", "first"),
+    "plan": NamedCommand("plan_commands:plan", "Applications", "page_views:page_views --env dev"),
+    "run": NamedCommand(run, "Applications", "page_views:page_views --interval 2026-01-01/2026-01-02"),
+    "compare": NamedCommand("compare_command:compare", "Applications", "page_views:page_views --as-of monday"),
+    "backfill-preview": NamedCommand(
+        "backfill_command:backfill_preview", "Applications", "page_views --from 2026-01-01 --to 2026-01-31"
     ),
-    (
-        "Runs",
-        {
-            "status": (status, "page-views --watch 2"),
-            "logs": (logs, "page-views -n 50"),
-            "publish": (publish, "page-views"),
-            "stop": (stop, "page-views"),
-            "drain": (drain, "page-views"),
-            "cancel": (cancel, "page-views --stage by-country"),
-        },
-    ),
-    ("The root", {"fsck": (fsck, "--root /data/samza"), "gc": (gc, "--dry-run")}),
-    ("This installation", {"version": (show_versions, "")}),
-)
-for _panel, _commands in _COMMANDS:
-    for _name, (_command, _words) in _commands.items():
-        _example = f"Example: airflow-samza {_name} {_words}".rstrip()
-        app.command(_name, rich_help_panel=_panel, epilog=_example)(_command)
-for _group, _name, _panel in (
-    (runs, "runs", "Runs"),
-    (state, "state", "The root"),
-    (tables, "tables", "The root"),
-    (topics, "topics", "The root"),
-    (warm, "warm", "This installation"),
-):
-    app.add_typer(_group, name=_name, rich_help_panel=_panel)
+    "status": NamedCommand(status, "Runs", "page-views --watch 2"),
+    "logs": NamedCommand("runs_commands:logs", "Runs", "page-views -n 50"),
+    "publish": NamedCommand("runs_commands:publish", "Runs", "page-views"),
+    "stop": NamedCommand(stop, "Runs", "page-views"),
+    "drain": NamedCommand(drain, "Runs", "page-views"),
+    "cancel": NamedCommand("runs_commands:cancel", "Runs", "page-views --stage by-country"),
+    "fsck": NamedCommand(fsck, "The root", "--root /data/samza"),
+    "gc": NamedCommand(gc, "The root", "--dry-run"),
+    "version": NamedCommand(show_versions, "This installation", ""),
+    "runs": NamedCommand("runs_commands:runs", "Runs"),
+    "state": NamedCommand("state_commands:state", "The root"),
+    "tables": NamedCommand("tables_commands:tables", "The root"),
+    "topics": NamedCommand("topics_commands:topics", "The root"),
+    "warm": NamedCommand("warm_commands:warm", "This installation"),
+}

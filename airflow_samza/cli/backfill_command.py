@@ -18,6 +18,7 @@ from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.errors import ConfigError
 from airflow_samza.figures import duration, size
 from airflow_samza.records import plain
+from airflow_samza.runs.progress.later_writers import merged
 from airflow_samza.runs.progress.run_costs import total
 
 if TYPE_CHECKING:
@@ -36,10 +37,12 @@ def backfill_preview(
     first: Annotated[
         str,
         typer.Option(
-            "--from", metavar="DATE", help="The first logical date, an ISO date or time, in UTC unless it has a zone."
+            "--from",
+            metavar="DATE",
+            help="The first logical date, or partition date, an ISO date or time, in UTC unless it has a zone.",
         ),
     ],
-    last: Annotated[str, typer.Option("--to", metavar="DATE", help="The last logical date, which is included.")],
+    last: Annotated[str, typer.Option("--to", metavar="DATE", help="The last of them, which is included.")],
     dag_file: Annotated[
         Path | None,
         typer.Option(
@@ -90,7 +93,7 @@ def facts(preview: BackfillPreview) -> dict[str, Any]:
 
 
 def _of_slice(each: Slice) -> dict[str, Any]:
-    moments = {name: getattr(each, name) for name in ("run_after", "logical_date", "start", "end")}
+    moments = {name: getattr(each, name) for name in ("run_after", "logical_date", "start", "end", "partition_date")}
     times = {name: moment.isoformat() if moment is not None else None for name, moment in moments.items()}
     return {"run_id": each.run_id, **times, "partition_key": each.partition_key}
 
@@ -108,6 +111,7 @@ def _of_preview(each: SlicePreview) -> dict[str, Any]:
         "problem": each.problem,
         "stages": dict(each.stages),
         "outputs": dict(each.outputs),
+        "later": list(each.later.run_ids),
         "awaited": [plain(awaited) for awaited in each.awaited],
     }
 
@@ -143,6 +147,7 @@ def _application_lines(preview: ApplicationPreview) -> list[str]:
         for each in preview.slices
         for stream_id, text in each.outputs.items()
     ]
+    lines += merged(*(each.later for each in preview.slices)).sentences
     by = dict.fromkeys((awaited.stream_id, awaited.task_id) for each in preview.slices for awaited in each.awaited)
     lines += [f"{stream_id!r} is written by task {task_id}, unknown until then." for stream_id, task_id in by]
     return [*lines, *_summary(preview)]

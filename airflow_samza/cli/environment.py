@@ -42,7 +42,7 @@ from typing import Any
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError
 from airflow_samza.private_folder import planted_by
-from airflow_samza.runs.upkeep.kept_runs import Keep
+from airflow_samza.runs.upkeep.keep import Keep
 from airflow_samza.system_kinds import find_kind
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess
 from airflow_samza.systems.system import SystemBinding

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from airflow_samza.cli.environment import Environment
-from airflow_samza.cli.run_command import runtime_of
 from airflow_samza.errors import ConfigError
 from airflow_samza.figures import size
-from airflow_samza.runs.upkeep.kept_runs import Keep
+from airflow_samza.launch.root_upkeep import RootUpkeep
+from airflow_samza.runs.upkeep.keep import Keep
 from airflow_samza.runs.upkeep.retention import SweptRoot
+from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.filesystems.root_access import access_within
 
 
 def keep_of(environment: Environment, runs: int | None, days: float | None) -> Keep:
@@ -24,7 +27,9 @@ def keep_of(environment: Environment, runs: int | None, days: float | None) -> K
 
 def collect(environment: Environment, keep: Keep, *, dry: bool) -> SweptRoot:
     """Delete what has expired, or with ``dry`` only find it."""
-    return runtime_of(environment).upkeep.sweep_root(keep, dry=dry)
+    with access_within(environment.root, environment.access):
+        files = open_filesystem(environment.root)
+    return RootUpkeep(files, environment.systems, environment.access).sweep_root(keep, dry=dry)
 
 
 def swept_facts(swept: SweptRoot, *, dry: bool) -> dict[str, Any]:
@@ -46,8 +51,12 @@ def swept_facts(swept: SweptRoot, *, dry: bool) -> dict[str, Any]:
     }
 
 
-def swept_lines(swept: SweptRoot, *, dry: bool) -> Iterator[str]:
-    """Return a sweep's report: a line per deleted thing, and per run that stays though it is old."""
+_FEW = 3
+"""Runs that are kept for one reason, up to which each has a line."""
+
+
+def swept_lines(swept: SweptRoot, *, dry: bool, kept: bool = False) -> Iterator[str]:
+    """Return a sweep's report: a line per deleted thing, and per reason why old runs stay, or (``kept``) per run."""
     done = "Would delete" if dry else "Deleted"
     for run in swept.runs.runs:
         yield f"{done} the run {run}."
@@ -56,8 +65,7 @@ def swept_lines(swept: SweptRoot, *, dry: bool) -> Iterator[str]:
         yield f"{done} the topic {topic}."
     for path in swept.runs.leftovers:
         yield f"{done} {path}."
-    for run, why in sorted(swept.runs.kept.items()):
-        yield f"Kept the run {run}: {why}."
+    yield from _kept_lines(swept.runs.kept, all_=kept)
     for name, log in swept.logs.items():
         for topic in sorted(log.damaged):
             yield f"Left alone, because it is damaged: {topic} (airflow-samza topics fsck {topic})"
@@ -73,6 +81,17 @@ def swept_lines(swept: SweptRoot, *, dry: bool) -> Iterator[str]:
     yield (
         f"{done} {len(swept.runs.runs):,} runs, {len(topics):,} topics and {len(swept.runs.leftovers):,} other folders."
     )
+
+
+def _kept_lines(kept: Mapping[str, str], *, all_: bool) -> Iterator[str]:
+    alike: dict[tuple[str, str], list[str]] = {}
+    for run, why in sorted(kept.items()):
+        alike.setdefault((run.partition("/")[0], re.sub(r"\d+", "…", why)), []).append(run)
+    for (application, why), runs in alike.items():
+        if all_ or len(runs) <= _FEW:
+            yield from (f"Kept the run {run}: {kept[run]}." for run in runs)
+        else:
+            yield f"Kept {len(runs):,} runs of {application}: {why} (--kept lists them)."
 
 
 def _topics(swept: SweptRoot) -> list[str]:

@@ -73,7 +73,18 @@ Interval = Annotated[
         "--interval",
         "-i",
         metavar="START/END",
-        help="The data interval, as two ISO dates or times, in UTC unless they have a zone.",
+        help="The data interval, as two ISO dates or times, or as the first and a length (P1D, PT6H), in UTC unless "
+        "they have a zone.",
+    ),
+]
+PartitionKey = Annotated[
+    str | None,
+    typer.Option(
+        "--partition-key",
+        metavar="KEY",
+        help="The partition key of the data, as of a partitioned Dag run. One that is a date (2026-01-31, 2026-01, "
+        "2026-01-31T05) gives the data interval that it names, in UTC. A later run for the same key and interval "
+        "replaces what this one writes.",
     ),
 ]
 Master = Annotated[

@@ -1,16 +1,26 @@
-"""The commands that show a plan, and run nothing."""
+"""The command that shows a plan, and runs nothing."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from airflow_samza.cli.environment import parse_setting
-from airflow_samza.cli.options import EVERYTHING, Application, Interval, Json, Place, at_place, look_from_here
-from airflow_samza.cli.tables import json_line
+from airflow_samza.cli.options import (
+    EVERYTHING,
+    Application,
+    Interval,
+    Json,
+    PartitionKey,
+    Place,
+    at_place,
+    look_from_here,
+)
+from airflow_samza.cli.terminal import say, width_of
 from airflow_samza.errors import ConfigError
 
 
@@ -19,6 +29,7 @@ def plan(
     place: Place,
     application: Application,
     interval: Interval = None,
+    partition_key: PartitionKey = None,
     diff: Annotated[
         str | None,
         typer.Option(
@@ -34,20 +45,30 @@ def plan(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead of printing.")
     ] = None,
+    shuffles: Annotated[
+        bool,
+        typer.Option("--shuffles", help="Start Spark, make the DataFrames of from_dataframe, and list their shuffles."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show the plan: stages, streams, tables, and why each partition count is what it is. Nothing is run."""
+    """Show the plan: stages, streams, tables, and why each partition count is what it is. Nothing is run.
+
+    With --env, --root or --system the systems are asked, and each operator has the engine that runs it, and why: Arrow,
+    or Catalyst in Spark.
+    """
     from airflow_samza.cli import planning
     from airflow_samza.cli.run_command import parse_interval
 
     look_from_here()
     form = "json" if as_json else form
     planning.checked_format(form)
-    named = place.environment() if place.is_named else None
+    named = place.environment() if place.is_named or shuffles else None
     keys = named.config if named is not None else dict(parse_setting(option) for option in place.config or ())
-    preview = planning.preview(application, named, parse_interval(interval), keys)
+    preview = planning.preview(application, named, parse_interval(interval), keys, partition_key or None)
+    if shuffles and named is not None:
+        preview = planning.with_shuffles(preview, application, named)
     if diff is None:
-        text = planning.render(preview, form)
+        text = planning.render(preview, form, width_of(sys.stdout) if output is None else None)
     elif form != "text":
         raise ConfigError(
             f"--diff has no form {form!r}.", hint="Leave --format out with --diff.", key="--format", value=form
@@ -58,38 +79,13 @@ def plan(
             *planning.earlier_plan(diff, preview.plan.application, environment), preview.plan
         )
     for note in preview.notes:
-        typer.echo(f"Note: {note}", err=True)
-    _print(text, output)
+        say(f"Note: {note}", err=True)
+    _print(text, form, output)
 
 
-@at_place(EVERYTHING)
-def explain(
-    place: Place,
-    application: Application,
-    interval: Interval = None,
-    shuffles: Annotated[
-        bool,
-        typer.Option("--shuffles", help="Start Spark, make the DataFrames of from_dataframe, and list their shuffles."),
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Show the plan, and for each operator which engine runs it, and why: Arrow, or Catalyst in Spark."""
-    from airflow_samza.cli import planning
-    from airflow_samza.cli.run_command import parse_interval
-
-    look_from_here()
-    environment = place.environment()
-    preview = planning.preview(application, environment, parse_interval(interval), environment.config)
-    if shuffles:
-        preview = planning.with_shuffles(preview, application, environment)
-    typer.echo(json_line(planning.facts(preview)) if as_json else planning.render(preview, "text"))
-    for note in preview.notes:
-        typer.echo(f"Note: {note}", err=True)
-
-
-def _print(text: str, output: Path | None) -> None:
+def _print(text: str, form: str, output: Path | None) -> None:
     if output is None:
-        typer.echo(text)
+        (say if form == "text" else typer.echo)(text)
         return
     try:
         output.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""``airflow-samza plan`` and ``explain``.
+"""``airflow-samza plan``.
 
 The plan as every other face shows it, and how it differs from an earlier one.
 """
@@ -9,7 +9,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from airflow_samza.cli.environment import Environment
 from airflow_samza.cli.options import check_format
@@ -37,7 +36,11 @@ class Preview:
 
 
 def preview(
-    reference: str, environment: Environment | None, interval: DataInterval | None, config: Mapping[str, str]
+    reference: str,
+    environment: Environment | None,
+    interval: DataInterval | None,
+    config: Mapping[str, str],
+    partition_key: str | None = None,
 ) -> Preview:
     """Return the plan that a run would get.
 
@@ -61,7 +64,7 @@ def preview(
     from airflow_samza.prepare.run_request import RunRequest
     from airflow_samza.systems.filesystems.opening import open_filesystem
 
-    request = RunRequest(reference, "preview", interval=interval, config=config)
+    request = RunRequest(reference, "preview", interval=interval, config=config, partition_key=partition_key)
     files = open_filesystem(environment.root)
     run = preview_run(files, environment.systems, environment.default_system, request)
     return Preview(run.plan, run.engine_texts, (), run.notes)
@@ -82,22 +85,18 @@ def with_shuffles(preview: Preview, reference: str, environment: Environment) ->
     return replace(preview, flows=flows)
 
 
-def render(preview: Preview, form: str) -> str:
-    """Return the plan in one of :data:`FORMATS`."""
+def render(preview: Preview, form: str, width: int | None = None) -> str:
+    """Return the plan in one of :data:`FORMATS`; a text for a terminal of that ``width``."""
     if form == "json":
-        return json.dumps(json.loads(preview.plan.to_json()), indent=2, sort_keys=True)
+        asked = {"engines": dict(preview.engines), "flows": dict(preview.flows)} if preview.engines else {}
+        return json.dumps({**json.loads(preview.plan.to_json()), **asked}, indent=2, sort_keys=True)
     if form == "text":
         from airflow_samza.planner.explain import explain
 
-        return explain(preview.plan, preview.engines, preview.flows).rstrip("\n")
+        return explain(preview.plan, preview.engines, preview.flows, width=width).rstrip("\n")
     from airflow_samza.planner import pictures
 
     return {"mermaid": pictures.mermaid, "dot": pictures.dot}[form](preview.plan).rstrip("\n")
-
-
-def facts(preview: Preview) -> dict[str, Any]:
-    """Return the plan as ``explain --json`` has it, with engines by operator and notes by stage and stream."""
-    return {"plan": json.loads(preview.plan.to_json()), "engines": dict(preview.engines), "flows": dict(preview.flows)}
 
 
 def checked_format(form: str) -> str:

@@ -10,6 +10,9 @@ import re
 
 from airflow_samza.runs.records.forgotten_runs import OR_CLEAR_IN_AIRFLOW
 
+AGAIN = "--again"
+"""The option that has a run planned anew."""
+
 _WORDS = (
     (re.escape(OR_CLEAR_IN_AIRFLOW), ""),
     (r'\bstate_from="(\w+)"', r"--state-from \1"),
@@ -25,7 +28,7 @@ _WORDS = (
     ),
     (r"\b(c)lear (\S+|the run) from its plan on(?: \(on the command line: --again\))?", r"run \2 again with --again"),
     (r"\b(c)lear them with it\b", "run them again with --again"),
-    (r"\b(c)lear \S+ (?:\S+ )?(?:together )?with its upstream\b", "run it again with --again"),
+    (r"\b(c)lear \S+ (?:\S+ )?(?:together )?with its (?:up|down)stream\b", "run it again with --again"),
     (r"\b(c)lear the stage (?:that|which) (writes|wrote) ", r"run again with --again what \2 "),
     (r"\b(c)lear the stage", "run it again with --again"),
     (r"\b(c)lear its failed tasks", "run it again under its name (--run-id)"),

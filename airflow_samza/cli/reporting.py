@@ -18,7 +18,6 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from airflow_samza.cli.remedies import on_the_command_line
 from airflow_samza.errors import SamzaError
 
 FAILED = 1
@@ -26,6 +25,9 @@ REJECTED = 2
 OUR_MISTAKE = 70
 INTERRUPTED = 130
 TERMINATED = 143
+
+FINDS = ("compare",)
+"""Commands that found something when they end with 1, as ``diff`` does; an error is 2, whatever it is."""
 
 
 class Terminated(BaseException):
@@ -45,7 +47,7 @@ class ReportingGroup(TyperGroup):
                 return super().invoke(ctx)
         except SamzaError as error:
             _tell(error, _debug(ctx))
-            code = FAILED if error.retryable else REJECTED
+            code = FAILED if error.retryable and ctx.invoked_subcommand not in FINDS else REJECTED
         except KeyboardInterrupt:
             typer.echo("Interrupted.", err=True)
             code = INTERRUPTED
@@ -94,15 +96,20 @@ def _ended_by_sigterm() -> Iterator[None]:
 
 
 def _tell(error: SamzaError, debug: bool) -> None:
+    from airflow_samza.cli.remedies import on_the_command_line
+
     if debug:
         traceback.print_exception(error)
     _line("Error", error.sentence)
     if error.hint:
         _line("  Hint", on_the_command_line(error.hint))
+    _line("  More", error.entry)
 
 
 def _line(word: str, text: str) -> None:
-    typer.echo(f"{typer.style(word, fg=typer.colors.RED if word == 'Error' else None, bold=True)}: {text}", err=True)
+    from airflow_samza.cli.terminal import say
+
+    say(f"{word}: {text}", err=True)
 
 
 def _debug(ctx: Any) -> bool:

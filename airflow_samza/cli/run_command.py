@@ -7,28 +7,28 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from airflow_samza.cli.environment import Environment
-from airflow_samza.cli.remedies import on_the_command_line
+from airflow_samza.cli.remedies import AGAIN, on_the_command_line
 from airflow_samza.cli.reporting import Terminated
+from airflow_samza.cli.run_lines import PlainLines, Tell
+from airflow_samza.config import INPUTS_BOUNDED, INPUTS_FLUSH
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError
 from airflow_samza.figures import duration, size
-from airflow_samza.planner.titles import stage_names
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.records import plain
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.folders import RunFolder, read
+from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import STAGED, RunPlan
-from airflow_samza.runs.records.stage_result import StageResult, describe_result, new_results, run_seconds
-from airflow_samza.runs.stages.stage_state import StageStatus
+from airflow_samza.runs.records.stage_result import StageResult, new_results, run_seconds
+from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.state_history.lease_holder import finished_stage
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
@@ -38,37 +38,34 @@ if TYPE_CHECKING:
 # Until a cancelled stage has really stopped; a Spark task looks for its end several times a second.
 CANCEL_SECONDS = 20.0
 
-AGAIN = "--again"
-"""The option that has a run planned anew."""
-
-PROGRESS_SECONDS = 5.0
-"""The least time between two progress lines of a running stage."""
-
-Tell = Callable[[str], None]
-
 
 def run_application(
     request: RunRequest,
     environment: Environment,
     *,
-    tell: Tell,
+    lines: PlainLines,
     again: bool = False,
     master: str | None = None,
     deploy_mode: str | None = None,
     until: str | None = None,
     runner_python: str | None = None,
+    runtime: SparkRuntime | None = None,
+    resumed_by: str = "",
 ) -> tuple[RunPlan, list[StageResult]]:
-    """Plan a run and run its stages; ``tell`` gets the plan and the progress.
+    """Plan a run and run its stages; ``lines`` get the plan and the progress.
 
     What is interrupted is cancelled, and resumed by running it again.
 
     A run that was planned before continues by its plan, unless ``again``: other options than then are rejected. Without
     ``master`` and ``deploy_mode`` those of the environment's Spark settings count, by Spark's own keys. ``until`` is
-    the length of time after which an unbounded run stops. ``runner_python`` comes before the environment's.
+    the length of time after which an unbounded run stops. ``runner_python`` comes before the environment's. With a
+    ``runtime`` that is taken. ``resumed_by`` is the command that resumes the run ("": ``airflow-samza run``).
     """
     from airflow_samza.application.loader import load_application
     from airflow_samza.cli.run_command import planned_before, tell_if_all_is_done
     from airflow_samza.planner.explain import explain
+    from airflow_samza.prepare.plan_step import leave_why_not_planned
+    from airflow_samza.runs.progress.run_list import note_origin
     from airflow_samza.systems.filesystems.opening import open_filesystem
 
     reference, name = request.application, request.run_id
@@ -79,38 +76,55 @@ def run_application(
     resumed = before is not None and not again
     if before is not None:
         request = replace(request, generation=before.generation + (1 if again else 0))
-    runtime = runtime_of(environment, master, deploy_mode, runner_python)
+    runtime = runtime or runtime_of(environment, master, deploy_mode, runner_python)
     seconds = parse_length(until, (before.mode if before is not None and resumed else request.mode) or STAGED)
-    run = runtime.prepare(request, on_wait=lambda why: tell(f"Waiting: {why}"))
+    tell = lines.tell
+    lines.waits(f"Planning {spec.name}")
+    try:
+        run = runtime.prepare(request, on_wait=lambda why: tell(f"Waiting: {why}"))
+    except SamzaError as error:
+        leave_why_not_planned(files, reference, name, request.config, error)
+        raise
+    note_origin(files, RunFolder(run.application, run.run_id), {})
     tell(f"Run {name} of {reference}; records and topics under {environment.root}.")
-    tell(explain(run.plan, run.engine_texts, run.notes, run.reuse_texts))
+    tell(explain(run.plan, run.engine_texts, run.notes, run.reuse_texts, lines.width))
     if resumed:
         tell_if_all_is_done(files, run, tell)
+    lines.planned(run, lambda stage_id, status: runtime.progress(_handle(run, stage_id), status))
     results: list[StageResult] = []
     failure: BaseException | None = None
     try:
         if seconds is not None:
             runtime.stop(run, at=time.time() + seconds)
         if run.stages_run_concurrently:
-            results = _run_together(runtime, run, tell)
+            results = _run_together(runtime, run, lines)
         for stage in run.plan.stages if not run.stages_run_concurrently else ():
-            results.append(_run_stage(runtime, run, stage.stage_id, tell))
+            results.append(_run_stage(runtime, run, stage.stage_id, lines))
     except BaseException as error:
         failure = error
         if isinstance(error, KeyboardInterrupt | Terminated):
             tell(f"Run {name} is cancelled; waiting up to {CANCEL_SECONDS:.0f} s for its end (again: leave at once).")
         raise
     finally:
+        lines.waits("Ending the run")
         _close(runtime, run, failure is None, tell)
         if failure is not None:
             _tell_what_stays(runtime, run, tell)
-            tell(_way_on(f"airflow-samza run {reference} --run-id {name}", failure))
+            if resumed_by:
+                tell(f"To resume it: {resumed_by} (with the same options).")
+            else:
+                tell(_way_on(f"airflow-samza run {reference} --run-id {name}", failure))
     from airflow_samza.cli.warm_commands import lenders
 
     for lender in lenders(files, run):
         tell(f"Served by the warm runner {lender}.")
     runtime.upkeep.sweep_after(run.application, environment.keep, tell)
     return run, results
+
+
+def with_ends(config: Mapping[str, str], *, unbounded: bool, flush: bool) -> dict[str, str]:
+    """Return the configuration of a run with the keys for which ``--unbounded`` and ``--flush`` stand."""
+    return {**config, **({INPUTS_BOUNDED: "false"} if unbounded else {}), **({INPUTS_FLUSH: "true"} if flush else {})}
 
 
 def name_of(run_id: str | None) -> str:
@@ -165,8 +179,12 @@ def runtime_of(
     master: str | None = None,
     deploy_mode: str | None = None,
     runner_python: str | None = None,
+    plan_anew: str = "",
 ) -> SparkRuntime:
-    """Return the runtime of an environment; its Spark settings are the default of ``master`` and ``deploy_mode``."""
+    """Return the runtime of an environment; its Spark settings are the default of ``master`` and ``deploy_mode``.
+
+    ``plan_anew`` is the hint for a run whose application has changed since it was planned ("": ``--again``).
+    """
     from airflow_samza.launch.masters import DEFAULT_MASTER, DEPLOY_MODE_KEY, MASTER_KEY, SubmitOptions
     from airflow_samza.launch.runner_python import checked_path
     from airflow_samza.launch.runtime import SparkRuntime
@@ -181,54 +199,36 @@ def runtime_of(
         master=master or named_master,
         submit=SubmitOptions(deploy_mode or named_mode),
         access=environment.access,
-        plan_anew="Add --again: the run is planned anew, and stages that have not changed keep their results.",
+        plan_anew=plan_anew
+        or "Add --again: the run is planned anew, and stages that have not changed keep their results.",
         runner_python=checked_path(runner_python, Path.cwd()) if runner_python else environment.runner_python,
     )
 
 
-def _run_stage(runtime: SparkRuntime, run: RunPlan, stage_id: str, tell: Tell) -> StageResult:
-    name = stage_names(run.plan)[stage_id]
-    last_state = ""
-    said_at = 0.0
+def _handle(run: RunPlan, stage_id: str) -> StageHandle:
+    return StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, 1))
 
-    def progress(status: StageStatus) -> None:
-        nonlocal last_state, said_at
-        now = time.monotonic()
-        if status.state != last_state or now - said_at > PROGRESS_SECONDS:
-            last_state, said_at = status.state, now
-            tell(f"Stage {name}: {status}")
 
+def _run_stage(runtime: SparkRuntime, run: RunPlan, stage_id: str, lines: PlainLines) -> StageResult:
+    lines.submitting(stage_id)
     handle = runtime.submit(run, stage_id)
     try:
-        runtime.wait(handle, on_progress=progress)
+        runtime.wait(handle, on_progress=lambda status: lines.progress(stage_id, status))
     except BaseException:
         with suppress(SamzaError, OSError):  # what ended the run is what has to be heard
             runtime.cancel(handle)
         raise
     result = runtime.finish(handle)
-    for line in describe_result(result, name):
-        tell(line)
+    lines.done(result)
     return result
 
 
-def _run_together(runtime: SparkRuntime, run: RunPlan, tell: Tell) -> list[StageResult]:
+def _run_together(runtime: SparkRuntime, run: RunPlan, lines: PlainLines) -> list[StageResult]:
     from airflow_samza.launch.run_together import run_together
 
-    last_states: dict[str, tuple[str, float]] = {}
-    names = stage_names(run.plan)
-
-    def progress(stage_id: str, status: StageStatus) -> None:
-        state, at = last_states.get(stage_id, ("", 0.0))
-        now = time.monotonic()
-        if status.state != state or now - at > PROGRESS_SECONDS:
-            last_states[stage_id] = status.state, now
-            tell(f"Stage {names[stage_id]}: {status}")
-
-    def done(result: StageResult) -> None:
-        for line in describe_result(result, names[result.stage_id]):
-            tell(line)
-
-    return run_together(runtime, run, on_progress=progress, on_result=done)
+    for stage in run.plan.stages:
+        lines.submitting(stage.stage_id)
+    return run_together(runtime, run, on_progress=lines.progress, on_result=lines.done)
 
 
 def parse_length(text: str | None, mode: str) -> float | None:
@@ -342,11 +342,6 @@ def summary_json(run: RunPlan, results: list[StageResult]) -> str:
         },
         indent=2,
     )
-
-
-def tell_on_stderr(text: str) -> None:
-    """Print progress to standard error: standard output holds the result alone."""
-    typer.echo(text, err=True)
 
 
 def planned_before(files: Filesystem, application: str, run_id: str) -> RunPlan | None:

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from airflow_samza.cli.environment import Environment
 from airflow_samza.cli.options import ROOT, SYSTEMS, Json, Names, Place, at_most_two, at_place, look_from_here
-from airflow_samza.cli.status_command import chosen_run
 from airflow_samza.cli.tables import columns, json_line
-from airflow_samza.errors import ConfigError, UnknownName
-from airflow_samza.planner.titles import stage_named, stage_names
-from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
-from airflow_samza.private_folder import user_name
-from airflow_samza.runs.branch_publication import DroppedBranch, PublishedBranch, drop_branches, publish_branches
-from airflow_samza.runs.progress.run_list import facts_of, newest_runs, plan_of
-from airflow_samza.runs.progress.stage_progress import newest_generation
+from airflow_samza.cli.terminal import say
+from airflow_samza.errors import ConfigError, StageCancelled, UnknownName
+from airflow_samza.runs.progress.run_list import newest_listed, plan_of
 from airflow_samza.runs.records.folders import RunFolder
-from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.stages.run_ends import ask_to_drain, ask_to_stop
-from airflow_samza.runs.stages.runner_log import log_lines
-from airflow_samza.runs.stages.stage_runners import all_runners, reject_worked_on
-from airflow_samza.runs.stages.stage_state import StageHandle, ask_to_cancel, stage_status
-from airflow_samza.runs.upkeep.waiting_output import publish_waiting
-from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
+
+if TYPE_CHECKING:
+    from airflow_samza.cli.environment import Environment
+    from airflow_samza.runs.publication import GivenUp, Published
+    from airflow_samza.runs.records.run_plan import RunPlan
+    from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 runs = typer.Typer(help="List runs, and finish those that died.", no_args_is_help=True)
 
@@ -49,28 +40,36 @@ def list_command(
 ) -> None:
     """List runs, newest first: state, mode, data interval, time of the plan, and the Dag run."""
     files = open_filesystem(place.environment().root)
-    listed = (run for run in newest_runs(files, application or None) if not (only_running and run.closed))
-    shown = [facts_of(files, run) for run in islice(listed, limit or None)]
+    listed = newest_listed(files, application or None, only_running)
+    shown = list(islice(listed, limit or None))
     if as_json:
         for facts in shown:
             typer.echo(json_line(facts))
         return
     keys = ("application", "run_id", "state", "mode", "interval", "at", "dag_id", "dag_run")
+    for facts in shown:
+        if facts["compares"]:
+            facts["mode"] = f"{facts['mode']}, compared with {facts['compares'].partition('/')[2]}"
     rows = [[_cell(facts[key]) for key in keys] for facts in shown]
-    typer.echo(
+    say(
         columns(["APPLICATION", "RUN", "STATE", "MODE", "DATA INTERVAL (UTC)", "PLANNED (UTC)", "DAG", "DAG RUN"], rows)
         if rows
         else f"There are no {'running ' if only_running else ''}runs{f' of {application!r}' if application else ''} "
         f"under {files.location('')}."
     )
     if next(listed, None) is not None:
-        typer.echo("Older runs are left out (-n 0 shows all).", err=True)
+        say("Older runs are left out (-n 0 shows all).", err=True)
 
 
 @runs.command(epilog="Example: airflow-samza runs finish page-views")
 @at_place(SYSTEMS)
 def finish(place: Place, names: Names = None) -> None:
     """Publish what a run has committed and not published, because its stage runner died before it could."""
+    from airflow_samza.cli.status_command import chosen_run
+    from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
+    from airflow_samza.runs.stages.stage_runners import reject_worked_on
+    from airflow_samza.runs.upkeep.waiting_output import publish_waiting
+
     look_from_here()
     environment = place.environment()
     files = open_filesystem(environment.root)
@@ -78,28 +77,32 @@ def finish(place: Place, names: Names = None) -> None:
     reject_worked_on(files, run, "publishes what is committed")
     published = publish_waiting(files, bind_systems(run_bindings(run.systems, environment.systems), files.root), run)
     for waiting in published:
-        typer.echo(f"{waiting} waited, and are published.")
+        say(f"{waiting} waited, and are published.")
     if not published:
-        typer.echo(f"Nothing of run {run.run_id} of {run.application} waits to be published.")
+        say(f"Nothing of run {run.run_id} of {run.application} waits to be published.")
 
 
 @at_place(SYSTEMS)
 def publish(
     place: Place,
     names: Names = None,
-    drop: Annotated[bool, typer.Option("--drop", help="Drop the branches: the run is given up.")] = False,
+    drop: Annotated[
+        bool, typer.Option("--drop", help="Reject it: branches and waiting outputs are discarded.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Publish what a run has committed to branches of tables (branch= of outputs), after it was audited."""
+    """Publish what a run keeps back, after it was audited: outputs that wait for approval, branches of tables."""
+    from airflow_samza.cli.status_command import chosen_run
+    from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
+    from airflow_samza.runs.publication import give_up_run, publish_run
+
     environment = place.environment()
     files = open_filesystem(environment.root)
     run = plan_of(files, chosen_run(files, at_most_two(names, "publish")))
     systems = bind_systems(run_bindings(run.systems, environment.systems), files.root)
-    branches: Sequence[PublishedBranch | DroppedBranch] = (drop_branches if drop else publish_branches)(
-        files, systems, run
-    )
-    for branch in branches:
-        typer.echo(json_line(branch.facts) if as_json else str(branch))
+    outputs: Sequence[Published | GivenUp] = (give_up_run if drop else publish_run)(files, systems, run, who_asks())
+    for one in outputs:
+        typer.echo(json_line(one.told) if as_json else str(one))
 
 
 @at_place(ROOT)
@@ -109,21 +112,51 @@ def logs(
     lines: Annotated[
         int, typer.Option("-n", metavar="N", help="The number of lines of each log; 0: all.", min=0)
     ] = 200,
+    errors: Annotated[bool, typer.Option("--errors", help="Only why stages have failed, and what to do.")] = False,
 ) -> None:
-    """Print the logs of a run's stage runners (the driver processes), with Spark's lines, oldest first."""
+    """Print the logs of a run's stage runners (the driver processes), with Spark's lines, oldest first.
+
+    The last lines say why its stages, or its newest plan, have failed.
+    """
+    from airflow_samza.cli.status_command import (
+        chosen_run,
+        failed_plan,
+        failure_lines,
+        failures_of,
+        plan_failure,
+    )
+    from airflow_samza.planner.titles import stage_names
+    from airflow_samza.runs.stages.runner_log import log_lines
+    from airflow_samza.runs.stages.stage_runners import all_runners
+
     look_from_here()
-    files = open_filesystem(place.environment().root)
-    run = chosen_run(files, at_most_two(names, "logs"))
+    environment = place.environment()
+    files = open_filesystem(environment.root)
+    failure = failed_plan(environment, at_most_two(names, "logs"))
+    if failure is not None and failure.is_all_there_is:
+        say(plan_failure(failure))
+        return
+    run = chosen_run(files, names or ())
+    plan = plan_of(files, run)
     printed = False
-    for runner in all_runners(files, run.folder):
+    for runner in [] if errors else all_runners(files, run.folder):
         text = log_lines(files, runner.log, lines)
         if text is not None:
             who = runner.who(files) or {}
             where = f" on {who['host']}" if who.get("host") else ""
-            typer.echo(f"==> runner {runner.number}{where}: {files.location(runner.log)} <==", err=True)
+            say(f"==> runner {runner.number}{where}: {files.location(runner.log)} <==", err=True)
             typer.echo(text)
             printed = True
-    if not printed:
+    called, failed = stage_names(plan.plan), failures_of(files, plan)
+    # The reason comes last: the others were cancelled because of it.
+    for stage_id, error in sorted(failed.items(), key=lambda one: not isinstance(one[1], StageCancelled)):
+        say("\n".join([f"Stage {called[stage_id]} has failed.", *(f"  {line}" for line in failure_lines(plan, error))]))
+    if failure is not None:
+        say(plan_failure(failure))
+        return
+    if errors and not failed:
+        say(f"No stage of run {run.run_id} of {run.application} has failed.")
+    if not printed and not failed and not errors:
         raise UnknownName(
             f"There is no log of the run {run.run_id!r} of {run.application!r} under {files.location('')}.",
             hint="A driver in a cluster logs there (yarn logs, kubectl logs); a run that never started has no log.",
@@ -134,6 +167,9 @@ def logs(
 @at_place(ROOT)
 def cancel(place: Place, names: Names = None, stage: Stage = None) -> None:
     """Cancel a run, or one of its stages. What was committed stays; the task in Airflow fails."""
+    from airflow_samza.cli.status_command import chosen_run
+    from airflow_samza.planner.titles import stage_named, stage_names
+
     look_from_here()
     files = open_filesystem(place.environment().root)
     run = plan_of(files, chosen_run(files, at_most_two(names, "cancel")))
@@ -142,13 +178,16 @@ def cancel(place: Place, names: Names = None, stage: Stage = None) -> None:
     called = stage_names(run.plan)
     cancelled = list(cancel_stages(files, run, stage))
     for stage_id in cancelled:
-        typer.echo(f"Stage {called[stage_id]} of run {run.run_id} is cancelled; what it has committed stays.")
+        say(f"Stage {called[stage_id]} of run {run.run_id} is cancelled; what it has committed stays.")
     if not cancelled:
-        typer.echo(f"Nothing of run {run.run_id} of {run.application} is running.")
+        say(f"Nothing of run {run.run_id} of {run.application} is running.")
 
 
 def cancel_stages(files: Filesystem, run: RunPlan, only: str | None = None) -> Iterator[str]:
     """Leave the request to cancel each stage that has begun and not ended; yield their ids."""
+    from airflow_samza.runs.progress.stage_progress import newest_generation
+    from airflow_samza.runs.stages.stage_state import StageHandle, ask_to_cancel, stage_status
+
     for stage in run.plan.stages:
         if only in (None, stage.stage_id):
             generation = newest_generation(files, run, stage.stage_id)
@@ -157,6 +196,16 @@ def cancel_stages(files: Filesystem, run: RunPlan, only: str | None = None) -> I
             if begun and not stage_status(files, handle).is_final:
                 ask_to_cancel(files, handle)
                 yield stage.stage_id
+
+
+def who_asks() -> str:
+    """Return who uses the command line, for records: the user and the host."""
+    import os
+    import platform
+
+    from airflow_samza.private_folder import user_name
+
+    return f"{user_name() or os.geteuid()} on {platform.node()}"
 
 
 def _cell(fact: str | tuple[str, str] | None) -> str:
@@ -171,6 +220,9 @@ def end_run(environment: Environment, names: Sequence[str], *, drains: bool) -> 
 
     What was done, as a sentence.
     """
+    from airflow_samza.cli.status_command import chosen_run
+    from airflow_samza.runs.stages.run_ends import ask_to_drain, ask_to_stop
+
     files = open_filesystem(environment.root)
     word = "drain" if drains else "stop"
     run = plan_of(files, chosen_run(files, at_most_two(names, word)))
@@ -182,7 +234,6 @@ def end_run(environment: Environment, names: Sequence[str], *, drains: bool) -> 
             value=run.mode,
         )
     ask = ask_to_drain if drains else ask_to_stop
-    who = f"{user_name() or os.geteuid()} on {platform.node()}"
-    ask(files, RunFolder(run.application, run.run_id), run.generation, who)
+    ask(files, RunFolder(run.application, run.run_id), run.generation, who_asks())
     what = "ends when what has arrived is processed" if drains else "stops where it is, and keeps its state"
     return f"Run {run.run_id} of {run.application} {what}; airflow-samza status shows how far it is."

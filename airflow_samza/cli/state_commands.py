@@ -10,6 +10,7 @@ import typer
 
 from airflow_samza.cli.options import ROOT, SAY_YES, Json, Place, Yes, at_place, look_from_here
 from airflow_samza.cli.tables import columns, json_line
+from airflow_samza.cli.terminal import say
 from airflow_samza.errors import StateError
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.lease import newest_lease
@@ -58,7 +59,7 @@ def files(
         for facts in files_facts(state_version):
             typer.echo(json_line(facts))
         return
-    typer.echo(files_text(history, state_version))
+    say(files_text(history, state_version))
 
 
 @state.command(epilog="Example: airflow-samza state abandon page-views RUN")
@@ -81,9 +82,9 @@ def abandon(
         raise StateError("Nothing was given up.", hint=SAY_YES, run=run)
     left = abandon_run(files, history, run, force=force)
     if left is not None:
-        typer.echo(f"The run {run!r} had finished: it left version {left.number}, and nothing was given up.")
+        say(f"The run {run!r} had finished: it left version {left.number}, and nothing was given up.")
     else:
-        typer.echo(f"The run {run!r} is given up; the next run of {history.application!r} may start.")
+        say(f"The run {run!r} is given up; the next run of {history.application!r} may start.")
 
 
 @state.command(epilog="Example: airflow-samza state reset page-views --to 4")
@@ -111,7 +112,7 @@ def reset(
     if not yes and not typer.confirm(f"Set the state of {history.application!r} back to {what}?", err=True):
         raise StateError("Nothing was changed.", hint=SAY_YES, application=history.application)
     new_version = reset_state(files, history, to)
-    typer.echo(
+    say(
         f"The state of {history.application!r} is that of {f'version {to}' if to else 'no run'} again (version "
         f"{new_version.number})."
     )

@@ -7,28 +7,41 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from airflow_samza.application.loader import load_application
 from airflow_samza.cli.environment import Environment
+from airflow_samza.cli.remedies import AGAIN, on_the_command_line
 from airflow_samza.cli.warm_commands import lenders
 from airflow_samza.errors import SamzaError, UnknownName
 from airflow_samza.planner.titles import stage_names, stage_titles
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
+from airflow_samza.runs.held_outputs import HeldOutput, held_outputs
 from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
 from airflow_samza.runs.progress.progress_text import describe_progress
 from airflow_samza.runs.progress.run_costs import run_requests, table_facts
-from airflow_samza.runs.progress.run_list import RUNNING, RunEntry, find_run, plan_of, run_state
-from airflow_samza.runs.progress.stage_progress import stage_progress
-from airflow_samza.runs.records.folders import read_fixed
+from airflow_samza.runs.progress.run_list import (
+    RUNNING,
+    NotPlanned,
+    RunEntry,
+    find_run,
+    newest_not_planned,
+    plan_of,
+    run_state,
+)
+from airflow_samza.runs.progress.stage_progress import newest_generation, stage_progress
+from airflow_samza.runs.records.folders import RunFolder, read_fixed
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
-from airflow_samza.runs.stages.stage_runners import is_worked_on
-from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED
+from airflow_samza.runs.stages.stage_runners import DID_NOT_START, RunnerEnd, all_runners, is_worked_on
+from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED, StageHandle, failure_of, stage_status
 from airflow_samza.runs.state_history.lease_holder import finished_stage
 from airflow_samza.runs.upkeep.waiting_output import WaitingOutput, waiting_output
+from airflow_samza.secrecy import without_passwords
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store.requests import described
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import System
+
+PLAN_FAILED = "plan failed"
+"""The state of a run that has no plan."""
 
 
 class RunStatus:
@@ -65,9 +78,14 @@ class RunStatus:
         working = is_worked_on(self._files, self.run)
         return [] if working else waiting_output(self._files, self._systems, self.run)
 
+    def held(self) -> list[HeldOutput]:
+        """Return the outputs that wait for an approval, or did."""
+        return held_outputs(self._files, self.run) if self.run.approvals else []
+
     def tables(self) -> dict[str, list[str]]:
-        """Return what stages read of tables, and what those that have succeeded have committed to some, in words."""
+        """Return what stages read of tables, what those that have succeeded have committed to some, and what waits."""
         lines: dict[str, list[str]] = {}
+        held = self.held()
         for stage in self.run.plan.stages:
             notes = self.run.notes.get(stage.stage_id, {})
             read = [
@@ -82,8 +100,13 @@ class RunStatus:
                 for output in (result.outputs if result is not None else ())
                 if output.version
             ]
-            lines[stage.stage_id] = [*read, *written]
+            waits = [str(one) for one in held if one.stage_id == stage.stage_id]
+            lines[stage.stage_id] = [*read, *written, *waits]
         return lines
+
+    def failures(self) -> dict[str, SamzaError]:
+        """Return the errors of stages whose newest attempt has failed, by stage id."""
+        return failures_of(self._files, self.run)
 
     def reports(self) -> list[ProgressReport]:
         """Return the reports of every stage, in the plan's order."""
@@ -95,13 +118,79 @@ def chosen_run(files: Filesystem, names: Sequence[str]) -> RunEntry:
 
     Nothing (the newest of all), an application (its newest), a run, or an application and a run.
     """
-    words = [load_application(word).spec({}).name if ":" in word else word for word in names]
+    words = [_name_of(word) if ":" in word else word for word in names]
     if len(words) == 2:
         return find_run(files, words[0], words[1])
     if words:
         with suppress(UnknownName):
             return find_run(files, words[0])
     return find_run(files, None, words[0] if words else None)
+
+
+def failed_plan(environment: Environment, names: Sequence[str]) -> NotPlanned | None:
+    """Return why the newest plan of the run that arguments name has failed, as :func:`chosen_run` reads them."""
+    files = open_filesystem(environment.root)
+    words = [_name_of(word) if ":" in word else word for word in names]
+    if len(words) == 2:
+        return newest_not_planned(files, words[0], words[1])
+    if not words:
+        return newest_not_planned(files)
+    return newest_not_planned(files, None, words[0]) or newest_not_planned(files, words[0])
+
+
+def plan_failure(failure: NotPlanned, *, as_json: bool = False) -> str:
+    """Return why a run could not be planned, what to do about it, and the command that goes on."""
+    if as_json:
+        about = {"application": failure.application, "run_id": failure.run_id, "state": PLAN_FAILED}
+        return json.dumps({**about, "error": dict(failure.error)}, indent=2)
+    anew = "" if failure.generation == 1 else f" {AGAIN}"
+    command = f"airflow-samza run {failure.reference} --run-id {failure.run_id}{anew}"
+    error = SamzaError.from_dict(dict(failure.error))
+    lines = _error_lines(error, f"{command} (in Airflow: clear its plan with its downstream)")
+    return "\n  ".join([f"Run {failure.run_id} of {failure.application} could not be planned.", *lines])
+
+
+def _name_of(application: str) -> str:
+    from airflow_samza.application.loader import load_application
+
+    return load_application(application).spec({}).name
+
+
+def failures_of(files: Filesystem, run: RunPlan) -> dict[str, SamzaError]:
+    """Return the errors of a run's stages whose newest attempt has failed, or whose runner did not start, by stage."""
+    found: dict[str, SamzaError] = {}
+    waiting = []
+    for stage in run.plan.stages:
+        generation = newest_generation(files, run, stage.stage_id)
+        handle = StageHandle(run.application, run.run_id, stage.stage_id, generation)
+        status = stage_status(files, handle)
+        error = failure_of(status, stage.stage_id)
+        if error is not None:
+            found[stage.stage_id] = error
+        elif not status.attempt and status.state != SUCCEEDED:
+            waiting.append(stage.stage_id)
+    runners = all_runners(files, RunFolder(run.application, run.run_id)) if waiting and not found else []
+    end = read_fixed(files, runners[-1].closed, RunnerEnd) if runners else None
+    if end is not None and end.why == DID_NOT_START and end.error is not None:
+        found[waiting[0]] = SamzaError.from_dict(dict(end.error))
+    return found
+
+
+def failure_lines(run: RunPlan, error: SamzaError) -> Iterator[str]:
+    """Return the sentence of a stage's failure, what to do about it, and the command that goes on."""
+    anew, clear = (f" {AGAIN}", "its plan") if AGAIN in on_the_command_line(error.hint) else ("", "its failed tasks")
+    yield from _error_lines(
+        error, f"airflow-samza run {run.reference} --run-id {run.run_id}{anew} (in Airflow: clear {clear})"
+    )
+
+
+def _error_lines(error: SamzaError, next_step: str) -> Iterator[str]:
+    yield f"Error: {without_passwords(error.sentence)}"
+    hint = on_the_command_line(error.hint)
+    if hint:
+        yield f"Hint: {without_passwords(hint)}"
+    yield f"More: {error.entry}"
+    yield f"Next: {next_step}"
 
 
 def status_lines(
@@ -113,12 +202,14 @@ def status_lines(
     lenders: Sequence[str] = (),
     waiting: Sequence[WaitingOutput] = (),
     tables: Mapping[str, Sequence[str]] | None = None,
+    failures: Mapping[str, SamzaError] | None = None,
 ) -> list[str]:
     """Print a run for people."""
-    of_tables = tables or {}
+    of_tables, failed = tables or {}, failures or {}
     ended = sum(report.state == SUCCEEDED for report in reports)
+    compared = f", compared with {run.compares[1]}" if run.compares is not None else ""
     head = (
-        f"Run {run.run_id} of {run.application} ({run.mode}, plan {run.generation}): {state}, {ended} of "
+        f"Run {run.run_id} of {run.application} ({run.mode}, plan {run.generation}{compared}): {state}, {ended} of "
         f"{len(reports)} stages succeeded"
     )
     names = stage_names(run.plan)
@@ -132,6 +223,7 @@ def status_lines(
             for line in (
                 *describe_progress(one, worst=worst, name=names[one.stage_id]),
                 *(f"  {said}" for said in of_tables.get(one.stage_id, ())),
+                *(f"  {said}" for said in (failure_lines(run, failed[one.stage_id]) if one.stage_id in failed else ())),
             )
         ),
     ]
@@ -149,8 +241,11 @@ def status_json(
     reports: Sequence[ProgressReport],
     requests: Mapping[str, int],
     waiting: Sequence[WaitingOutput] = (),
+    failures: Mapping[str, SamzaError] | None = None,
+    held: Sequence[HeldOutput] = (),
 ) -> str:
     """Return a run for programs."""
+    errors = {stage_id: error.to_dict() for stage_id, error in (failures or {}).items()}
     titles = stage_titles(run.plan)
     return json.dumps(
         {
@@ -158,12 +253,17 @@ def status_json(
             "run_id": run.run_id,
             "generation": run.generation,
             "mode": run.mode,
+            "compares": "/".join(run.compares) if run.compares is not None else None,
             "state": state,
             "closed": state != RUNNING,
             "requests": dict(requests),
             "waiting": [output.to_dict() for output in waiting],
+            "held": [output.told for output in held],
             "tables": table_facts(run),
-            "stages": [{**report.to_dict(), "title": titles[report.stage_id]} for report in reports],
+            "stages": [
+                {**report.to_dict(), "title": titles[report.stage_id], "error": errors.get(report.stage_id)}
+                for report in reports
+            ],
         },
         indent=2,
     )

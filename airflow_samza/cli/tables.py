@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
+from airflow_samza.cli.terminal import width_of
+from airflow_samza.columns import aligned
+
 
 def columns(heading: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Return rows under a heading, columns aligned: numbers to the right, all else to the left.
+
+    On a terminal empty columns are left out, and those for which it is too narrow are on further lines of their row.
 
     >>> print(columns(["topic", "messages"], [["a", 5], ["long-name", 12]]))
     topic      messages
     a                 5
     long-name        12
     """
+    width = width_of(sys.stdout)
     cells = [[str(cell) if not isinstance(cell, int) else f"{cell:,}" for cell in row] for row in rows]
-    widths = [max(len(row[place]) for row in [list(heading), *cells]) for place in range(len(heading))]
-    right = [bool(rows) and all(isinstance(row[place], int) for row in rows) for place in range(len(heading))]
-
-    def line(row: Sequence[str]) -> str:
-        return "  ".join(
-            cell.rjust(width) if numeric else cell.ljust(width)
-            for cell, width, numeric in zip(row, widths, right, strict=True)
-        )
-
-    return "\n".join(line(row).rstrip() for row in [heading, *cells])
+    shown = [place for place in range(len(heading)) if width is None or not rows or any(row[place] for row in cells)]
+    right = [number for number, place in enumerate(shown) if rows and all(isinstance(row[place], int) for row in rows)]
+    table = [[row[place] for place in shown] for row in [list(heading), *cells]]
+    return "\n".join(aligned(table, width, right=right))
 
 
 def json_line(value: object) -> str:

@@ -24,6 +24,7 @@ from airflow_samza.cli.options import (
     look_from_here,
 )
 from airflow_samza.cli.tables import columns, json_line
+from airflow_samza.cli.terminal import say
 from airflow_samza.errors import ConfigError
 from airflow_samza.records import plain
 from airflow_samza.runs.tables import rollback as table_rollback
@@ -71,7 +72,7 @@ def list_tables(place: Place, as_json: Json = False) -> None:
         if v is not None
     ]
     heading = ["TABLE", "SYSTEM", "STREAM", "VERSION", "KIND", "ROWS", "CURRENT FROM (UTC)"]
-    typer.echo(columns(heading, rows) if rows else "No table was pushed.")
+    say(columns(heading, rows) if rows else "No table was pushed.")
 
 
 @tables.command("versions", epilog="Example: airflow-samza tables versions members")
@@ -86,9 +87,9 @@ def show_versions(place: Place, table: Table, system: Named = EMBEDDED, as_json:
         for version in kept:
             typer.echo(json_line({**plain(version), "expired": version.number in gone, "current": version == current}))
     elif kept and current is not None:
-        typer.echo(versions_text(kept, gone, current))
+        say(versions_text(kept, gone, current))
     else:
-        typer.echo(f"Nothing was pushed to table {table!r}.")
+        say(f"Nothing was pushed to table {table!r}.")
 
 
 @tables.command(epilog="Example: airflow-samza tables push page_views:page_views members /data/members.parquet")
@@ -196,14 +197,12 @@ def push(
         compact_after=compact_after,
     )
     try:
-        runtime.wait(handle, on_progress=lambda status: typer.echo(f"Push {name}: {status}", err=True))
+        runtime.wait(handle, on_progress=lambda status: say(f"Push {name}: {status}", err=True))
     except BaseException:
         runtime.cancel(handle)
         raise
     version = runtime.finish_push(handle)
-    typer.echo(
-        json_line({**plain(version), "is_new": version.push_id == name}) if as_json else describe_push(version, name)
-    )
+    say(json_line({**plain(version), "is_new": version.push_id == name}) if as_json else describe_push(version, name))
 
 
 @tables.command(epilog="Example: airflow-samza tables rollback members --to previous")
@@ -225,7 +224,7 @@ def rollback(
     files = open_filesystem(environment.root)
     bound = bind_system(system, environment.systems.get(system) or UNDER_ROOT, environment.root)
     new_version = table_rollback.rollback(files, system, f"{table}-push", to, push_id or f"cli-rollback-{now()}", bound)
-    typer.echo(rollback_text(new_version, versions.newest(files, system, f"{table}-push")))
+    say(rollback_text(new_version, versions.newest(files, system, f"{table}-push")))
 
 
 @tables.command(epilog="Example: airflow-samza tables compact members")
@@ -235,7 +234,7 @@ def compact(place: Place, table: Table, log_system: Named = EMBEDDED) -> None:
 
     It runs in this process, without Spark.
     """
-    from airflow_samza.engine.table_compaction import compact_here
+    from airflow_samza.engine.tables.table_compaction import compact_here
 
     environment = place.environment()
     files, folder = open_filesystem(environment.root), TableFolder(log_system, f"{table}-push")
@@ -243,11 +242,11 @@ def compact(place: Place, table: Table, log_system: Named = EMBEDDED) -> None:
     if version is None:
         raise versions.missing(files, log_system, folder.topic, "version")
     if len(version.sections) == 1:
-        typer.echo(f"Table {table}: version {version.number} is one section already.")
+        say(f"Table {table}: version {version.number} is one section already.")
         return
     new_version, is_new = compact_here(files, environment.systems.get(log_system, UNDER_ROOT), folder, version)
     done = "is" if is_new else "was already"
-    typer.echo(
+    say(
         f"Table {table}: version {version.number} {done} compacted: {len(new_version.chain)} sections "
         f"to one of {new_version.rows:,} rows, {new_version.bytes:,} bytes."
     )

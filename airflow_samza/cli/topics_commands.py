@@ -10,6 +10,7 @@ from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.cli import topic_reports
 from airflow_samza.cli.options import SAY_YES, SYSTEMS, Json, Place, Yes, at_place
 from airflow_samza.cli.tables import json_line
+from airflow_samza.cli.terminal import say
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.bindings import bind_log, is_log, log_under
 
@@ -46,7 +47,7 @@ def list_topics(
         for facts in list_facts(log, matching):
             typer.echo(json_line(facts))
         return
-    typer.echo(topic_reports.list_text(log, matching))
+    say(topic_reports.list_text(log, matching))
 
 
 @topics.command(epilog="Example: airflow-samza topics show TOPIC")
@@ -59,7 +60,7 @@ def show(place: Place, topic: Topic, of: Of = None, as_json: Json = False) -> No
 
         typer.echo(json_line(show_facts(log, topic)))
         return
-    typer.echo(topic_reports.show_text(log, topic))
+    say(topic_reports.show_text(log, topic))
 
 
 @topics.command(epilog="Example: airflow-samza topics tail TOPIC -n 5 --follow")
@@ -109,7 +110,7 @@ def fsck(
         typer.echo(json_line(look_facts(look)) if as_json else "\n".join(look_lines(look)))
         sound = sound and look.sound
     if not names and not as_json:
-        typer.echo(topic_reports.none_under(log))
+        say(topic_reports.none_under(log))
     if not sound:
         raise typer.Exit(1)
 
@@ -157,8 +158,8 @@ def expire(
         before = topic_reports.moment_before(older_than)
         if not yes and not typer.confirm(f"Expire {what}? This cannot be undone.", err=True):
             raise TopicError("Nothing was expired.", hint=SAY_YES, stream=topic)
-        typer.echo(topic_reports.expire(log_topic, before))
-    typer.echo(topic_reports.sweep(log, open_filesystem(place.environment().root)))
+        say(topic_reports.expire(log_topic, before))
+    say(topic_reports.sweep(log, open_filesystem(place.environment().root)))
 
 
 def _reject_push_stream(log: LogSystem, topic: str, place: Place) -> None:

@@ -9,6 +9,7 @@ import typer
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.cli.options import Json
 from airflow_samza.cli.tables import columns, json_line
+from airflow_samza.cli.terminal import say
 from airflow_samza.errors import UnknownName
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.stages.stage_runners import all_runners
@@ -29,20 +30,20 @@ def list_runners(as_json: Json = False) -> None:
     from airflow_samza.launch.warm.places import sweep_orphans, warm_places
 
     for place in sweep_orphans():
-        typer.echo(f"Deleted the folder of {place.name}, whose process was gone.", err=as_json)
+        say(f"Deleted the folder of {place.name}, whose process was gone.", err=as_json)
     places = warm_places()
     if as_json:
         for place in places:
             typer.echo(json_line(_facts(place)))
         return
     if not places:
-        typer.echo("There are no warm runners of this user on this host.")
+        say("There are no warm runners of this user on this host.")
     for line in _reasons():
-        typer.echo(line)
+        say(line)
     if not places:
         return
     heading = ("runner", "state", "runs", "age", "memory", "process", "master", "root", "tenant", "serves")
-    typer.echo(columns(heading, [_row(place) for place in places]))
+    say(columns(heading, [_row(place) for place in places]))
 
 
 @warm.command("end", epilog="Example: airflow-samza warm end --now")
@@ -70,9 +71,9 @@ def end_runners(
             )
     for name in names or places:
         ended = end_warm(places[name], now=now)
-        typer.echo(f"{name} ends." if ended else f"{name} stays: it serves a run, or does not answer (--now ends it).")
+        say(f"{name} ends." if ended else f"{name} stays: it serves a run, or does not answer (--now ends it).")
     if not places:
-        typer.echo("There are no warm runners of this user on this host.")
+        say("There are no warm runners of this user on this host.")
 
 
 def _reasons() -> list[str]:

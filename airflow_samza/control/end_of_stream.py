@@ -81,10 +81,12 @@ class EndOfStreamBookkeeping:
         return state is not None and not state.ended and not state.tasks
 
     def end(self, stream: str, partition: int, ends: ProducerEnds, *, offset: object = None) -> PartitionEnded | None:
-        """Record the ends of all producers, the first messages of their partition, as :meth:`update` would each."""
+        """Record the ends of all producers, the first messages of their partition, as :meth:`update` would each.
+
+        Their names are not kept: the partition has ended.
+        """
         state = self._partitions[stream, partition]
         state.total = self._counts.take(stream, partition, ends.messages[0], offset)
-        state.tasks = set(ends.tasks)
         state.final = state.final and ends.messages[0].final
         return self._end(stream, partition, state)
 
@@ -114,14 +116,18 @@ class EndOfStreamBookkeeping:
             if not state.ended
         }
 
-    def checkpoint(self) -> list[dict[str, Any]]:
-        """Return the state as JSON, one object per partition that anything is known of (rule C6)."""
+    def checkpoint(self, *, names_of_ended: bool = True) -> list[dict[str, Any]]:
+        """Return the state as JSON, one object per partition that anything is known of (rule C6).
+
+        What has ended needs no names of producers any more (``names_of_ended`` False): with every task naming every
+        task, manifests would grow with their number squared.
+        """
         return [
             {
                 "stream": stream,
                 "partition": partition,
                 "total_tasks": state.total,
-                "tasks": sorted(state.tasks),
+                "tasks": sorted(state.tasks) if names_of_ended or not state.ended else [],
                 "ended": state.ended,
                 "emitted": state.emitted,
                 "final": state.final,

@@ -71,7 +71,7 @@ class SectionBookkeeping:
             "ended": self._ended,
             "sections": {
                 run: {
-                    "end_of_stream": section.ends.checkpoint(),
+                    "end_of_stream": section.ends.checkpoint(names_of_ended=False),
                     "watermarks": section.marks.checkpoint(),
                     "watermark": section.watermark,
                     "ended": section.ended,

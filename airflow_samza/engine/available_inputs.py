@@ -9,11 +9,23 @@ from typing import Any
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.engine.followed_arrivals import FollowedArrivals, read_range
 from airflow_samza.engine.positions import TaskPosition
+from airflow_samza.prepare.section_writers import followed
+from airflow_samza.prepare.shared_sections import section_offsets
 from airflow_samza.prepare.superseded_inputs import replaced_while_running
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
+from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import CONTINUOUS, BoundStream, RunPlan
-from airflow_samza.systems.capabilities import ReportsNews, SupersedesOutput, TakesArrivals
+from airflow_samza.systems.capabilities import (
+    HasSections,
+    RemembersWriters,
+    ReplacesSlots,
+    ReportsNews,
+    Superseded,
+    SupersedesOutput,
+    TakesArrivals,
+)
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.sections import described
 from airflow_samza.systems.system import System
 
 
@@ -80,7 +92,10 @@ class AvailableInputs:
         return frozenset(self._live - set(self._ended))
 
     def _grows(self, stream_id: str) -> bool:
-        return self._run.is_own(stream_id) or stream_id in self._live
+        return self._run.is_own(stream_id) or stream_id in self._live or self._follows(stream_id)
+
+    def _follows(self, stream_id: str) -> bool:
+        return followed(self._streams[stream_id].slice) is not None
 
     def look(self) -> dict[str, InputIntent]:
         """Return every input as it is now; a topic is asked again only when it has news."""
@@ -145,6 +160,8 @@ class AvailableInputs:
         slice_ = system.slice(bound.spec)
         if self._run.is_own(stream_id):
             return InputIntent(bound.spec.name, slice_, bound.spec.name.rpartition("/")[2])
+        if self._follows(stream_id):
+            return self._section_now(stream_id, bound, system, slice_)
         self._reject_superseded(stream_id, bound, system)
         self._looked[stream_id] = slice_
         planned = (bound.slice or {}).get("offsets")
@@ -154,6 +171,25 @@ class AvailableInputs:
                 [int(first), max(int(first), head)] for (first, _), head in zip(planned, heads, strict=True)
             ]
         return InputIntent(bound.spec.name, slice_)
+
+    def _section_now(
+        self, stream_id: str, bound: BoundStream, system: System, slice_: Mapping[str, Any]
+    ) -> InputIntent:
+        """Return what the writer of a section has written by now; what another one writes is no news."""
+        assert bound.slice is not None
+        assert isinstance(system, HasSections)
+        named = bound.slice["sections"][0]
+        producer, generation = named["producer"], named["generation"]
+        by = system.successor(bound.spec, producer) if isinstance(system, ReplacesSlots) else None
+        newer = system.standing(bound.spec, by or producer) if isinstance(system, RemembersWriters) else None
+        if newer is not None and (by is not None or Generation.parse(newer) > Generation.parse(generation)):
+            what = Superseded(producer, generation, newer, 0, 0, by or producer)
+            raise replaced_while_running(self._run, stream_id, what)
+        own = [one for one in system.sections(bound.spec, slice_) if described(one) == named]
+        parts = {name: bound.slice[name] for name in ("sections", "sections_final")}
+        return InputIntent(
+            bound.spec.name, {**slice_, "offsets": section_offsets(slice_, own), **parts}, named["generation"]
+        )
 
     def _reject_superseded(self, stream_id: str, bound: BoundStream, system: System) -> None:
         """Reject an input of which a writer has replaced what tasks of this run, or a run before, have read."""
@@ -171,7 +207,8 @@ class AvailableInputs:
 
 def _goes_on(run: RunPlan, spec: ApplicationSpec, stream_id: str) -> bool:
     stream = spec.inputs[stream_id]
-    return run.mode == CONTINUOUS and not stream.bounded and not stream.shared
+    # A run that is compared with another one reads what that read, and nothing that comes later.
+    return run.mode == CONTINUOUS and run.compares is None and not stream.bounded and not stream.shared
 
 
 def _reached(stream_id: str, offsets: list[list[int]], positions: Iterable[TaskPosition]) -> list[list[int]]:

@@ -131,8 +131,9 @@ class RunnerHeartbeat:
     def _look_after_spark(self) -> None:
         """Give up a Spark that has stopped to answer: its attempts fail, and a retry starts another runner."""
         spark, liveness = self._spark, self._liveness
-        if spark is None or liveness is None:
+        if spark is None or not spark.is_up:
             self._look_after_start()
+        if spark is None or liveness is None:
             return
         liveness.tick()
         if self.gone is not None or not liveness.is_gone:

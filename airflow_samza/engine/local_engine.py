@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from airflow_samza.engine.stage_context import PushContext, StageContext, reject_stopped
 from airflow_samza.engine.stage_setup import StageSetup, bindings_of_tasks, program_source, set_up_stage
-from airflow_samza.engine.table_compaction import CompactionTask
+from airflow_samza.engine.tables.table_compaction import CompactionTask
 from airflow_samza.engine.task_section import TaskSection
 from airflow_samza.engine.worker_errors import error_of_task
 from airflow_samza.errors import RuntimeMissing, SamzaError
@@ -74,6 +74,11 @@ class LocalEngine:
 
     def answers(self) -> bool:
         """Return True."""
+        return True
+
+    @property
+    def is_up(self) -> bool:
+        """True: it is this process."""
         return True
 
     def page(self) -> None:

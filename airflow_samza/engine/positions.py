@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_samza.control.end_of_stream import task_partitions
 from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.runs.progress.run_costs import counts_messages, of_size
 from airflow_samza.runs.records.epoch_records import InputIntent, Manifest
 
 Place = tuple[str, int]
@@ -77,18 +78,18 @@ def lag(positions: Iterable[TaskPosition], inputs: Mapping[str, InputIntent]) ->
     behind = 0
     for position in positions:
         for stream_id, partition in position.left(inputs) if not position.ended else ():
-            offsets = inputs[stream_id].slice.get("offsets")
-            if offsets is not None and "chunks" not in inputs[stream_id].slice:  # theirs count no messages
-                first, bound = offsets[partition]
+            if counts_messages(inputs[stream_id].slice):
+                first, bound = inputs[stream_id].slice["offsets"][partition]
                 behind += max(int(bound) - position.offset(stream_id, partition, int(first)), 0)
     return behind
 
 
 def most_messages(positions: Iterable[TaskPosition], inputs: Mapping[str, InputIntent]) -> int | None:
-    """Return the number of messages that tasks read at most; None where an input does not count its messages."""
+    """Return the number of messages that tasks read at most, of files by their size; None where nobody knows."""
     positions = list(positions)
     read = {stream_id for position in positions for stream_id, _ in position.owned}
     slices = [inputs[stream_id].slice for stream_id in read]
-    if any(slice_.get("offsets") is None or "chunks" in slice_ for slice_ in slices):
+    uncounted = [of_size(slice_) for slice_ in slices if not counts_messages(slice_)]
+    if None in uncounted:
         return None
-    return lag(positions, inputs)
+    return lag(positions, inputs) + sum(count for count in uncounted if count is not None)

@@ -1,14 +1,18 @@
 """The writers of what a stage reads: which generation of each it is bound to, and whether that one still writes.
 
 A stage binds once, and its first intent records it. In a staged run its producers have finished; in a pipelined or
-continuous run it is enough that they have started.
+continuous run it is enough that they have started. The writer of a shared stream's section that is followed is a stage
+of another run, and is treated alike (rule C10).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 from airflow_samza.errors import StageError, UpstreamCleared
+from airflow_samza.prepare.section_writers import followed
 from airflow_samza.runs.finish import finish_stage
 from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.runs.records.folders import RunFolder
@@ -21,7 +25,7 @@ from airflow_samza.systems.system import System
 
 
 class Producers:
-    """The producers of one stage's inputs among the stages of the run.
+    """The producers of one stage's inputs: stages of the run, and of runs whose sections it follows.
 
     ``intent`` is one that stands already: it is followed.
     """
@@ -35,12 +39,18 @@ class Producers:
         self._handle = handle
         self._folder = RunFolder(run.application, run.run_id)
         self._own = [stream_id for stream_id in run.plan.stage(handle.stage_id).inputs if run.is_own(stream_id)]
+        self._others = {
+            stream_id: writer
+            for stream_id in run.plan.stage(handle.stage_id).inputs
+            if stream_id not in self._own and (writer := followed(run.stream(stream_id).slice)) is not None
+        }
+        """The stages of other runs whose sections are followed."""
         self._bound: dict[str, Generation] = {}
-        for stream_id in self._own:
-            writer = intent.inputs[stream_id].writer if intent is not None else None
-            if writer is not None:
-                self._bound[stream_id] = Generation.parse(writer)
-            elif run.writer_stage(stream_id) == handle.stage_id:
+        for stream_id in (*self._own, *self._others):
+            bound_to = intent.inputs[stream_id].writer if intent is not None else None
+            if bound_to is not None:
+                self._bound[stream_id] = Generation.parse(bound_to)
+            elif stream_id in self._own and run.writer_stage(stream_id) == handle.stage_id:
                 self._bound[stream_id] = handle.generation  # it reads what it writes itself
 
     def bind(self) -> str | None:
@@ -56,25 +66,39 @@ class Producers:
                 self._bound[stream_id] = written_by(self._files, self._folder, writer, started)
             else:
                 self._bound[stream_id] = self._finished(stream_id)
+        for stream_id, other in self._others.items():
+            if stream_id not in self._bound:
+                begun = other.newest(self._files)
+                if begun is None:
+                    return f"{other.run}/{other.stage}"
+                self._bound[stream_id] = written_by(self._files, other.folder, other.stage, begun)
         return None
 
     def streams(self) -> dict[str, BoundStream]:
         """Return the topics that the stage reads, each as its producer's generation writes it."""
-        return {
-            stream_id: self._run.intermediate(stream_id, generation) for stream_id, generation in self._bound.items()
-        }
+        own = {stream_id: self._run.intermediate(stream_id, self._bound[stream_id]) for stream_id in self._own}
+        return {**own, **{stream_id: self._followed(stream_id) for stream_id in self._others}}
+
+    def _followed(self, stream_id: str) -> BoundStream:
+        bound = self._run.stream(stream_id)
+        slice_: dict[str, Any] = dict(bound.slice or {})
+        slice_["sections"] = [{**slice_["sections"][0], "generation": str(self._bound[stream_id])}]
+        return replace(bound, slice=slice_)
 
     def have_finished(self) -> bool:
         """Return whether all of them have committed everything that they will ever write."""
-        stages = {self._run.writer_stage(stream_id): generation for stream_id, generation in self._bound.items()}
+        stages = {self._run.writer_stage(stream_id): self._bound[stream_id] for stream_id in self._own}
         stages.pop(self._handle.stage_id, None)
-        return all(
-            self._files.exists(self._folder.stage(stage_id, generation).result)
-            for stage_id, generation in stages.items()
-        )
+        folders = [self._folder.stage(stage_id, generation) for stage_id, generation in stages.items()]
+        folders += [other.folder.stage(other.stage, self._bound[name]) for name, other in self._others.items()]
+        return all(self._files.exists(folder.result) for folder in folders)
 
     def reject_lost(self) -> None:
         """Stop a stage whose producer will not write on: it was given up, or a newer generation writes elsewhere."""
+        for stream_id, other in self._others.items():
+            other.reject_lost(
+                self._files, self._bound.get(stream_id), stream_id, self._handle.stage_id, self._run.run_id
+            )
         for stream_id in self._own:
             stage_id = self._run.writer_stage(stream_id)
             if stage_id == self._handle.stage_id:

@@ -9,10 +9,10 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_samza.engine.push_task import empty_manifest
+from airflow_samza.engine.push_task import empty_manifest, expectations_of
 from airflow_samza.engine.stage_context import Attempt, PushContext, origins_of, reject_stopped
 from airflow_samza.engine.stage_engine import StageEngine
-from airflow_samza.engine.table_compaction import compacting
+from airflow_samza.engine.tables.table_compaction import compacting
 from airflow_samza.errors import PushError
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import must_read, write_once
@@ -64,6 +64,10 @@ def _stage(engine: StageEngine, push: PushContext) -> None:
     if request.mode == INCREMENTAL and versions.newest(files, request.system, request.topic) is None:
         raise needs_base(request.table, request.push_id)
     with engine.open_source(push) as source:
+        if request.expect:
+            from airflow_samza.task.messages.expectations import check_expectations
+
+            check_expectations(None, expectations_of(request.expect), source.schema, f"table {request.table!r}")
         stream = push_stream(request, source.schema)
         make_topic(push.system, request, stream)
         epoch = begin_staging(files, request, source.schema)

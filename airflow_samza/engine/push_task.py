@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from airflow_samza.application.descriptors import ErrorPolicy, Expectation
 from airflow_samza.engine.task_section import read_over
 from airflow_samza.launch.bindings import bindings_from_json
 from airflow_samza.quoting import plainly, show_messages
 from airflow_samza.records import from_plain
 from airflow_samza.runs.failpoints import reach
+from airflow_samza.runs.records.expectations import Declared
 from airflow_samza.runs.records.folders import StageFolder, must_read, read, write_once
 from airflow_samza.runs.tables.push_records import PushManifest
 from airflow_samza.runs.tables.table_version import DELETED
+from airflow_samza.schema import Schema
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import StreamSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from airflow_samza.task.messages.expectations import Expectations
 
 _EXAMPLES = 3
 
@@ -30,7 +36,7 @@ class PushTask:
     """The work of a push's tasks.
 
     ``required`` are columns that may not be null, ``folder`` the stage's, ``epoch`` the try. ``of_changes`` is the
-    table whose push takes changes, which the last column of the rows marks.
+    table whose push takes changes, which the last column of the rows marks. ``expect`` is what the table declares.
     """
 
     root: str
@@ -44,6 +50,7 @@ class PushTask:
     push: str
     messages_shown: bool = True
     of_changes: str | None = None
+    expect: tuple[Declared, ...] = ()
 
     def run(self, task: int, batches: Iterator[pa.RecordBatch]) -> PushManifest:
         """Stage the rows of a partition, with equal keys beside each other; return the manifest that stands.
@@ -59,7 +66,7 @@ class PushTask:
             return standing
         system = bind_system(self.system, bindings_from_json(self.bindings)[self.system], self.root)
         producer = system.producer(from_plain(StreamSpec, self.stream), f"push-{self.epoch}-{task}-{uuid.uuid4().hex}")
-        rows = _PushedRows(self.key, self.required)
+        rows = _PushedRows(self.key, self.required, self._expectations())
         if self.of_changes is not None:
             from airflow_samza.task.tables.push_changes import changed_rows
 
@@ -79,6 +86,47 @@ class PushTask:
             producer.abort()
         return manifest if written else must_read(files, path, PushManifest)
 
+    def _expectations(self) -> Expectations | None:
+        if not self.expect:
+            return None
+        from airflow_samza.task.messages.expectations import Expectations
+
+        columns = table_columns(Schema.of(str(self.stream["schema"])))
+        return Expectations(None, expectations_of(self.expect), columns, "the table", lambda policy: _Dropped(), {})
+
+
+def table_columns(stream: Schema) -> Schema:
+    """Return the columns of a table, of those of its push stream."""
+    return Schema(tuple(column for column in stream.fields if column.name != DELETED))
+
+
+def expectations_of(declared: Iterable[Declared]) -> list[Expectation]:
+    """Return the expectations of a request as tasks evaluate them."""
+    return [
+        Expectation(
+            each.kind,
+            each.expectation,
+            each.columns,
+            each.sql,
+            tuple(each.limits.items()),
+            each.action,
+            ErrorPolicy() if each.action == "drop" else None,
+        )
+        for each in declared
+    ]
+
+
+class _Dropped:
+    """Rows that are left out: the expectations have counted them."""
+
+    metrics: Mapping[str, float] = MappingProxyType({})
+
+    def begin(self, batch: pa.RecordBatch) -> None:
+        """Need not know where a batch begins."""
+
+    def reject(self, rows: pa.RecordBatch, errors: Sequence[BaseException | str], places: Sequence[int]) -> None:
+        """Send them nowhere."""
+
 
 def empty_manifest() -> PushManifest:
     """Return the manifest of a partition that has no row, for which Spark may run no task."""
@@ -88,8 +136,11 @@ def empty_manifest() -> PushManifest:
 class _PushedRows:
     """Rows on their way, with null keys left out and of each key the last row only; what was left out is counted."""
 
-    def __init__(self, key: tuple[str, ...], required: tuple[str, ...]) -> None:
+    def __init__(
+        self, key: tuple[str, ...], required: tuple[str, ...], expectations: Expectations | None = None
+    ) -> None:
         self._key = key
+        self._expectations = expectations
         self._required = [name for name in required if name not in key]
         self.rows = self.deletes = self.null_keys = self.duplicates = 0
         self.examples: list[Any] = []
@@ -106,6 +157,7 @@ class _PushedRows:
             staged,
             tuple(self.examples),
             self.nulls,
+            () if self._expectations is None else tuple(self._expectations.checked()),
         )
 
     def kept(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -114,7 +166,7 @@ class _PushedRows:
 
         held: pa.RecordBatch | None = None
         for batch in batches:
-            batch = self._without_null_keys(batch)
+            batch = self._without_null_keys(self._as_expected(batch))
             if not batch.num_rows:
                 continue
             if held is not None:
@@ -130,6 +182,33 @@ class _PushedRows:
                 yield self._counted(rest)
         if held is not None:
             yield self._counted(held)
+
+    def _as_expected(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch without the rows that the table's expectations leave out."""
+        if self._expectations is None or not batch.num_rows:
+            return batch
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        written, there = self._written(batch)
+        lost = self._expectations.lost(written) if written.num_rows else None
+        if lost is None:
+            return batch
+        kept = pc.invert(pa.array(lost))
+        return batch.filter(
+            kept if there is None else pc.replace_with_mask(pa.repeat(True, batch.num_rows), there, kept)
+        )
+
+    def _written(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array | None]:
+        """Return the table's columns of the rows that delete nothing, and a mask of them (None: it is all rows)."""
+        import pyarrow.compute as pc
+
+        deleted = batch.column(batch.schema.get_field_index(DELETED))
+        columns = batch.select([name for name in batch.schema.names if name != DELETED])
+        if not pc.any(deleted).as_py():
+            return columns, None
+        there = pc.invert(pc.fill_null(deleted, False))
+        return columns.filter(there), there
 
     def _without_null_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow.compute as pc
@@ -172,6 +251,8 @@ class _PushedRows:
         deletes = pc.sum(batch.column(batch.schema.get_field_index(DELETED))).as_py() or 0
         self.deletes += deletes
         self.rows += batch.num_rows - deletes
+        if self._expectations is not None and batch.num_rows > deletes:
+            self._expectations.count(self._written(batch)[0])
         for name in self._required:  # a row that deletes has nothing but its key
             nulls = batch.column(batch.schema.get_field_index(name)).null_count - deletes
             if nulls > 0:

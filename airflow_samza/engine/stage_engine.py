@@ -11,7 +11,7 @@ from typing import Protocol
 
 from airflow_samza.engine.stage_context import PushContext, PushSource, StageContext
 from airflow_samza.engine.stage_setup import StageSetup
-from airflow_samza.engine.table_compaction import CompactionTask
+from airflow_samza.engine.tables.table_compaction import CompactionTask
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stages.spark_page import SparkPage
@@ -90,6 +90,11 @@ class StageEngine(Protocol):
 
         An engine that is frozen never answers.
         """
+        ...
+
+    @property
+    def is_up(self) -> bool:
+        """Return whether the engine is at work; one that comes up when it is needed may never be."""
         ...
 
     def page(self) -> SparkPage | None:

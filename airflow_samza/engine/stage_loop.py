@@ -12,11 +12,11 @@ from contextlib import closing
 
 from airflow_samza.config import Config
 from airflow_samza.engine.available_inputs import AvailableInputs
-from airflow_samza.engine.followed_tables import FollowedTables
 from airflow_samza.engine.positions import TaskPosition, lag, most_messages
 from airflow_samza.engine.producers import Producers
 from airflow_samza.engine.stage_context import StageContext, reject_stopped
 from airflow_samza.engine.stage_engine import RunningStage, StageEngine
+from airflow_samza.engine.tables.followed_tables import FollowedTables
 from airflow_samza.errors import StageError
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.finish import finish_epoch
@@ -259,7 +259,8 @@ class StageLoop:
             self._files.delete_tree(unused)
         self._state = [former, newest]
         if epoch % 10 == 0 and self._commit is not None:
-            prune_epochs(self._files, self._folder, self._commit)
+            if not self._run.held(self._stage.stage_id):  # their publication reads the records of all epochs
+                prune_epochs(self._files, self._folder, self._commit)
             sweep_state(self._files, self._folder, epoch - 1, former | newest)
 
     # -- what may stop it ----------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from airflow_samza.prepare.side_inputs import planned_side_inputs
 from airflow_samza.prepare.unchanged import reject_changed
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.finish import finish_stage
-from airflow_samza.runs.records.epoch_records import InputIntent, Intent, drop_staged_by_other_code, newest_intent
+from airflow_samza.runs.records.epoch_records import InputIntent, Intent, drop_what_cannot_count, newest_intent
 from airflow_samza.runs.records.folders import adopt, must_read, write_once
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.stage_result import describe_result
@@ -52,7 +52,7 @@ def run_stage(
     systems = bind_systems(bindings, files.root)
     context = StageContext(files, bindings, attempt, origins_of(files, settings), systems, run)
     engine.connect(context)
-    drop_staged_by_other_code(files, handle.folder, attempt.request.code)
+    drop_what_cannot_count(files, handle.folder, attempt.request.code)
     intent = None
     if not is_staged(files, handle.folder):
         with context.errors_as_written():

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from airflow_samza.engine.attempt_state import AttemptState
@@ -28,7 +27,7 @@ from airflow_samza.engine.stage_engine import StageEngine
 from airflow_samza.engine.stage_run import run_stage
 from airflow_samza.errors import SamzaError, StageCancelled, StageFailed, StageLost
 from airflow_samza.launch.bindings import bindings_from_json, take_root_access
-from airflow_samza.launch.java.installed_java import why_java_ended
+from airflow_samza.launch.java.installed_java import why_spark_does_not_start
 from airflow_samza.launch.log_lines import details_in
 from airflow_samza.launch.own_scratch import leave_scratch
 from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, GAVE_WAY, POLL_SECONDS, engine_name
@@ -44,13 +43,11 @@ from airflow_samza.systems.filesystems.pace import Looks
 log = logging.getLogger("airflow_samza.runner")
 
 # Around the beginning and the end of a stage: a short one ends soon, and the next one of the run comes at once.
-EAGER_POLL_SECONDS = 0.02
+EAGER_POLL_SECONDS = 0.005
 EAGER_SECONDS = 2.0
 
 PATIENCE_SECONDS = 300.0
 """For how long a root that cannot be read is looked at again: a shared filesystem comes back, or the runner ends."""
-
-_JAVA_ENDED = "JAVA_GATEWAY_EXITED"
 
 
 OpenEngine = Callable[[str, Mapping[str, Any], Filesystem], StageEngine]
@@ -78,24 +75,23 @@ class StageRunner:
         self._failures = RepeatedFailures(log, "looking at the queue")
         self._looks = Looks(files.pace)
         self._taken_at = self._next_look_at = -math.inf
+        self._page_is_noted = False
 
     def serve(self) -> None:
         """Run until it is time to end; attempts that still run then are cancelled."""
         self._heartbeat.start()
         signal.signal(signal.SIGTERM, lambda *_: self._stop.set())
-        started = time.monotonic()
         try:
             self._start_engine()
         except SamzaError as error:
             self._reject_all(error, DID_NOT_START)
             return
-        log.info("Spark is up after %.1f s", time.monotonic() - started)
         self._heartbeat.listen_to(self._engine)
-        self._note_page()
         last_busy = last_change = time.monotonic()
         was_busy = False
         while not self._stop.is_set():
             try:
+                self._note_page()  # before a request is taken: who sees that one running looks for the page
                 looks = self._looks_now()
                 busy = (looks and self._take_requests()) or self._busy()
                 self._pass_on_cancels()
@@ -148,30 +144,22 @@ class StageRunner:
 
     def _start_engine(self) -> None:
         try:
-            self._engine = self._open_engine(engine_name(self._folder.run.application), self._settings, self._files)
+            name, settings = engine_name(self._folder.run.application), {**self._settings, "log": self._folder.log}
+            self._engine = self._open_engine(name, settings, self._files)
         except SamzaError:
             raise
         except Exception as error:
-            why = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-            raise StageFailed(
-                f"Spark does not start: {self._java_said(error) if _JAVA_ENDED in why else why}",
-                hint=details_in(self._files.location(self._folder.log)),
-                log=self._folder.log,
-            ) from error
+            raise start_failure(error, self._files, self._folder.log, self._settings.get("output", "")) from error
 
     def _note_page(self) -> None:
+        """Note the page of Spark once it is up."""
+        if self._page_is_noted or not self._engine.is_up:
+            return
+        self._page_is_noted = True
         try:
             note_spark_page(self._files, self._folder, self._engine.page() or SparkPage())
         except Exception:  # no link is worth a run
             log.warning("where Spark shows its jobs cannot be noted", exc_info=True)
-
-    def _java_said(self, error: BaseException) -> str:
-        """Return the reason why Java has ended, from what it has printed into this runner's log."""
-        written = self._files.local_path(self._folder.log) or self._settings.get("output", "")
-        lines = (
-            Path(written).read_text(encoding="utf-8", errors="replace").splitlines() if os.path.isfile(written) else []
-        )
-        return why_java_ended(error, lines)
 
     def _take_requests(self) -> bool:
         any_taken = False
@@ -284,6 +272,13 @@ class StageRunner:
         log.error("%s", error)
         self._records.reject_all(error, why)
         self._records.wait_until_written(LEAVE_SECONDS)
+
+
+def start_failure(error: Exception, files: Filesystem, log_path: str, output: str) -> StageFailed:
+    """Return the error of a Spark that does not come up; the runner's log, or ``output``, says why Java has ended."""
+    why = why_spark_does_not_start(error, files.local_path(log_path) or output)
+    log.error("Spark does not start", exc_info=error)
+    return StageFailed(f"Spark does not start: {why}", hint=details_in(files.location(log_path)), log=log_path)
 
 
 def run_process(arguments: list[str], open_engine: OpenEngine, settings: dict[str, Any] | None = None) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_samza.engine.warm_tables import EpochTables
+from airflow_samza.engine.tables.warm_tables import EpochTables
 from airflow_samza.errors import TopicError
 from airflow_samza.launch.bindings import bindings_from_json
 from airflow_samza.prepare.bound_systems import bind_systems
@@ -52,6 +52,25 @@ class StageTask:
     digests: Mapping[str, str] = field(default_factory=dict)
     code: str = ""
 
+    @functools.cached_property
+    def bound_inputs(self) -> dict[str, BoundStream]:
+        """The inputs by their ids."""
+        return bound_streams(self.inputs)
+
+    @functools.cached_property
+    def bound_outputs(self) -> dict[str, BoundStream]:
+        """The outputs by their ids."""
+        return bound_streams(self.outputs)
+
+    @functools.cached_property
+    def bound_side_inputs(self) -> dict[str, BoundStream]:
+        """The side inputs by their ids."""
+        return bound_streams(self.side_inputs)
+
+    @functools.cached_property
+    def _bindings_text(self) -> str:
+        return json.dumps(self.bindings, sort_keys=True)
+
     def intent(self, epoch: int) -> Intent:
         """Return the intent of an epoch; a host that does not see what the runner has just written is an error."""
         files, path = open_filesystem(self.root), StageFolder(self.stage_folder).intent(epoch)
@@ -69,9 +88,9 @@ class StageTask:
     def tables(self, intent: Intent, task: int) -> EpochTables:
         """Return the tables of a task that side inputs feed, in an epoch."""
         root = open_filesystem(self.root).root
-        systems = _systems(json.dumps(self.bindings, sort_keys=True), root)
+        systems = _systems(self._bindings_text, root)
         program = load_program(self.root, self.program)
-        side_inputs = bound_streams(self.side_inputs)
+        side_inputs = self.bound_side_inputs
         folder = StageFolder(self.stage_folder) if intent.generation != PREPARED else None
         return EpochTables(root, self.program, program, systems, side_inputs, intent, task, self.digests, folder)
 

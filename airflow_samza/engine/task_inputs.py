@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from airflow_samza.control.end_of_stream import task_partitions
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
-from airflow_samza.runs.records.run_plan import BoundStream
+from airflow_samza.runs.records.run_plan import BoundStream, range_end
 from airflow_samza.systems.system import (
     ControlEnvelope,
     Envelope,
@@ -106,7 +106,7 @@ class _Envelopes:
     def _behind_start(self) -> Iterator[Envelope]:
         """Yield what earlier epochs have not read, where offsets are counted while reading."""
         for envelope in self._read():
-            if isinstance(envelope, ControlEnvelope) and self.read.slice.get("final") is False:
+            if isinstance(envelope, ControlEnvelope) and range_end(self.read.slice) is False:
                 yield self._end(envelope.offset, False)  # it ends for this run only (rule C9)
             elif envelope.offset >= self.start:
                 yield envelope

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.engine.interval_results import IntervalResults
-from airflow_samza.engine.stage_task import StageTask, bound_streams
+from airflow_samza.engine.stage_task import StageTask
+from airflow_samza.engine.tables.warm_tables import FilledTables
 from airflow_samza.engine.task_inputs import TaskInputs
-from airflow_samza.engine.warm_tables import FilledTables
 from airflow_samza.errors import StageError
 from airflow_samza.records import durable, from_plain, plain
 from airflow_samza.runs.failpoints import reach
@@ -28,7 +28,7 @@ from airflow_samza.runs.records.stage_result import request_facts
 from airflow_samza.runs.records.stage_start import StageStart, TaskLeft
 from airflow_samza.runs.records.totals import GAUGES
 from airflow_samza.storage.snapshots import Restored, TableCache, read_snapshot, snapshot_files, write_snapshot
-from airflow_samza.systems.capabilities import Durable, FixesOutputs
+from airflow_samza.systems.capabilities import Durable, FixesOutputs, has
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemProducer
@@ -104,9 +104,9 @@ class TaskSection:
         started = time.time()
         attempt = self._new_attempt()
         producers: dict[str, SystemProducer] = {}
-        for stream_id, bound in bound_streams(self._stage.outputs).items():
+        for stream_id, bound in self._stage.bound_outputs.items():
             system = self._systems[bound.system]
-            if isinstance(system, FixesOutputs):
+            if has(system, FixesOutputs):
                 producers[stream_id] = system.producer(bound.spec, attempt, bound.slice)
             else:
                 producers[stream_id] = system.producer(bound.spec, attempt)
@@ -116,6 +116,7 @@ class TaskSection:
                 section = self._section_run(before, producers, filled)
                 for _ in self._output_of(section, before, batches):
                     raise AssertionError("the last section yields nothing")
+            section.write_keys(self._files, self._folder.keys(self._intent.epoch), attempt)
             reach("task-before-output")
             described = {stream_id: dict(producer.finish()) for stream_id, producer in producers.items()}
             report, state = self._whole_report(section.report)
@@ -129,11 +130,19 @@ class TaskSection:
             raise
         reach("task-before-manifest")
         record = self._manifest(attempt, report, described, state or None, time.time() - started)
-        written = write_once(self._files, manifest, record)
+        written = write_once(self._files, manifest, record, durable=self._output_is_durable())
         reach("task-after-manifest")
         if not written:
             _abort(producers)
         return written
+
+    def _output_is_durable(self) -> bool:
+        """Return whether the output survives a power failure: then what says where it lies has to survive it, too.
+
+        Of a stage that writes only topics whose segments wait for no disk, the manifests wait for none.
+        """
+        systems = [self._systems[bound.system] for bound in self._stage.bound_outputs.values()]
+        return not systems or any(not has(system, Durable) or system.durable for system in systems)
 
     def _new_attempt(self) -> str:
         return writer_name(self._intent.stage, Generation.parse(self._intent.generation), self._intent.epoch, self.task)
@@ -178,7 +187,7 @@ class TaskSection:
     def _kept_state(self, section: SectionRun, before: _Before, attempt: str) -> dict[str, Any] | None:
         folder = self._folder.state(self._intent.epoch, attempt)
         # Where outputs survive a power failure, what the next epoch goes on from does so, too.
-        durable = any(isinstance(system, Durable) and system.durable for system in self._systems.values())
+        durable = any(has(system, Durable) and system.durable for system in self._systems.values())
         return write_snapshot(
             self._files,
             folder,
@@ -193,9 +202,7 @@ class TaskSection:
     def _output_of(
         self, section: SectionRun, before: _Before, batches: Iterator[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
-        inputs = TaskInputs(
-            self._program, self._systems, bound_streams(self._stage.inputs), self._stage.own, self._intent
-        )
+        inputs = TaskInputs(self._program, self._systems, self._stage.bound_inputs, self._stage.own, self._intent)
         try:
             if self._section > 0:
                 yield from section.run_batches(batches, self._boundary)
@@ -211,7 +218,7 @@ class TaskSection:
 
     def _output_of_intervals(self, section: SectionRun) -> Iterator[pa.RecordBatch]:
         """Run the section over what earlier runs have left of the data intervals, as far as they have."""
-        streams = bound_streams(self._stage.inputs)
+        streams = self._stage.bound_inputs
         results = IntervalResults(self._files, self._program, self._systems, streams, self._intent, self.task)
         yield from section.run(results.ends(), results.give)
         results.add_to(section.report)

@@ -314,6 +314,18 @@ def as_written(text: str, zip_path: str, origin: str) -> str:
     return re.sub(rf"""[^\s'"(]*/{name}/""", lambda _: origin.rstrip("/") + "/", text)
 
 
+_IN_A_COPY = re.compile(r"""[^\s'"(]*/[0-9a-f]{16}\.zip/""")
+
+
+def within_folder(text: str) -> str:
+    """Return a text in which places inside copies of zips are paths within the folder of the user's code.
+
+    >>> within_folder("failed (/tmp/spark-1/userFiles/0123456789abcdef.zip/jobs/visits.py:12)")
+    'failed (jobs/visits.py:12)'
+    """
+    return _IN_A_COPY.sub("", text)
+
+
 def _files_of(origin: Path, top: str) -> list[Entry]:
     """Return the files of a top-level module or package; each is looked at once."""
     entries = _entries(f"{top}.py", str(origin / f"{top}.py"))

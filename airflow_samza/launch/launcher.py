@@ -2,57 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-import subprocess
 import sys
-import threading
 import time
-import uuid
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 
-from airflow_samza.errors import SamzaError, StageFailed
-from airflow_samza.launch.driver_files import leave_driver
-from airflow_samza.launch.handover import leave_settings, withdraw_settings
+from airflow_samza.errors import SamzaError
+from airflow_samza.launch.drivers.driver_services import driver_service
+from airflow_samza.launch.drivers.spark_submit import check_hadoop_conf, find_spark_submit, reach_master
+from airflow_samza.launch.drivers.submitted_driver import start_on_service, submit_driver
 from airflow_samza.launch.java.installed_java import check_scratch, check_user, find_java
-from airflow_samza.launch.log_lines import killed_by, most_informative_line
 from airflow_samza.launch.masters import YARN, Master, SubmitOptions, open_doors, parse_master
-from airflow_samza.launch.runner_python import KEY, check_pythons, checked_path, environment_for, find_environment
-from airflow_samza.launch.runner_settings import GAVE_WAY, POLL_SECONDS, RunnerSettings
-from airflow_samza.launch.spark_submit import (
-    check_hadoop_conf,
-    find_spark_submit,
-    properties_text,
-    reach_master,
-    submit_command,
-)
+from airflow_samza.launch.own_process import runner_environment, start_process
+from airflow_samza.launch.runner_python import check_pythons, checked_path
+from airflow_samza.launch.runner_settings import POLL_SECONDS, RunnerSettings
 from airflow_samza.launch.spark_versions import check_installed
-from airflow_samza.launch.warm.taking import LentProcess, start_ahead, take_warm
+from airflow_samza.launch.starts import Started
+from airflow_samza.launch.warm.taking import start_ahead, want_spark
 from airflow_samza.runs.records.folders import RunFolder, read_fixed
 from airflow_samza.runs.stages.disk_room import SILENT_SECONDS, full_disk
 from airflow_samza.runs.stages.stage_runners import DID_NOT_START, RunnerEnd, RunnerFolder, newest_runner
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.filesystems.local_copies import carry, scratch_path
 from airflow_samza.systems.filesystems.pace import Looks
 
 logger = logging.getLogger("airflow_samza.launcher")
 
-NOTHING_MORE: Mapping[str, str] = {}
+HOPELESS_SECONDS = 12.0
+"""The time after which a driver that will not run is given up: registries of images fail for a moment, too."""
 
-RUNNER_MODULE = "airflow_samza.spark.runner"
 
-# Importing our package and claiming a place takes a second; a machine under heavy load has been seen to take twenty.
-CLAIM_TIMEOUT_SECONDS = 120.0
-
-# A driver that has ended had claimed its place before; the claim is seen as soon as the storage shows it.
-CLAIM_SEEN_SECONDS = 5.0
-
-# After this long a runner that only had to be asked to end is ended.
-LET_GO_SECONDS = 5.0
+NOTABLE_SECONDS = 8.0
+"""The time after which it is worth a warning what a driver waits for: containers are made in less, if all is well."""
 
 
 def ensure_runner(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> RunnerFolder:
@@ -80,18 +60,28 @@ def start_runner(files: Filesystem, run: RunFolder, settings: RunnerSettings) ->
     """Start a runner and wait until it, or another that was quicker, has claimed the place."""
     before = newest_runner(files, run, settings.key)
     files.make_dirs(f"{run.servers}/{settings.key}")
-    start = _submit if parse_master(settings.master).is_submitted else _start
+    master = parse_master(settings.master)
+    start = start_on_service if master.is_service else submit_driver if master.is_submitted else start_process
     _await_claim(files, run, settings, before, start(files, run, settings))
 
 
-def start_spark_ahead(run_id: str, settings: RunnerSettings) -> None:
+def start_warm_ahead(run_id: str, settings: RunnerSettings) -> None:
     """Start a warm runner where one may serve the run, which is about to be planned; what fails is reported later."""
     if settings.may_be_warm:
         try:
             python = settings.python or sys.executable
-            start_ahead(settings, python, run_id, _environment(settings.python))
+            start_ahead(settings, python, run_id, runner_environment(settings.python))
         except (OSError, SamzaError) as error:
             logger.debug("no warm runner is started ahead: %s", error)
+
+
+def want_spark_ahead(settings: RunnerSettings) -> None:
+    """Have Spark come up, which a run needs that is planned; what fails is reported later."""
+    if settings.may_be_warm:
+        try:
+            want_spark(settings, runner_environment(settings.python))
+        except (OSError, SamzaError) as error:
+            logger.debug("Spark is not started ahead: %s", error)
 
 
 def check_place(master: Master, submit: SubmitOptions, python: str = "") -> None:
@@ -101,6 +91,9 @@ def check_place(master: Master, submit: SubmitOptions, python: str = "") -> None
     not answer. ``python`` is that of the runner where it has an environment of its own, in which it looks for itself.
     """
     check_scratch()
+    if master.is_service:
+        driver_service(master.url).check()
+        return
     if not python:  # SPARK_HOME counts where pyspark starts Java: spark-submit has the pyspark of its own Spark
         check_installed(None if master.is_local else {})
     if not master.is_connect:
@@ -113,215 +106,51 @@ def check_place(master: Master, submit: SubmitOptions, python: str = "") -> None
     reach_master(master)
 
 
-@dataclass
-class _Started:
-    """A process that becomes the runner, or has the cluster start it. ``log`` is what it prints, from the root."""
-
-    process: subprocess.Popen[bytes] | LentProcess
-    log: str
-    patience: float
-    in_cluster: bool = False
-    name: str = "its process"
-    driver_log: str = ""
-    """The path from the root of what a driver elsewhere prints."""
-    withdraw: Callable[[], None] = lambda: None
-    """Deletes what is of no use once the runner is there."""
-
-
-def _start(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> _Started:
-    """Return a process of this machine, which gets its settings through a pipe, or from a warm runner."""
-    log = f"{run.servers}/{settings.key}/starting-{uuid.uuid4().hex}.log"
-    python = settings.python or sys.executable
-    arguments = [settings.root, run.application, run.run_id, settings.key]
-    handed = {**settings.to_json(), "starting_log": log, "output": scratch_path(files, log)}
-    if settings.may_be_warm:
-        lent = None
-        try:
-            lent = take_warm(settings, python, arguments, handed, _environment(settings.python))
-        except OSError as error:  # a full disk of the host, for instance: the run can do without
-            logger.warning("no warm runner is used: %s", error)
-        if lent is not None:
-            return _Started(lent, log, CLAIM_TIMEOUT_SECONDS)
-    process = _spawn(files, [python, "-m", RUNNER_MODULE, *arguments], log, subprocess.PIPE, settings.python)
-    assert process.stdin is not None
-    try:
-        with process.stdin as pipe:
-            pipe.write(json.dumps(handed).encode())
-    except BrokenPipeError:  # it died at once; its log has the reason
-        pass
-    return _Started(process, log, CLAIM_TIMEOUT_SECONDS)
-
-
-def _submit(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> _Started:
-    """Return a spark-submit, which starts the driver here or in the cluster."""
-    master, submit = parse_master(settings.master), settings.submit
-    python = "" if submit.in_cluster else settings.python  # there it is a path of another host
-    place, once = f"{run.servers}/{settings.key}", uuid.uuid4().hex
-    driver = leave_driver(files, run, settings)
-    log = f"{place}/submitting-{once}.log" if submit.in_cluster else driver.driver_log
-    properties = scratch_path(files, f"{place}/spark-{once}.conf")
-    leave_settings(properties, properties_text({**settings.conf, **driver.conf}).encode())
-
-    def withdraw() -> None:
-        driver.withdraw()
-        withdraw_settings(properties)
-
-    command = submit_command(
-        master,
-        submit,
-        name=f"airflow_samza {run.application} {run.run_id}",
-        properties=properties,
-        jar=driver.jar,
-        driver=driver.program,
-        arguments=driver.arguments,
-        pyspark=find_environment(python, KEY).spark_home if python else "",
-    )
-    process = _spawn(files, command, log, subprocess.DEVNULL, python, driver.environment)
-    return _Started(process, log, submit.start_seconds, submit.in_cluster, "spark-submit", driver.driver_log, withdraw)
-
-
-def _spawn(
-    files: Filesystem,
-    command: Sequence[str],
-    log: str,
-    stdin: int,
-    python: str,
-    more: Mapping[str, str] = NOTHING_MORE,
-) -> subprocess.Popen[bytes]:
-    with open(scratch_path(files, log), "wb") as output:
-        process = subprocess.Popen(
-            command,
-            stdin=stdin,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # it lives on when the Airflow task, with its process group, is killed
-            env={**_environment(python), **more},
-            cwd="/",
-        )
-    # Whoever starts a child must also take its exit code, or it stays behind as a zombie that looks alive.
-    threading.Thread(target=process.wait, name="reap-stage-runner", daemon=True).start()
-    return process
-
-
 def _await_claim(
-    files: Filesystem, run: RunFolder, settings: RunnerSettings, before: RunnerFolder | None, started: _Started
+    files: Filesystem, run: RunFolder, settings: RunnerSettings, before: RunnerFolder | None, started: Started
 ) -> None:
     """Wait until the runner, or another, has claimed the place."""
     deadline, looks = time.monotonic() + started.patience, Looks(files.pace)
     latest = RunnerFolder(run, settings.key, before.number + 1 if before is not None else 1)
-    here, looked = False, time.monotonic()
-    ended_at: float | None = None
+    looked = waits_since = time.monotonic()
+    waits_for, has_claimed = "", False
+    hopeless_since: float | None = None
     try:
         while time.monotonic() < deadline:
-            exit_code = started.process.poll()
-            if files.exists(latest.claim):
-                here = True
-                if started.in_cluster:
-                    _keep_log(files, started.log, f"{latest.path}/spark-submit.log")
+            state = started.state()
+            has_claimed = files.exists(latest.claim)
+            gave_way = state.gave_way or (bool(state.ended) and before is not None and before.accepts(files))
+            if has_claimed or gave_way:  # to one that had claimed its place just before
                 return
-            if exit_code == GAVE_WAY:
-                return
-            if exit_code == 0 and started.in_cluster and ended_at is None:
-                ended_at = time.monotonic()  # the driver has ended, too: spark-submit waits for it
-            driver_is_over = ended_at is not None and time.monotonic() - ended_at > CLAIM_SEEN_SECONDS
-            if driver_is_over and before is not None and before.accepts(files):
-                return  # it gave way to one that had claimed its place just before
-            if exit_code is not None and (driver_is_over or not (started.in_cluster and exit_code == 0)):
-                killed = killed_by(exit_code)
-                how = f"was {killed}" if killed else f"ended with exit code {exit_code}"
-                what = "it has ended" if driver_is_over else f"{started.name} {how}"
-                _reject_full_disk(files, started, what)
-                raise _did_not_start(files, settings, started, what, _reach(files))
+            if state.ended:
+                _reject_full_disk(files, started, state.ended)
+                raise started.failure(state.ended)
+            if state.waits_for != waits_for:
+                waits_for, waits_since = state.waits_for, time.monotonic()
+            elif waits_for and time.monotonic() - waits_since > NOTABLE_SECONDS:
+                logger.warning("%s", waits_for)
+                waits_since = float("inf")
+            hopeless_since = (hopeless_since or time.monotonic()) if state.remedy else None
+            if hopeless_since is not None and time.monotonic() - hopeless_since > HOPELESS_SECONDS:
+                raise started.failure(waits_for, state.remedy)
             if time.monotonic() - looked > SILENT_SECONDS:
                 _reject_full_disk(files, started, "it has not reported")
                 looked = time.monotonic()
             time.sleep(looks.pause(POLL_SECONDS))
-        raise _did_not_start(
-            files, settings, started, f"{started.patience:.0f} s were not enough", f"{_FULL_CLUSTER} {_reach(files)}"
-        )
+        waited = f"{started.patience:.0f} s were not enough{f', {waits_for}' if waits_for else ''}"
+        raise started.failure(waited)
     finally:
-        started.withdraw()
-        if started.in_cluster or not here:
-            _let_go(started.process)
-        if isinstance(started.process, LentProcess):
-            started.process.close()
+        if has_claimed:
+            started.claimed(latest)
+        else:
+            started.stop()
 
 
-def _reject_full_disk(files: Filesystem, started: _Started, what: str) -> None:
+def _reject_full_disk(files: Filesystem, started: Started, what: str) -> None:
     """Reject a full disk, on which a stage runner can neither start nor say why."""
-    full = full_disk(files, is_here=not started.in_cluster, why=f", and the stage runner did not start: {what}")
+    full = full_disk(files, is_here=started.is_here, why=f", and the stage runner did not start: {what}")
     if full is not None:
         raise full
-
-
-def _let_go(process: subprocess.Popen[bytes] | LentProcess) -> None:
-    """End a spark-submit whose driver has reported from the cluster, or a runner that never did."""
-    process.terminate()
-    try:
-        process.wait(LET_GO_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-
-
-def _environment(python: str) -> dict[str, str]:
-    """Return the environment of the runner: ours on its path, wherever it was imported from.
-
-    Its settings alone choose a Spark. Another Python (not empty) has libraries of its own, and this package among them.
-    """
-    kept = {**environment_for(python), "PYTHONUNBUFFERED": "1"}
-    kept.setdefault("PYTHONHASHSEED", "0")  # as Spark gives it to its workers
-    if python:
-        return kept
-    package = str(Path(__file__).resolve().parents[2])
-    paths: Sequence[str] = [
-        path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != package
-    ]
-    return {**kept, "PYTHONPATH": os.pathsep.join([package, *paths])}
-
-
-def _keep_log(files: Filesystem, log: str, path: str) -> None:
-    """Keep what spark-submit has printed beside the runner's own log."""
-    if files.local_path(log) is not None:
-        files.rename(log, path)
-        return
-    written = scratch_path(files, log)
-    carry(files, written, path)
-    with suppress(FileNotFoundError):
-        os.unlink(written)
-
-
-_SHARED_ROOT = "Do all hosts of the cluster have this root, one shared folder, under this path?"
-_REACHED_ROOT = "Can the driver's host reach this root, and has its Python what this package needs?"
-_FULL_CLUSTER = "A driver waits for room in a full cluster, and [samza] driver_start_timeout says how long it may."
-
-
-def _reach(files: Filesystem) -> str:
-    return _REACHED_ROOT if files.local_path("") is None else _SHARED_ROOT
-
-
-def _did_not_start(files: Filesystem, settings: RunnerSettings, started: _Started, what: str, hint: str) -> StageFailed:
-    carry(files, scratch_path(files, started.log), started.log)
-    lines = _lines(files, started.driver_log) if started.in_cluster else []  # the driver's own reason is the better one
-    log = started.driver_log if lines else started.log
-    lines = lines or _lines(files, started.log)
-    last = f" Its last line: {most_informative_line(lines)}" if lines else ""
-    where = f"Its log is {files.location(started.log)}"
-    if not started.in_cluster:
-        return StageFailed(f"The stage runner did not start: {what}.{last}", hint=where, log=log)
-    master = parse_master(settings.master).shown
-    return StageFailed(
-        f"The driver that spark-submit started on {master} never reported under the root {settings.root}: "
-        f"{what}.{last}",
-        hint=f"{hint} {where}; the driver's own is in the cluster",
-        log=log,
-    )
-
-
-def _lines(files: Filesystem, path: str) -> list[str]:
-    try:
-        return files.read(path).decode(errors="replace").strip().splitlines()
-    except FileNotFoundError:
-        return []
 
 
 def try_place(

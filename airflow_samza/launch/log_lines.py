@@ -61,3 +61,25 @@ def most_informative_line(lines: Sequence[str]) -> str:
         said = (match[1] for pattern in _YARN_REASONS for line in reversed(lines) if (match := pattern.search(line)))
         last = next(said, last)
     return _THREAD.sub("", last.strip())
+
+
+_JAVA_CAUSE = re.compile(r"^(?:Caused by: |: )(.+)$", re.MULTILINE)
+_API_SERVER = re.compile(r"KubernetesClientException: .*?Message: (.*?)\.? Received status: ")
+
+
+def innermost_cause(error: str) -> str:
+    r"""Return the last cause that the text of an error from Java names, in the API server's words where it has said it.
+
+    >>> innermost_cause("An error occurred while calling o1.x.\n: a.B: no context\n\tat c.D\nCaused by: e.F: no room")
+    'e.F: no room'
+    >>> innermost_cause("no Java")
+    ''
+    """
+    causes = _JAVA_CAUSE.findall(error)
+    return said_by_api_server(causes[-1]) or str(causes[-1]) if causes else ""
+
+
+def said_by_api_server(line: str) -> str:
+    """Return what Kubernetes' API server has answered, where a line of Java's reports an answer that is an error."""
+    found = _API_SERVER.search(line)
+    return found[1] if found is not None else ""

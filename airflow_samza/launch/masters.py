@@ -2,6 +2,8 @@
 
 - ``local``, ``local[4]``, ``local[*]``: a runner process of this machine with a Spark session of its own
 - ``spark://``, ``yarn``, ``k8s://``: a runner that ``spark-submit`` starts, on this machine (client) or in the cluster
+- ``sparkapplication://`` and the schemes that installed packages add: a driver that a service runs
+  (:mod:`airflow_samza.launch.drivers.driver_services`)
 - ``sc://``: a light runner process of this machine, which is a client of a Spark Connect server
 """
 
@@ -9,10 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError
+from airflow_samza.launch.drivers.driver_services import SPARK_APPLICATION, is_service
 from airflow_samza.secrecy import is_secret_name, without_passwords
 
 LOCAL = "local"
@@ -20,6 +23,11 @@ STANDALONE = "standalone"
 YARN = "yarn"
 KUBERNETES = "kubernetes"
 CONNECT = "connect"
+SUBMITTED = "submitted"
+"""The master of a driver that a service runs, as the driver itself has it: the one with which it was submitted."""
+
+IN_PODS = (KUBERNETES, SPARK_APPLICATION)
+"""Clusters whose drivers are pods."""
 
 DEPLOY_MODES = ("client", "cluster")
 
@@ -42,6 +50,7 @@ _FORMS: tuple[tuple[str, str], ...] = (
     (YARN, r"yarn"),
     (KUBERNETES, r"k8s://\S+"),
     (CONNECT, r"sc://\S+"),
+    (SUBMITTED, SUBMITTED),
 )
 _EXAMPLES = ("local[*]", "spark://host:7077", "yarn", "k8s://https://host:6443", "sc://host:15002")
 
@@ -59,14 +68,48 @@ class Master:
         return self.cluster == LOCAL
 
     @property
+    def local_cores(self) -> int | None:
+        """The number of tasks that a local master names; None for ``local[*]`` and for other masters.
+
+        >>> [parse_master(url).local_cores for url in ("local[4]", "local", "local[*]")]
+        [4, 1, None]
+        """
+        if not self.is_local:
+            return None
+        named = re.search(r"\d+|\*", self.url)
+        return 1 if named is None else None if named[0] == "*" else int(named[0])
+
+    @property
     def is_submitted(self) -> bool:
-        """Return whether spark-submit starts the runner."""
-        return self.cluster in (STANDALONE, YARN, KUBERNETES)
+        """Return whether the runner is a driver of a cluster, which somebody submits."""
+        return self.cluster not in (LOCAL, CONNECT)
+
+    @property
+    def is_service(self) -> bool:
+        """Return whether a service runs the driver, never on this machine."""
+        return self.is_submitted and self.cluster not in (STANDALONE, YARN, KUBERNETES)
+
+    @property
+    def of_driver(self) -> str:
+        """The master for the driver itself: a service has given it one of its own."""
+        return SUBMITTED if self.is_service else self.url
 
     @property
     def is_connect(self) -> bool:
         """Return whether the runner is a client of a Spark Connect server."""
         return self.cluster == CONNECT
+
+    @property
+    def server(self) -> str:
+        """The URL of Kubernetes' API server; empty where the master does not name it.
+
+        >>> parse_master("k8s://https://here:6443").server, parse_master("k8s://here").server
+        ('https://here:6443', 'https://here')
+        """
+        if self.cluster != KUBERNETES:
+            return ""
+        address = self.url.removeprefix("k8s://")
+        return address if "://" in address else f"https://{address}"
 
     @property
     def shown(self) -> str:
@@ -117,6 +160,9 @@ def parse_master(url: str) -> Master:
     for cluster, form in _FORMS:
         if re.fullmatch(form, url):
             return Master(url, cluster)
+    scheme, separator, rest = url.partition("://")
+    if separator and rest and is_service(scheme):
+        return Master(url, scheme)
     shown = _without_token(url)
     raise ConfigError(
         f"{shown!r} is not a master URL that Spark knows.",
@@ -124,6 +170,11 @@ def parse_master(url: str) -> Master:
         key="master",
         value=shown,
     )
+
+
+def options_for(master: Master, submit: SubmitOptions) -> SubmitOptions:
+    """Return the options with the deploy mode that a service has."""
+    return replace(submit, deploy_mode="cluster") if master.is_service else submit
 
 
 def _without_token(url: str) -> str:

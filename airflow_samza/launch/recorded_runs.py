@@ -117,8 +117,8 @@ class RecordedRuns:
                     stage=handle.stage_id,
                     run=handle.run_id,
                 )
-            # A shorter wait is polled more often, so that polling adds a tenth to it at most.
-            time.sleep(looks.pause(POLL_SECONDS if waited < POLL_SECONDS else min(POLL_SECONDS, waited / 10)))
+            # A shorter wait is polled more often, so that polling adds a twentieth to it.
+            time.sleep(looks.pause(min(POLL_SECONDS, max(waited, POLL_SECONDS) / 20)))
 
     def live_runners(self, run: RunPlan) -> list[RunnerFolder]:
         """Return the run's runners whose process lives."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from airflow_samza.launch.own_scratch import sweep_left_behind
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.upkeep.kept_runs import Keep
+from airflow_samza.runs.upkeep.keep import Keep
 from airflow_samza.runs.upkeep.retention import SWEEP_SECONDS, SweptRoot, sweep_application, sweep_root
 from airflow_samza.runs.upkeep.run_removal import SweptRuns
 from airflow_samza.system_kinds import EMBEDDED

@@ -19,9 +19,9 @@ from typing import Any
 from airflow_samza import __version__
 from airflow_samza.errors import ConfigError, RuntimeMissing, SamzaError
 from airflow_samza.launch.code_shipping import is_library
+from airflow_samza.launch.drivers.spark_submit import WORKERS_PYTHON
 from airflow_samza.launch.masters import CHOOSES_A_SPARK, Master, SubmitOptions
-from airflow_samza.launch.spark_submit import WORKERS_PYTHON
-from airflow_samza.launch.spark_versions import PAIRS
+from airflow_samza.launch.spark_versions import PAIRS, WITHOUT_CLIENT
 
 KEY = "runner_python"
 """The key that names it, in connections, operators and samza.toml."""
@@ -29,6 +29,8 @@ KEY = "runner_python"
 OLDEST = (3, 10)
 
 NEEDED = (
+    "aiolimiter",
+    "cachetools",
     "cloudpickle",
     "fsspec",
     "msgspec",
@@ -39,6 +41,7 @@ NEEDED = (
     "pyarrow",
     "sortedcontainers",
     "sqlglot",
+    "tenacity",
 )
 """Packages that every runner and worker imports. Airflow is not one of them."""
 
@@ -234,9 +237,16 @@ def _check_contents(environment: Environment, named_by: str, *, needs_package: b
         raise _wrong(
             environment, named_by, "airflow_samza", environment.package, __version__, f"airflow-samza=={__version__}"
         )
-    if not environment.pyspark.startswith(tuple(f"{major}.{minor}." for major, minor in PAIRS)):
-        versions = " or ".join(f"{major}.{minor}" for major, minor in sorted(PAIRS))
-        raise _wrong(environment, named_by, "pyspark", environment.pyspark, versions, f"pyspark=={PAIRS[max(PAIRS)]}")
+    releases = [f"{major}.{minor}" for major, minor in sorted({*PAIRS, *WITHOUT_CLIENT})]
+    if not environment.pyspark.startswith(tuple(f"{release}." for release in releases)):
+        raise _wrong(
+            environment,
+            named_by,
+            "pyspark",
+            environment.pyspark,
+            " or ".join(releases),
+            f"pyspark=={PAIRS[max(PAIRS)]}",
+        )
     if (
         needs_java_side
         and not os.path.isdir(os.path.join(environment.spark_home, "jars"))

@@ -39,13 +39,14 @@ def engine_name(application: str) -> str:
 class RunnerSettings:
     """The settings of a stage runner.
 
-    Runtimes whose settings differ only in secrets, idle time, archives of classes and what is said of warm runners
-    share a runner.
+    Runtimes whose settings differ only in secrets, idle time, archives of classes, in what is said of warm runners and
+    of the size of the run share a runner.
 
     ``code`` are zips of the user's code, ``package`` is the zip of ours where the cluster needs it; both paths from the
     root. ``owner``: the only user of a runner that ends with its owner's container. ``python`` is the Python that runs
     it (empty: the submitter's own).
     ``warm`` says whether a local Spark may be lent by a warm runner, which serves runs of one ``tenant`` only.
+    ``is_small``: the run reads so little that its stages need no Spark, as far as the plan knows.
     """
 
     root: str
@@ -63,6 +64,7 @@ class RunnerSettings:
     python: str = ""
     warm: WarmRunners = field(default_factory=WarmRunners)
     tenant: str = ""
+    is_small: bool = False
 
     @property
     def may_be_warm(self) -> bool:
@@ -98,10 +100,11 @@ class RunnerSettings:
             "origins": dict(self.origins),
             "archives": list(self.archives),
             "package": self.package,
-            "master": self.master,
+            "master": parse_master(self.master).of_driver,
             "conf": dict(self.conf),
             "idle_seconds": self.idle_seconds,
             "class_archives": self.class_archives,
+            "is_small": self.is_small,
         }
 
     def to_warm_json(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Hook, command line and tests use it alike. No pyspark is loaded here: only the s
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,8 +14,11 @@ from airflow_samza.application.loader import load_application
 from airflow_samza.launch.bindings import with_root_access
 from airflow_samza.launch.class_archive import configured
 from airflow_samza.launch.code_shipping import data_digest, ship_archive, ship_package
-from airflow_samza.launch.launcher import start_spark_ahead
-from airflow_samza.launch.masters import DEFAULT_MASTER, SubmitOptions, parse_master
+from airflow_samza.launch.comparison import compare_runs, run_to_compare
+from airflow_samza.launch.drivers.driver_pod import why_driver_ended
+from airflow_samza.launch.drivers.spark_submit import cluster_conf
+from airflow_samza.launch.launcher import start_warm_ahead, want_spark_ahead
+from airflow_samza.launch.masters import DEFAULT_MASTER, SubmitOptions, options_for, parse_master
 from airflow_samza.launch.recorded_runs import RecordedRuns
 from airflow_samza.launch.root_upkeep import RootUpkeep
 from airflow_samza.launch.run_code import bring_code, code_for, present_code, ship
@@ -22,19 +26,23 @@ from airflow_samza.launch.run_together import run_together
 from airflow_samza.launch.runner_python import checked_path
 from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, IDLE_OF_ONE_SECONDS, POLL_SECONDS, RunnerSettings
 from airflow_samza.launch.spark_settings import is_per_job, reject_static
-from airflow_samza.launch.spark_submit import cluster_conf
 from airflow_samza.launch.submission import Code, checked_conf, stage_error, submit
 from airflow_samza.launch.table_push import prepare_push, push_bindings, submit_push, table_place
 from airflow_samza.launch.warm.settings import WarmRunners, configured_warm_runners
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
+from airflow_samza.prepare.compared_run import with_options_of
 from airflow_samza.prepare.kept_stages import keep_result
 from airflow_samza.prepare.plan_step import prepare_run, preview_run
 from airflow_samza.prepare.run_request import RunRequest
+from airflow_samza.prepare.spark_streams import reject_over_connect
 from airflow_samza.prepare.unchanged import PLAN_ANEW
-from airflow_samza.runs.branch_publication import PublishedBranch, publish_branches
 from airflow_samza.runs.finish import finish_stage, stage_deliveries
+from airflow_samza.runs.held_outputs import WAITING_SECONDS, has_open_outputs
 from airflow_samza.runs.progress.progress import ProgressReport
+from airflow_samza.runs.progress.run_costs import may_do_without_spark
 from airflow_samza.runs.progress.stage_progress import stage_progress
+from airflow_samza.runs.publication import GivenUp, Published, give_up_run, publish_run
+from airflow_samza.runs.records.comparison import Comparison
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.folders import RunFolder, read_fixed, write_once
 from airflow_samza.runs.records.names import Generation
@@ -113,7 +121,7 @@ class SparkRuntime(RecordedRuns):
         self._systems = dict(systems or {})
         self._default_system = default_system
         self._master = parse_master(master)
-        self._submit = submit or SubmitOptions()
+        self._submit = options_for(self._master, submit or SubmitOptions())
         self._conf = checked_conf(spark_conf or {})
         self._py_modules = tuple(py_modules)
         self._archives = tuple(archives)
@@ -139,9 +147,10 @@ class SparkRuntime(RecordedRuns):
         run before it.
         """
         code = present_code(request.application, self._py_modules)
+        ahead = None
         if self._master.is_local:
-            folder = RunFolder("", request.run_id)
-            start_spark_ahead(request.run_id, self._settings(RunCode(), folder, {}, self._conf))
+            ahead = self._settings(RunCode(), RunFolder("", request.run_id), {}, self._conf)
+            start_warm_ahead(request.run_id, ahead)
         run = prepare_run(
             self._files,
             self._systems,
@@ -150,7 +159,10 @@ class SparkRuntime(RecordedRuns):
             on_wait,
             data_digest(code.entries),
             self._plan_anew,
+            over_connect=self._master.is_connect,
         )
+        if ahead is not None and not may_do_without_spark(run):
+            want_spark_ahead(ahead)
         bring_code(self._files, run, self._py_modules, code)
         return run
 
@@ -158,7 +170,8 @@ class SparkRuntime(RecordedRuns):
     def preview(self, request: RunRequest) -> RunPlan:
         """Return the plan that a run would get now; nothing is made or stored."""
         data = data_digest(present_code(request.application, self._py_modules).entries)
-        return preview_run(self._files, self._systems, self._default_system, request, data)
+        connect = self._master.is_connect
+        return preview_run(self._files, self._systems, self._default_system, request, data, over_connect=connect)
 
     @opens_root
     def submit(
@@ -183,10 +196,13 @@ class SparkRuntime(RecordedRuns):
         if keep_result(self._files, run, handle):
             reopen(self._files, systems, run)
             return handle
+        if self._master.is_connect:  # the run may have been planned for another master
+            reject_over_connect(run, systems)
 
         def settings(is_first: bool) -> tuple[RunnerSettings, Code]:
             code = code_for(self._files, run, self._py_modules, self._plan_anew, is_first=is_first)
-            return self._settings(code, handle.run, bindings, conf), Code(
+            of_runner = self._settings(code, handle.run, bindings, conf)
+            return dataclasses.replace(of_runner, is_small=may_do_without_spark(run)), Code(
                 code.reference, code.digests.get(stage_id, "")
             )
 
@@ -255,7 +271,7 @@ class SparkRuntime(RecordedRuns):
         """Return the version that a push has become; roll it forward if needed, raise the error that ended it."""
         status = self.status(handle)
         if status.state not in (SUCCEEDED, UNFINISHED):
-            raise stage_error(handle, status, dict)  # a version is published once
+            raise stage_error(handle, status, dict, self._why_ended)  # a version is published once
         request = standing_request(self._files, handle)
         bindings = push_bindings(self._systems, request, {})
         return finish_push(self._files, bind_systems(bindings, self._root)[request.system], request)
@@ -284,7 +300,12 @@ class SparkRuntime(RecordedRuns):
         if status.state in (SUCCEEDED, UNFINISHED):
             run, systems = self._planned(handle)
             return finish_stage(self._files, systems, run, handle.stage_id, handle.generation, handle.folder)
-        raise stage_error(handle, status, lambda: stage_deliveries(*self._planned(handle), handle.stage_id))
+        raise stage_error(
+            handle, status, lambda: stage_deliveries(*self._planned(handle), handle.stage_id), self._why_ended
+        )
+
+    def _why_ended(self, host: str) -> str:
+        return why_driver_ended(self._master, self._submit, self._conf, host)
 
     def run_stage(
         self,
@@ -338,6 +359,8 @@ class SparkRuntime(RecordedRuns):
         leave_state(self._files, run)
         if keep_seconds is None:
             keep_seconds = KEEP_AFTER_SUCCESS_SECONDS if succeeded else KEEP_AFTER_FAILURE_SECONDS
+        if has_open_outputs(self._files, run):  # topics of the run may hold what is staged
+            keep_seconds = max(keep_seconds, WAITING_SECONDS + KEEP_AFTER_SUCCESS_SECONDS)
         systems = bind_systems(run_bindings(run.systems, self._systems), self._root)
         marked = expire_topics(self._files, systems, run, time.time() + keep_seconds)
         deadline, looks = time.monotonic() + wait_seconds, Looks(self._files.pace)
@@ -346,10 +369,36 @@ class SparkRuntime(RecordedRuns):
         return marked
 
     @opens_root
-    def publish(self, run: RunPlan) -> list[PublishedBranch]:
-        """Publish what a run has committed to branches of tables, table by table; again, it changes nothing more."""
+    def publish(self, run: RunPlan, who: str = "") -> list[Published]:
+        """Publish what a run keeps back, as ``who`` has approved it; again, it changes nothing more."""
         systems = bind_systems(run_bindings(run.systems, self._systems), self._root)
-        return publish_branches(self._files, systems, run)
+        return publish_run(self._files, systems, run, who)
+
+    @opens_root
+    def give_up(self, run: RunPlan, who: str = "") -> list[GivenUp]:
+        """Discard what a run keeps back, as ``who`` has rejected it; again, it changes nothing more."""
+        systems = bind_systems(run_bindings(run.systems, self._systems), self._root)
+        return give_up_run(self._files, systems, run, who)
+
+    @opens_root
+    def request_to_compare(self, request: RunRequest, as_of: str | None = None, other: str | None = None) -> RunRequest:
+        """Return the request for a run of what another run has read, whose outputs are compared with that run's.
+
+        ``as_of`` is its id (None: the last one that has succeeded), ``other`` the application of which it is, as
+        ``module:attribute`` or by name (None: the same one).
+        """
+        return with_options_of(request, run_to_compare(self._files, request, as_of, other))
+
+    @opens_root
+    def compare(
+        self, run: RunPlan, keys: Mapping[str, Sequence[str]] | None = None, *, samples: int = 5, shows: bool = False
+    ) -> Comparison:
+        """Return how the outputs of a run differ from those of the run with which it is compared; keep it on record.
+
+        ``keys`` are the columns by which rows are found again, by output. Values of up to ``samples`` rows of each kind
+        are masked, unless the caller ``shows`` them.
+        """
+        return compare_runs(self._files, self._systems, run, keys or {}, samples, shows=shows)
 
     @property
     def upkeep(self) -> RootUpkeep:

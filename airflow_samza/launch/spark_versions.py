@@ -20,6 +20,10 @@ CLIENT = "pyspark-client"
 PAIRS = {(4, 0): "4.0.4", (4, 1): "4.1.3", (4, 2): "4.2.0"}
 """The feature releases of Spark that the package is tested with, and of each the newest version that both have."""
 
+WITHOUT_CLIENT = {(4, 3): "4.3.0"}
+"""Feature releases that the package is tested with, whose pyspark-client is not published: for an environment of its
+own, where no Airflow requires one."""
+
 _CORE = re.compile(r"spark-core_[\d.]+-(\d[^/]*)\.jar")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 
 from airflow_samza.errors import ConfigError, SamzaError, StageError, StageFailed, StageLost
 from airflow_samza.launch.bindings import has_old_secrets
@@ -20,6 +19,7 @@ from airflow_samza.runs.stages.stage_runners import RunnerEnd, RunnerFolder, Run
 from airflow_samza.runs.stages.stage_state import (
     CANCELLED,
     FAILED,
+    IF_IT_DIES_AGAIN,
     LOST,
     QUEUED,
     RUNNING,
@@ -30,6 +30,7 @@ from airflow_samza.runs.stages.stage_state import (
     ask_to_cancel,
     can_finish,
     cancelled,
+    how_lost,
     is_committed,
     newest_request,
     runner_of,
@@ -123,17 +124,23 @@ def supersede_older(files: Filesystem, handle: StageHandle) -> list[Generation]:
 
 
 def stage_error(
-    handle: StageHandle, status: StageStatus, deliveries: Callable[[], Mapping[str, Delivery]]
+    handle: StageHandle,
+    status: StageStatus,
+    deliveries: Callable[[], Mapping[str, Delivery]],
+    why_ended: Callable[[str], str],
 ) -> SamzaError:
     """Return the error for a stage that has no result.
 
     ``deliveries`` returns those of all that the stage reaches: a hint to try again promises no more than they do.
+    ``why_ended`` returns why a driver on this host has ended, as the rest of a sentence, where anybody else knows.
     """
     about = {"stage": handle.stage_id, "run": handle.run_id, "generation": str(handle.generation), "log": status.log}
     if status.state == FAILED and status.error is not None:
         error = SamzaError.from_dict(dict(status.error))
         error.facts = {**about, **error.facts}
         if isinstance(error, StageLost):
+            why = why_ended(status.runner.partition(",")[0])
+            error.sentence = f"{error.sentence.removesuffix('.')}: {why}." if why else error.sentence
             kept = after_a_retry(deliveries())
             error.hint = f"{error.hint} {kept[0].upper()}{kept[1:]}.".strip()
         return error
@@ -142,19 +149,19 @@ def stage_error(
     if status.state == LOST and not status.attempt:
         return StageLost(f"The stage {handle.stage_id} has not been submitted.", hint="Submit it first.", **about)
     staged = f"{status.tasks_done} of {status.tasks} tasks had staged their output"
+    why = why_ended(status.runner.partition(",")[0]) if status.state == LOST else ""
     if status.state == LOST and status.silent_since is not None:
-        since = datetime.fromtimestamp(status.silent_since, timezone.utc)
         return StageLost(
-            f"The runner of the stage {handle.stage_id} ({status.runner}) has given no sign of life since "
-            f"{since:%H:%M:%S} UTC: it is frozen, or its storage is; {staged}.",
+            f"{how_lost(handle.stage_id, status, why)}; {staged}.",
             hint=f"Try again: another runner takes its place, and if the frozen one wakes up, it ends; "
             f"{after_a_retry(deliveries())}.",
             **about,
         )
     if status.state == LOST:
+        again = f" {IF_IT_DIES_AGAIN}" if status.runner and not why else ""
         return StageLost(
-            f"The runner of the stage {handle.stage_id} died ({status.runner or 'it never started'}); {staged}.",
-            hint=f"Try again: {after_a_retry(deliveries())}.",
+            f"{how_lost(handle.stage_id, status, why)}; {staged}.",
+            hint=f"Try again: {after_a_retry(deliveries())}.{again}",
             **about,
         )
     if status.state == FAILED:

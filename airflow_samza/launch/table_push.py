@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.application.descriptors import StreamDescriptor, TableKind, push_stream_id
+from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor, TableKind, push_stream_id
 from airflow_samza.application.loader import load_application
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.config import Config
@@ -21,6 +21,7 @@ from airflow_samza.prepare.side_inputs import keeps_no_versions
 from airflow_samza.records import plain
 from airflow_samza.runs.records import folders
 from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.records.expectations import Declared
 from airflow_samza.runs.stages.stage_state import QUEUED, RUNNING, StageHandle, stage_status
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.lake_changes import PUSH_ALL, changed_since
@@ -154,11 +155,23 @@ def prepare_push(
         after=versions.highest_number(files, place.system, place.topic),
         config=dict(config or {}),
         messages_shown=Config(spec.config).messages_shown,
+        expect=_declared(spec.tables[table], schema),
         **{name: value for name, value in options.items() if value is not None},
     )
     if version is not None:
         _warn_of_other_rows(files, request, version)
     return request if request.lake is None else _with_version(files, bindings, spec, request, request.lake)
+
+
+def _declared(table: TableDescriptor, schema: Schema | None) -> tuple[Declared, ...]:
+    """Return what a table expects of its rows; conditions that tasks cannot evaluate are rejected."""
+    if table.expect:
+        from airflow_samza.task.messages.expectations import check_expectations
+
+        check_expectations(table.location, table.expect, schema, f"table {table.table_id!r}")
+    return tuple(
+        Declared(each.text, each.kind, each.action, each.columns, dict(each.limits), each.sql) for each in table.expect
+    )
 
 
 def _warn_of_other_rows(files: Filesystem, request: PushRequest, version: TableVersion) -> None:
@@ -239,6 +252,14 @@ def _look(system: System, lake: LakeSource, table: str) -> tuple[LakeSource, Map
 
 def _of_changes(files: Filesystem, system: System, request: PushRequest) -> PushRequest:
     """Return a request for what has changed in a table of a lake since the snapshot of the current version."""
+    dropping = next((each for each in request.expect if each.action == "drop"), None)
+    if dropping is not None:
+        raise PushError(
+            f"The table {request.table!r} drops rows that do not meet the expectation {dropping.expectation}, and an "
+            f"incremental push from {request.source_text} would leave their former rows in the table.",
+            hint='Push with mode="full", or write on_error="fail" or "warn" where the table is declared.',
+            table=request.table,
+        )
     request = replace(request, since=changed_since(files, request))
     lake = request.lake
     assert lake is not None

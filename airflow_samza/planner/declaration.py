@@ -28,8 +28,8 @@ Declaration = Mapping[str, Mapping[str, str]]
 ``configuration``), and by name.
 """
 
-_OF_THE_PLACE = frozenset({"location", "renamed_from", "op_id", "name"})
-"""Fields that say where something stands, or what it is called: the id is the key already."""
+_OF_THE_PLACE = frozenset({"location", "renamed_from", "op_id", "name", "doc"})
+"""Fields that say where something stands, what it is called (the id is the key already), or what people call it."""
 
 _CONFIGURATION = "configuration"
 

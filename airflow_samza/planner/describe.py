@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.application.callables import callable_name
 from airflow_samza.application.descriptors import StoreDescriptor, StreamDescriptor, TableDescriptor
 from airflow_samza.application.operator_spec import OperatorSpec, SendingSpec, TableUserSpec
-from airflow_samza.application.operator_specs import InputOperatorSpec, TaskSpec
+from airflow_samza.application.operator_specs import AggregateSpec, InputOperatorSpec, TaskSpec
 from airflow_samza.application.times import duration_text
 from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.planner.job_graph import JobGraph
@@ -113,8 +113,9 @@ def operator_details(op: OperatorSpec) -> Details:
     pairs.append(("side_outputs", _text(op.side_outputs)))
     pairs.append(("renamed_from", op.renamed_from or ""))
     if op.event_time is not None and op.event_time.max_delay_ms is not None:
-        delay = duration_text(op.event_time.max_delay_ms)
-        pairs.append(("timestamp", f"{op.event_time.column}, at most {delay} before"))
+        delay = op.event_time.max_delay_ms
+        before = f", at most {duration_text(delay)} before" if delay or not isinstance(op, AggregateSpec) else ""
+        pairs.append(("timestamp", f"{op.event_time.column}{before}"))
     return tuple((name, text) for name, text in pairs if text)
 
 

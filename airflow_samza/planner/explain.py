@@ -8,6 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 
+from airflow_samza.columns import aligned
 from airflow_samza.planner.plan import ExecutionPlan, PlannedOperator, PlannedStream, Stage
 from airflow_samza.planner.titles import stage_names
 from airflow_samza.planner.wording import (
@@ -19,6 +20,11 @@ from airflow_samza.planner.wording import (
     stream_kind,
 )
 
+_MARGIN = "   "
+
+_LINE = 140
+"""Characters of a line of prose."""
+
 _WIDEST = 72
 """Characters of one cell; a longer expression ends in an ellipsis, the JSON has it whole."""
 
@@ -28,6 +34,7 @@ def explain(
     engines: Mapping[str, str] | None = None,
     notes: Mapping[str, Mapping[str, str]] | None = None,
     reuse: Mapping[str, str] | None = None,
+    width: int | None = None,
 ) -> str:
     """The plan as text.
 
@@ -36,6 +43,7 @@ def explain(
     ``engines`` maps operator ids to where each runs and why (``"arrow"``, ``"catalyst: uses regexp_replace"``), which
     the run-time layer knows; it becomes a last column. ``notes`` are, per stage and stream, what less than the whole is
     read or sent; they stand below the stream's line. ``reuse`` says of each stage whether it keeps a former result.
+    ``width`` is that of a terminal, on whose lines nothing is cut but continues below.
     """
     operators = [operator for operator in plan.operators if operator.op != "input"]
     numbers = [count_text(len(plan.stages), "stage"), count_text(len(operators), "operator")]
@@ -45,12 +53,13 @@ def explain(
     for number, stage in enumerate(plan.stages, 1):
         name, less = names[stage.stage_id], (notes or {}).get(stage.stage_id, {})
         decided = (reuse or {}).get(stage.stage_id, "")
-        blocks.append(_stage_block(plan, stage, number, name, engines or {}, less, decided))
+        blocks.append(_stage_block(plan, stage, number, name, engines or {}, less, decided, width))
     if plan.tables:
-        blocks.append(_tables_block(plan))
+        blocks.append(_tables_block(plan, width))
     if plan.warnings:
         lines = [
-            textwrap.fill(warning, 140, initial_indent="  ! ", subsequent_indent="    ") for warning in plan.warnings
+            textwrap.fill(warning, width or _LINE, initial_indent="  ! ", subsequent_indent="    ")
+            for warning in plan.warnings
         ]
         blocks.append("\n".join(["Warnings", *lines]))
     return "\n\n".join(blocks) + "\n"
@@ -64,6 +73,7 @@ def _stage_block(
     engines: Mapping[str, str],
     notes: Mapping[str, str],
     decided: str,
+    width: int | None,
 ) -> str:
     facts = [] if plan.shape_only else [count_text(stage.task_count, "task")]
     if stage.upstream:
@@ -79,19 +89,21 @@ def _stage_block(
     written = [("writes", plan.stream(name)) for name in stage.outputs]
     steps = _step_rows(plan, stage, engines)
     stream_rows = [_stream_cells(word, stream, plan.shape_only) for word, stream in (*streams, *written)]
-    lines = _aligned(stream_rows, _first_of_each([row[0] for row in stream_rows]))
-    lines = [line + _note(notes.get(row[1])) for line, row in zip(lines, stream_rows, strict=True)]
+    lines = _aligned(stream_rows, width)
+    lines = [line + _note(notes.get(row[1]), width) for line, row in zip(lines, stream_rows, strict=True)]
     reads, writes = lines[: len(streams)], lines[len(streams) :]
-    return "\n".join([heading, *reads, *_aligned(steps, _first_of_each([row[0] for row in steps])), *writes])
+    return "\n".join([heading, *reads, *_aligned(steps, width), *writes])
 
 
-def _note(text: str | None) -> str:
+def _note(text: str | None, width: int | None) -> str:
     """A note below a stream's line, under the stream's name."""
     if text is None:
         return ""
     margin = " " * (len("   side input") + 4)
     # A name with hyphens stays whole, to be copied.
-    return "\n" + textwrap.fill(text, 140, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False)
+    return "\n" + textwrap.fill(
+        text, width or _LINE, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False
+    )
 
 
 def _stream_cells(word: str, stream: PlannedStream, shape_only: bool) -> list[str]:
@@ -131,7 +143,7 @@ def _source_text(plan: ExecutionPlan, operator: PlannedOperator, former: str, se
     return "← " + " and ".join(names)
 
 
-def _tables_block(plan: ExecutionPlan) -> str:
+def _tables_block(plan: ExecutionPlan, width: int | None) -> str:
     rows = []
     for table in plan.tables:
         fed = [f"fed by {', '.join(table.side_inputs)}"] if table.side_inputs else []
@@ -150,29 +162,15 @@ def _tables_block(plan: ExecutionPlan) -> str:
                 f"looked up by {used}" if used else "not used",
             ]
         )
-    return "\n".join(["Tables", *_aligned(rows)])
+    return "\n".join(["Tables", *aligned(rows, width, margin=_MARGIN)])
 
 
-def _first_of_each(words: Sequence[str]) -> list[bool]:
-    return [place == 0 or words[place - 1] != word for place, word in enumerate(words)]
-
-
-def _aligned(rows: Sequence[Sequence[str]], shown: Sequence[bool] | None = None) -> list[str]:
-    """Rows as lines of equal columns; the first cell is left out where ``shown`` is False."""
-    if not rows:
-        return []
-    texts = [
-        [cell if place or shown is None or shown[number] else "" for place, cell in enumerate(row)]
-        for number, row in enumerate(rows)
-    ]
-    widths = [max(len(row[place]) for row in texts) for place in range(len(texts[0]))]
-    if shown is not None:
-        widths[0] = len("side input")
-    lines = []
-    for row in texts:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True) if width]
-        lines.append(("   " + "  ".join(cells)).rstrip())
-    return lines
+def _aligned(rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
+    """Return rows as lines; the first cell is left out where it is that of the row above."""
+    words = [row[0] for row in rows]
+    shown = [["" if place and words[place - 1] == row[0] else row[0], *row[1:]] for place, row in enumerate(rows)]
+    below = " " * (len("side input") + 4)
+    return aligned(shown, width, margin=_MARGIN, further=below, least=(len("side input"),))
 
 
 def _cut(text: str) -> str:

@@ -8,19 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from airflow_samza.application.operator_spec import KeyedResultSpec, OperatorSpec
-from airflow_samza.application.operator_specs import StreamJoinSpec, TableJoinSpec
+from airflow_samza.application.operator_specs import (
+    ApplyChangesSpec,
+    DistinctSpec,
+    ForeignKeySpec,
+    StreamJoinSpec,
+    TableJoinSpec,
+)
 from airflow_samza.errors import PartitioningMismatch, PlanError
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.join_groups import streams_arriving
 from airflow_samza.planner.partition_counts import Counts
-from airflow_samza.planner.partitioning import DIFFERENT, PARTITIONER, UNKNOWN, EdgeState, keyed, types_of
+from airflow_samza.planner.partitioning import DIFFERENT, PARTITIONER, UNKNOWN, EdgeState, has_splits, keyed, types_of
 from airflow_samza.planner.paths import operator_label, path_to_join
 from airflow_samza.planner.plan import KeyCheck, Partitioning
 from airflow_samza.planner.stream_edges import StreamEdge
 from airflow_samza.planner.wording import columns_text, partition_before
 from airflow_samza.schema import Schema
+
+if TYPE_CHECKING:
+    from airflow_samza.application.application import ApplicationSpec
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,7 @@ class KeyFindings:
 
 
 def check_keys(
+    spec: ApplicationSpec,
     graph: JobGraph,
     edges: Mapping[str, StreamEdge],
     states: Mapping[str, EdgeState],
@@ -89,7 +100,8 @@ def check_keys(
 ) -> KeyFindings:
     """Check every join, keyed window and aggregation of the application, by operator id."""
     findings = KeyFindings()
-    check = _Check(graph, edges, states, streams, counts, findings)
+    files = frozenset(stream_id for stream_id, edge in edges.items() if has_splits(spec, edge))
+    check = _Check(graph, edges, states, streams, counts, findings, files)
     for join in graph.joins:
         if isinstance(join, StreamJoinSpec):
             check.stream_join(join)
@@ -109,6 +121,8 @@ class _Check:
     streams: Mapping[str, Partitioning]
     counts: Counts
     findings: KeyFindings
+    files: frozenset[str]
+    """The streams whose partitions are parts of files, or ranges of another kind."""
 
     def stream_join(self, join: StreamJoinSpec) -> None:
         left, right = (
@@ -158,6 +172,8 @@ class _Check:
         if state.partitions == 1 or partitioning.kind == "broadcast":
             return
         is_certain = partitioning.kind == "keyed" and not partitioning.unchecked
+        if _assumes(op) and not is_certain:
+            self._reject_coming_files(op, key)
         if _assumes(op) and not is_certain and state.partitions != DIFFERENT:
             return
         if partitioning.kind == "keyed" and set(partitioning.key) <= set(key) and state.partitions != DIFFERENT:
@@ -181,6 +197,24 @@ class _Check:
             )
         )
 
+    def _reject_coming_files(self, op: OperatorSpec, key: tuple[str, ...]) -> None:
+        """Reject to assume where the keys of files lie that come while others are read, in any partition."""
+        for stream_id in streams_arriving(op):
+            stream = self.edges[stream_id].descriptor
+            if stream_id in self.files and (not stream.bounded or stream.slice_by == "checkpoint"):
+                self.findings.errors.append(
+                    PartitioningMismatch(
+                        f"{operator_label(op)} has assume_partitioned_by=, and the files of {stream_id!r} that come "
+                        "from one run or epoch to the next are read in whichever partition has room: rows of one key "
+                        "lie in several.",
+                        hint=f"Leave it out, and put .partition_by({columns_text(key)}, id=…) before.",
+                        operator=op.op_id,
+                        key=key,
+                        stream=stream_id,
+                        location=str(op.location) if op.location else None,
+                    )
+                )
+
     def unkeyed_operator(self, op: OperatorSpec) -> None:
         """Warn of an operator without a key where several tasks each make a result of what they read, as in Samza.
 
@@ -199,7 +233,9 @@ class _Check:
     def _side(self, op: OperatorSpec, key: tuple[str, ...], assumed: tuple[str, ...]) -> _Side:
         state = self.states[op.op_id]
         partitioning = state.partitioning
-        if assumed and (partitioning.kind in ("unknown", "unkeyed") or partitioning.unchecked):
+        # Files lie by their sizes, whatever somebody assumes: no key of theirs has the number that it has elsewhere.
+        of_files = bool(assumed) and not self.files.isdisjoint(streams_arriving(op))
+        if assumed and not of_files and (partitioning.kind in ("unknown", "unkeyed") or partitioning.unchecked):
             partitioning = keyed(assumed, state.schema, PARTITIONER)
         return _Side(partitioning, key, state.schema, state.lost, state.partitions, op)
 
@@ -275,11 +311,14 @@ class _Check:
         streams = side.streams
         path = path_to_join(self.graph, self.edges, streams[0], join) if streams else ()
         lies = self._how_side_lies(side)
+        said = bool(join.assume_partitioned_by) and not self.files.isdisjoint(streams)
+        verb = "looks keys up" if isinstance(join, ForeignKeySpec) else "joins"
         self.findings.errors.append(
             PartitioningMismatch(
-                f"{operator_label(join)} joins by {columns_text(side.key)}, but {lies}; the path to the join is "
+                f"{operator_label(join)} {verb} by {columns_text(side.key)}, but {lies}; the path to the join is "
                 f"{' → '.join(path)}.",
-                hint=_way_out(side),
+                hint=_way_out(side)
+                + (" Files lie by their sizes, so assume_partitioned_by= says nothing of them." if said else ""),
                 join=join.name,
                 operator=join.op_id,
                 stream=streams[0] if streams else None,
@@ -331,7 +370,7 @@ def _together(join: StreamJoinSpec | TableJoinSpec, left: _Side, right: _Side) -
 
 
 def _assumes(op: OperatorSpec) -> bool:
-    return isinstance(op, KeyedResultSpec) and bool(op.assume_partitioned_by)
+    return isinstance(op, KeyedResultSpec | DistinctSpec | ApplyChangesSpec) and bool(op.assume_partitioned_by)
 
 
 def _in_one_partition(*sides: _Side) -> bool:

@@ -16,9 +16,12 @@ from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.application.operator_spec import KeyedResultSpec, OperatorSpec
 from airflow_samza.application.operator_specs import (
     AggregateSpec,
+    ApplyChangesSpec,
     BroadcastSpec,
+    DistinctSpec,
     FilterSpec,
     FlatMapSpec,
+    ForeignKeySpec,
     InputOperatorSpec,
     MapAsyncSpec,
     MapBatchesSpec,
@@ -177,7 +180,7 @@ def _of_stream(spec: ApplicationSpec, edge: StreamEdge, states: Mapping[str, Edg
             return keyed(writer.key, schema, stream.partitioner or PARTITIONER)
     if stream.key:
         by_key = keyed(stream.key, stream.schema, stream.partitioner or traits_of(edge.kind).partitioner)
-        if edge.role in (StreamRole.INPUT, StreamRole.SIDE_INPUT) and _has_splits(spec, edge):
+        if edge.role in (StreamRole.INPUT, StreamRole.SIDE_INPUT) and has_splits(spec, edge):
             return replace(by_key, unchecked=f"{stream.stream_id!r} declares it by key=, and files lie as they came")
         return by_key
     return UNKEYED if _comes_as_it_is(spec, edge) else UNKNOWN
@@ -186,12 +189,12 @@ def _of_stream(spec: ApplicationSpec, edge: StreamEdge, states: Mapping[str, Edg
 def _comes_as_it_is(spec: ApplicationSpec, edge: StreamEdge) -> bool:
     # A topic was partitioned in a way that no declaration states; files, tables of a database and DataFrames were not.
     # (The stream of a push has the key of its table: rule P11.)
-    if _has_splits(spec, edge):
+    if has_splits(spec, edge):
         return True
     return not declared_kind(spec, edge.descriptor) and edge.role is StreamRole.INPUT and edge.descriptor.bounded
 
 
-def _has_splits(spec: ApplicationSpec, edge: StreamEdge) -> bool:
+def has_splits(spec: ApplicationSpec, edge: StreamEdge) -> bool:
     """Return whether a stream is known to be cut into partitions by files, or by ranges of another kind."""
     stream = edge.descriptor
     is_split = any(traits_of(kind).unkeyed_splits for kind in (declared_kind(spec, stream), edge.kind))
@@ -236,6 +239,15 @@ def _keyed_results(op: KeyedResultSpec, arriving: Sequence[EdgeState]) -> EdgeSt
     return after if op.assume_partitioned_by else _verified(after)
 
 
+def _distinct(op: DistinctSpec, arriving: Sequence[EdgeState]) -> EdgeState:
+    return arriving[0] if op.assume_partitioned_by else _verified(arriving[0])
+
+
+def _applied(op: ApplyChangesSpec, arriving: Sequence[EdgeState]) -> EdgeState:
+    after = replace(arriving[0], schema=op.schema)
+    return after if op.assume_partitioned_by else _verified(after)
+
+
 def _windows(op: WindowOperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:
     if op.fold is not None and op.schema is None:
         return _unknown(op, arriving)
@@ -251,6 +263,10 @@ def _looked_up(op: TableJoinSpec, arriving: Sequence[EdgeState]) -> EdgeState:
     """The stream's columns and the table's; which those are is not declared."""
     after = replace(arriving[0], schema=None) if op.schema is None else _messages(op, arriving)
     return after if op.function is None else _after_call(op, after)
+
+
+def _referring(op: ForeignKeySpec, arriving: Sequence[EdgeState]) -> EdgeState:
+    return _verified(arriving[0])
 
 
 def _unknown(op: OperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:
@@ -370,7 +386,10 @@ AFTER: Mapping[type[OperatorSpec], Callable[[Any, Sequence[EdgeState]], EdgeStat
     MergeSpec: _merged,
     AggregateSpec: _keyed_results,
     WindowOperatorSpec: _windows,
+    DistinctSpec: _distinct,
+    ApplyChangesSpec: _applied,
     TableJoinSpec: _looked_up,
+    ForeignKeySpec: _referring,
     StreamJoinSpec: _joined,
     PartitionBySpec: _nothing,
     BroadcastSpec: _nothing,

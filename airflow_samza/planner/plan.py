@@ -26,6 +26,9 @@ _ROLES_IN_JSON = {
 }
 """The ids of streams by what they are, under Samza's names, for programs that read a plan's JSON."""
 
+_BESIDE_A_PLAN = ("engines", "flows")
+"""Facts of the run-time layer that ``airflow-samza plan --json`` writes beside a plan."""
+
 
 @dataclass(frozen=True)
 class Partitioning:
@@ -210,7 +213,7 @@ class ExecutionPlan:
         """The plan that :meth:`to_json` wrote; anything else is a :class:`~airflow_samza.errors.PlanError`."""
         try:
             data = json.loads(text)
-            for derived in ("fingerprint", *_ROLES_IN_JSON):
+            for derived in ("fingerprint", *_ROLES_IN_JSON, *_BESIDE_A_PLAN):
                 data.pop(derived, None)
             return cls(
                 operators=tuple(_build(PlannedOperator, item) for item in data.pop("operators")),

@@ -42,6 +42,8 @@ from airflow_samza.planner.replication import Replication, find_replication
 from airflow_samza.planner.stages import cut_stages, with_task_counts
 from airflow_samza.planner.stream_edges import StreamEdge, build_stream_edges, check_streams
 from airflow_samza.planner.watermark_warnings import (
+    endless_state,
+    histories_without_state,
     silent_inputs,
     unchecked_times,
     waits_for_silent_inputs,
@@ -103,7 +105,7 @@ class ExecutionPlanner:
         check_chooser_keys(spec, Config(config), self._systems)
         graph = collect_operator_graph(spec)
         edges = build_stream_edges(spec, graph, self._kinds)
-        errors = [*check_graph(spec), *check_streams(spec)]
+        errors = [*check_graph(spec), *check_streams(spec), *endless_state(graph, edges)]
         counts, unknown_counts = initial_counts(edges, self._metadata)
         errors += unknown_counts
         if pinned is not None:
@@ -117,7 +119,7 @@ class ExecutionPlanner:
         )
         states = track_partitionings(spec, graph, edges, counts, replication)
         partitionings = stream_partitionings(spec, edges, states)
-        findings = check_keys(graph, edges, states, partitionings, counts)
+        findings = check_keys(spec, graph, edges, states, partitionings, counts)
         errors += findings.errors
         raise_all([_with_place(error) for error in errors])
         stages = with_task_counts(cut_stages(graph), counts, edges)
@@ -135,6 +137,7 @@ class ExecutionPlanner:
                 *_idle_streams(edges, graph),
                 *_unread_partitions(stages, counts, edges),
                 *waits_for_the_end(graph, edges, stages),
+                *histories_without_state(graph, edges),
                 *silent_inputs(graph, edges),
                 *unchecked_times(graph, edges),
                 *(waits_for_silent_inputs(graph, edges) if Config(config).watermark_idle_timeout_ms is None else ()),
@@ -157,7 +160,8 @@ def plan_shape(spec: ApplicationSpec) -> ExecutionPlan:
     """
     graph = collect_operator_graph(spec)
     edges = build_stream_edges(spec, graph)
-    raise_all([_with_place(error) for error in (*check_graph(spec), *check_streams(spec))])
+    errors = (*check_graph(spec), *check_streams(spec), *endless_state(graph, edges))
+    raise_all([_with_place(error) for error in errors])
     return ExecutionPlan(
         application=spec.name,
         app_id=spec.app_id,

@@ -29,8 +29,7 @@ def stage_digests(spec: ApplicationSpec, plan: ExecutionPlan, data: str = "") ->
 
 
 def _stage_digest(spec: ApplicationSpec, stage: Stage, data: str, modules: dict[str, str | None]) -> str:
-    members = set(stage.operators)
-    values = [value for op in spec.operators if op.op_id in members for value in _code_of(op)]
+    values = [value for op in spec.operators_of(stage.operators) for value in _code_of(op)]
     values += [value for name in stage.tables if name in spec.tables for value in _code_of(spec.tables[name])]
     for name in (*stage.inputs, *stage.side_inputs):
         stream = spec.inputs.get(name) or spec.side_inputs.get(name)

@@ -1,7 +1,8 @@
 """Warnings for operators that wait for the end of unbounded inputs, or for watermarks that these do not make, or late.
 
-Without watermarks windows and joins hold all until the input ends, and behind a merge or a join until no input is
-silent; with those of other times their messages are late.
+An operator whose state would grow without end behind an unbounded input is rejected. Without watermarks windows and
+joins hold all until the input ends, and behind a merge or a join until no input is silent; with those of other times
+their messages are late.
 """
 
 from __future__ import annotations
@@ -11,15 +12,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.application.operator_spec import Emits, OperatorSpec
 from airflow_samza.application.operator_specs import (
+    ApplyChangesSpec,
+    DistinctSpec,
     InputOperatorSpec,
     MergeSpec,
     ReadTimeSpec,
+    SendToSpec,
     StreamJoinSpec,
+    TableJoinSpec,
     TaskSpec,
     TransformSpec,
     WindowOperatorSpec,
 )
 from airflow_samza.config import WATERMARK_IDLE_TIMEOUT
+from airflow_samza.errors import PlanError, UnsupportedShape
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.paths import operator_label
 from airflow_samza.planner.plan import Stage
@@ -45,6 +51,62 @@ def waits_for_the_end(graph: JobGraph, edges: Mapping[str, StreamEdge], stages: 
             )
 
 
+def histories_without_state(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[str]:
+    """Return a warning for each history that runs add to, where none knows which rows the last one has left open."""
+    behind: dict[str, str] = {}
+    for stream_id, edge in edges.items():
+        if edge.role is StreamRole.INPUT and not edge.descriptor.bounded:
+            _follow_from(edge.readers, stream_id, graph, edges, behind, past_clocks=True)
+    for send in graph.operators:
+        if isinstance(send, SendToSpec) and send.grouped_by is not None:
+            waiting: list[OperatorSpec] = list(send.inputs)
+            while waiting:
+                op = waiting.pop()
+                waiting += op.inputs
+                if isinstance(op, ApplyChangesSpec) and op.scd_type == 2 and op.op_id not in behind:
+                    yield (
+                        f"{operator_label(op)} keeps a history that runs add to, and its input has an end, so that a "
+                        "run knows nothing of the rows that an earlier one has left open: they never end, unless each "
+                        'run reads all changes. Read what is new: slice="checkpoint".'
+                    )
+
+
+def endless_state(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[PlanError]:
+    """Return an error for each operator that would keep all keys of an input without an end."""
+    behind: dict[str, str] = {}
+    if any(_keeps_all(op) for op in graph.operators):
+        for stream_id, edge in edges.items():
+            if edge.role is StreamRole.INPUT and not edge.descriptor.bounded:
+                _follow_from(edge.readers, stream_id, graph, edges, behind, past_clocks=True)
+    for op in graph.operators:
+        if isinstance(op, TableJoinSpec) and _keeps_all(op) and op.op_id in behind:
+            yield UnsupportedShape(
+                f"{op.title} looks rows up as of event times, its table {op.table.table_id!r} has no retain=, and the "
+                f"input {behind[op.op_id]!r} has no end: it would keep every row for ever.",
+                hint='Say how far behind the watermark messages find their rows: app.table(…, retain="7 days").',
+                operator=op.op_id,
+                stream=behind[op.op_id],
+                table=op.table.table_id,
+                location=op.location,
+            )
+        elif _keeps_all(op) and op.op_id in behind:
+            yield UnsupportedShape(
+                f"{op.title} has no within=, and the input {behind[op.op_id]!r} has no end: it would keep every key "
+                "for ever.",
+                hint='Say in which time copies come, for example within="1 day".',
+                operator=op.op_id,
+                stream=behind[op.op_id],
+                location=op.location,
+            )
+
+
+def _keeps_all(op: OperatorSpec) -> bool:
+    """Return whether an operator forgets nothing while time goes on."""
+    if isinstance(op, TableJoinSpec):
+        return op.as_of is not None and not op.table.is_pushed and op.table.retain_ms is None
+    return isinstance(op, DistinctSpec) and op.within_ms is None
+
+
 def silent_inputs(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[str]:
     """Return a warning for each window and join of event time behind an input without end that makes no watermarks."""
     behind: dict[str, str] = {}
@@ -63,11 +125,17 @@ def silent_inputs(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[
 def _goes_by_event_time(op: OperatorSpec) -> bool:
     if isinstance(op, StreamJoinSpec):
         return op.left_time is not None
+    if isinstance(op, DistinctSpec):
+        return op.within_ms is not None
+    if isinstance(op, TableJoinSpec):
+        return op.wait_ms is not None
     return isinstance(op, WindowOperatorSpec) and op.time_column is not None
 
 
 def _held_back(op: OperatorSpec) -> str:
     """Return in words that which waits for watermarks."""
+    if isinstance(op, DistinctSpec | TableJoinSpec):
+        return "messages leave it"
     if not isinstance(op, StreamJoinSpec):
         return "its windows close"
     return "it lets go of messages" if op.how == "inner" else "messages without a partner leave it"
@@ -79,7 +147,8 @@ def unchecked_times(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterato
     for stream_id, edge in edges.items():
         if edge.role is StreamRole.INPUT and not edge.descriptor.bounded:
             _follow(stream_id, graph, edges, behind)
-    timed = {op.op_id for op in graph.operators if isinstance(op, WindowOperatorSpec) and _goes_by_event_time(op)}
+    windows = [op for op in graph.operators if isinstance(op, WindowOperatorSpec | DistinctSpec | TableJoinSpec)]
+    timed = {op.op_id for op in windows if _goes_by_event_time(op)}
     for op in graph.operators:
         if isinstance(op, TransformSpec) and op.event_time is None and op.op_id in behind:
             reached: dict[str, str] = {}

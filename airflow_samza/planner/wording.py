@@ -31,6 +31,8 @@ def operator_text(operator: PlannedOperator) -> str:
         words.append(details["window"])
     if details.get("key"):
         words.append(f"by {details['key']}")
+    if "keep" in details:
+        words.append(f"the {details['keep']}{' within ' + details['within'] if 'within' in details else ''}")
     if details.get("how", "inner") != "inner":
         words.append(details["how"])
     words += [details[name] for name in ("condition", "expressions", "aggregations") if details.get(name)]

@@ -14,9 +14,10 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, StateError, TopicError
+from airflow_samza.prepare.compared_run import with_versions_of
 from airflow_samza.prepare.run_request import FRESH, PREVIOUS, RunRequest
 from airflow_samza.runs.records.data_interval import DataInterval
-from airflow_samza.runs.records.run_plan import CARRIED, OWN, RunState
+from airflow_samza.runs.records.run_plan import CARRIED, OWN, RunPlan, RunState
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.lease import Lease
 from airflow_samza.runs.state_history.state_at_start import Patience, give_back, source_version, take_lease
@@ -51,14 +52,23 @@ def carries_state(spec: ApplicationSpec) -> bool:
 
 
 def take_state(
-    files: Filesystem, spec: ApplicationSpec, request: RunRequest, on_wait: Callable[[str], None] | None = None
+    files: Filesystem,
+    spec: ApplicationSpec,
+    request: RunRequest,
+    on_wait: Callable[[str], None] | None = None,
+    base: RunPlan | None = None,
 ) -> TakenState:
     """Return what a run starts from, and take the lease if it continues the lineage.
 
-    ``on_wait`` gets a sentence that names the run it waits for.
+    ``on_wait`` gets a sentence that names the run it waits for. A run that is compared with a ``base`` starts from the
+    state from which that started.
     """
     lineage, source = StateHistory(spec.name, spec.app_id), request.state_from
     keep = Config(spec.config).state_versions_keep
+    if base is not None:
+        begun = with_versions_of(files, spec, request.run_id, base)
+        left_by = base.state.source if base.state is not None else None
+        return TakenState(RunState(OWN, begun.number if begun is not None else 0, left_by, keep=keep), begun)
     if source == FRESH:
         return TakenState(RunState(OWN, keep=keep))
     if source != PREVIOUS:

@@ -21,7 +21,8 @@ from airflow_samza.systems.tables.options import WAITING
 CURRENT = "current"
 """An input is read up to what is there when the run is planned."""
 
-_CHOICES = ("snapshot", "version", "as_of", WAITING)
+CHOICES = ("snapshot", "version", "as_of", WAITING)
+"""Options of an input by which it says itself which version of a table is read."""
 
 
 def up_to(request: RunRequest, stream_id: str) -> tuple[str, ...]:
@@ -42,7 +43,7 @@ def why_unlimited(stream: StreamDescriptor, kind: str | None, mode: str | None) 
     """
     if not traits_of(kind).has_tables:
         return f"lies in a system of kind {kind}, whose streams have no versions"
-    chosen = next((name for name, value in stream.options if name in _CHOICES and value), None)
+    chosen = next((name for name, value in stream.options if name in CHOICES and value), None)
     if chosen is not None:
         return f"has the option {chosen}, which says what is read of it"
     if (mode or STAGED) == CONTINUOUS and not stream.bounded:

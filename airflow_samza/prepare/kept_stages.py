@@ -14,8 +14,10 @@ from typing import Any
 
 from airflow_samza import __version__
 from airflow_samza.planner.plan import Stage
+from airflow_samza.prepare.section_writers import followed
 from airflow_samza.records import plain
 from airflow_samza.runs.kept_results import NOT_COMPARABLE, replaced, standing_result, why_never
+from airflow_samza.runs.progress.later_writers import written_behind
 from airflow_samza.runs.records.folders import RunFolder, adopt, read_fixed
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan, StageReuse
@@ -46,6 +48,7 @@ def reuse(files: Filesystem, systems: Mapping[str, System], run: RunPlan, *, ena
     for stage in run.plan.stages:
         result = standing_result(files, folder, stage.stage_id)
         why = _why_not(files, run, stage, result, decisions, standing) or replaced(systems, run, stage)
+        why = why or written_behind(files, run, stage.stage_id, result)
         if result is not None:
             standing[stage.stage_id] = result
         kept = result.generation if result is not None and not why else ""
@@ -106,6 +109,11 @@ def _why_not(
     standing: Mapping[str, StageResult],
 ) -> str:
     """Return why a stage cannot keep its result; empty where it can, as far as its reasons go."""
+    held = [output.stream_id for output in result.outputs if output.held] if result is not None else []
+    if result is not None and held:
+        folder = RunFolder(run.application, run.run_id).stage(stage.stage_id, Generation.parse(result.generation))
+        if not files.exists(folder.published):
+            return f"what it wrote to {held[0]} was not approved, and is discarded"
     never = why_never(files, run, stage, result)
     if never or result is None:
         return never
@@ -119,6 +127,8 @@ def _why_not(
     read = {one.stream_id: one.stream for one in result.inputs}
     for stream_id in stage.inputs:
         if not run.is_own(stream_id):
+            if followed(run.stream(stream_id).slice) is not None:
+                return f"{stream_id} is still written by another run"
             continue
         writer = run.writer_stage(stream_id)
         if writer == stage.stage_id:

@@ -18,7 +18,9 @@ def output_claim(run: RunPlan, stage_id: str, generation: Generation, *, carries
 
     Runs that go on from each other's state publish different things, also where they have one data interval.
     """
-    return OutputClaim(run.producer(stage_id), str(generation), None if carries_state else run.interval)
+    key = None if run.slot is None else run.slot.partition_key
+    of = (*(run.interval or ()), *(() if key is None else (key,)))
+    return OutputClaim(run.producer(stage_id), str(generation), None if carries_state else of or None)
 
 
 def lasting_notes(

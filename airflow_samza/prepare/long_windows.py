@@ -51,7 +51,7 @@ def intervals_slice(
             key="intervals",
             stream=declared.stream_id,
         )
-    own = needed_interval(request.interval, stream=declared.stream_id, what=what)
+    own = needed_interval(request.interval, stream=declared.stream_id, what=what, partition_key=request.partition_key)
     try:
         intervals = last_intervals(own, declared.intervals, declared.path)
     except (ValueError, OverflowError):
@@ -61,9 +61,15 @@ def intervals_slice(
             key="intervals",
             stream=declared.stream_id,
         ) from None
-    run_id, config = request.run_id, spec.config
     paths = [
-        render_path(declared.path, stream=declared.stream_id, interval=each, run_id=run_id, config=config)
+        render_path(
+            declared.path,
+            stream=declared.stream_id,
+            interval=each,
+            run_id=request.run_id,
+            config=spec.config,
+            partition_key=request.partition_key,
+        )
         for each in intervals
     ]
     return system.slice_intervals([dataclasses.replace(bound.spec, path=path) for path in dict.fromkeys(paths)])
@@ -109,7 +115,7 @@ def _counts(files: Filesystem, folder: str, names: list[list[str]], outputs: int
 
 def _reasons(spec: ApplicationSpec, run: RunPlan, stage: Stage, code: str) -> Iterator[str]:
     """Yield why partial results of a stage cannot be kept."""
-    operators = [operator for operator in spec.operators if operator.op_id in set(stage.operators)]
+    operators = spec.operators_of(stage.operators)
     if run.runs_epochs(stage.stage_id):
         yield "the stage runs epoch by epoch"
     if len(stage.inputs) > 1 or stage.side_inputs:

@@ -10,6 +10,7 @@ from airflow_samza.prepare.carried_state import carries_state
 from airflow_samza.prepare.input_versions import amount_text, version_note
 from airflow_samza.prepare.lasting_outputs import lasting_notes
 from airflow_samza.prepare.output_slots import slot_notes
+from airflow_samza.prepare.section_writers import followed
 from airflow_samza.prepare.side_inputs import side_input_notes
 from airflow_samza.prepare.spark_streams import spark_notes
 from airflow_samza.runs.records.run_plan import Note, RunPlan
@@ -31,6 +32,8 @@ def notes_of(
     compiled: Mapping[str, CompiledOperator],
     kinds: Mapping[str, str],
     version: Version | None,
+    *,
+    compares: bool = False,
 ) -> dict[str, dict[str, str]]:
     """Return the notes of a plan; outputs that a run may not write are rejected where their note is made."""
     return joined(
@@ -38,7 +41,7 @@ def notes_of(
             flow_notes(spec, run.plan, compiled, run.contents, kinds),
             range_notes(run, version),
             table_notes(run),
-            slot_notes(run, systems, files),
+            slot_notes(run, systems, files, compares=compares),
             side_input_notes(run),
             spark_notes(run, spec, systems),
             reading_notes(run, systems),
@@ -94,6 +97,7 @@ def _table_note(target: Mapping[str, Any], options: Mapping[str, str]) -> str:
 
 _MODES = {
     "replace partitions": "rows of others in the partitions that it writes are replaced",
+    "upsert": "rows of the same key are replaced, also those of other runs",
     "replace table": "all rows of others are replaced",
 }
 
@@ -115,6 +119,8 @@ def _range_text(slice_: Mapping[str, Any], version: Version | None) -> str | Non
     """Return a note about the range of one unbounded input, or of sections; None: there is nothing to note."""
     if "sections" in slice_:
         runs = [named["run"] for named in slice_["sections"]]
+        if followed(slice_) is not None:
+            return f"follows the section of {runs[0]}, which is still written"
         if not runs:
             return "reads no section: none is new"
         more = f" and {len(runs) - _SHOWN} more" if len(runs) > _SHOWN else ""

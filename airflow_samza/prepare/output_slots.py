@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.partition_keys import names_interval
 from airflow_samza.config import own_keys
 from airflow_samza.prepare.carried_state import carries_state
 from airflow_samza.prepare.run_request import RunRequest
@@ -23,6 +24,8 @@ from airflow_samza.systems.capabilities import (
 from airflow_samza.systems.filesystems.filesystem import Filesystem, root_identity
 from airflow_samza.systems.output_slots import (
     APPEND,
+    MODE,
+    UPSERT,
     OutputSlot,
     appends,
     check_mode,
@@ -45,7 +48,8 @@ def run_slot(spec: ApplicationSpec, request: RunRequest) -> OutputSlot | None:
     """Return what a run writes of each output; None where it is of its own.
 
     That is so where a run has neither a data interval nor a partition key, and where runs go on from each other's
-    state: then no two of them write the same.
+    state: then no two of them write the same. A key that is a date is another name of its interval, so that a run with
+    the interval alone replaces what was written by the key.
     """
     if carries_state(spec) or (request.interval is None and request.partition_key is None):
         return None
@@ -54,20 +58,31 @@ def run_slot(spec: ApplicationSpec, request: RunRequest) -> OutputSlot | None:
         spec.name,
         spec.app_id,
         request.interval.iso() if request.interval is not None else None,
-        request.partition_key,
+        None if _is_named(request) else request.partition_key,
         digest(json.dumps(own, sort_keys=True)) if own else "",
     )
 
 
-def slot_notes(run: RunPlan, systems: Mapping[str, System], files: Filesystem) -> Iterator[Note]:
+def _is_named(request: RunRequest) -> bool:
+    """Return whether the partition key of a run names its interval, and so says no more than that."""
+    if request.interval is None:
+        return False
+    start, end = (moment.replace(tzinfo=None) for moment in (request.interval.start, request.interval.end))
+    return names_interval(request.partition_key, start, end)
+
+
+def slot_notes(
+    run: RunPlan, systems: Mapping[str, System], files: Filesystem, *, compares: bool = False
+) -> Iterator[Note]:
     """Yield what becomes of what earlier runs wrote to the outputs.
 
-    A slot of another application, and an interval that overlaps one that is written, are rejected.
+    A slot of another application, and an interval that overlaps one that is written, are rejected; of a run that is
+    compared with another one, when it is published.
     """
     for stage in run.plan.stages:
         for stream_id in stage.outputs:
             if not run.is_own(stream_id):
-                for text in _texts(run, stream_id, systems, files):
+                for text in _texts(run, stream_id, systems, files, compares=compares):
                     yield stage.stage_id, stream_id, text
 
 
@@ -90,20 +105,26 @@ def with_root(files: Filesystem, run: RunPlan, systems: Mapping[str, System]) ->
     return dataclasses.replace(run, root=identity)
 
 
-def _texts(run: RunPlan, stream_id: str, systems: Mapping[str, System], files: Filesystem) -> Iterator[str]:
+def _texts(
+    run: RunPlan, stream_id: str, systems: Mapping[str, System], files: Filesystem, *, compares: bool
+) -> Iterator[str]:
     bound = run.stream(stream_id)
     system = systems[bound.system]
     branch = system.branch(bound.spec) if isinstance(system, PublishesBranches) else None
     if branch is not None and isinstance(system, PublishesBranches):
         system.check_branch(bound.spec, run_of(producer_id(run.application, run.run_id, stream_id)))
         yield f"commits to the branch {branch!r}, which nobody sees until it is published"
+    if stream_id in run.approvals:
+        yield "waits for approval when its stage has ended, and nobody sees it before"
+    if compares:
+        return
     if not isinstance(system, ReplacesSlots):
         if run.slot is not None:
             yield from _not_replaced(bound.spec, system)
         return
     if not isinstance(system, FixesOutputs):  # which has checked it, and has other modes beside
         check_mode(bound.spec.name, bound.spec.options)
-    if appends(bound.spec.options):
+    if appends(bound.spec.options) and (MODE, UPSERT) not in bound.spec.options:
         yield 'mode="append": adds to what is there, also to what an earlier run wrote for the same interval'
     slot = run.slot_of(stream_id)
     if slot is None:
@@ -133,7 +154,10 @@ def _not_replaced(stream: StreamSpec, system: System) -> Iterator[str]:
         again = "adds its messages" if adds else f'is rejected, unless {ON_RERUN}="{APPEND}"'
         yield f"messages that are published cannot be replaced: another run of the interval {again}"
     elif isinstance(system, CarriedByDriver) and not system.table(stream).waits_for_the_end:
-        yield "rows that are appended cannot be replaced: another run of the interval adds its rows"
+        if (MODE, UPSERT) in stream.options:
+            yield 'mode="upsert": rows of a key that is there are replaced, whichever run has written them'
+        else:
+            yield "rows that are appended cannot be replaced: another run of the interval adds its rows"
 
 
 def _outside(run: RunPlan, stream_id: str, system: ReplacesSlots, files: Filesystem) -> list[str]:
@@ -155,7 +179,9 @@ def _is_of_same_data(run: RunPlan, folder: RunFolder, files: Filesystem) -> bool
     other = read_report(files, folder.plan(generations[-1]), RunPlan) if generations else None
     if other is None or other.keeps_state or (other.app_id, other.interval) != (run.app_id, run.interval):
         return False
-    return other.interval is not None or other.slot is not None
+    if other.slot is None or run.slot is None:
+        return other.interval is not None
+    return other.slot.code.key == run.slot.code.key
 
 
 def _runs(runs: list[str]) -> str:

@@ -22,8 +22,10 @@ from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamRole
+from airflow_samza.config import Config
 from airflow_samza.errors import raise_all
 from airflow_samza.planner.declaration import declaration
+from airflow_samza.planner.node_notes import node_notes
 from airflow_samza.planner.planner import ExecutionPlanner, plan_shape
 from airflow_samza.prepare.bound_systems import (
     asking_for_systems,
@@ -32,7 +34,10 @@ from airflow_samza.prepare.bound_systems import (
     run_bindings,
     system_name,
 )
-from airflow_samza.prepare.carried_state import arrived_slice, carried_slice, carries_state, is_carried_on, patience_of
+from airflow_samza.prepare.carried_state import arrived_slice, carried_slice, carries_state, is_carried_on
+from airflow_samza.prepare.compared_run import reject_gone, reject_uncompared, same_range, same_versions
+from airflow_samza.prepare.cut_files import reject_cut_files
+from airflow_samza.prepare.held_outputs import reject_unheld
 from airflow_samza.prepare.input_positions import input_meanings, meanings_by_key, renamed_inputs, with_present_inputs
 from airflow_samza.prepare.input_versions import check_input_versions, reject_changes
 from airflow_samza.prepare.long_windows import intervals_slice
@@ -45,10 +50,12 @@ from airflow_samza.prepare.run_streams import (
     fixed_outputs,
     input_schemas,
     output_schemas,
+    reject_uncut,
     stream_metadata,
     with_plan,
     with_schemas,
 )
+from airflow_samza.prepare.section_writers import find_writer, names_a_slot
 from airflow_samza.prepare.serdes import check_serdes
 from airflow_samza.prepare.shared_sections import reject_shared_outputs, section_slice
 from airflow_samza.prepare.side_inputs import SideInputSlices, check_pushes, side_streams
@@ -79,8 +86,9 @@ from airflow_samza.task.program.state_meanings import state_meanings
 class Draft:
     """A run's plan as far as the passes have made it, with what they know beside it.
 
-    ``version`` is the state that the run continues from. ``schemas`` are the columns that systems report and the
-    application does not declare. What a later pass makes is empty.
+    ``version`` is the state that the run continues from, ``base`` the run with which it is compared.
+    ``schemas`` are the columns that systems report and the application does not declare. What a later pass makes is
+    empty.
     """
 
     files: Filesystem
@@ -90,6 +98,7 @@ class Draft:
     request: RunRequest
     version: Version | None
     run: RunPlan
+    base: RunPlan | None = None
     systems: Mapping[str, System] = field(default_factory=dict)
     metadata: Mapping[str, StreamMetadata] = field(default_factory=dict)
     schemas: Mapping[str, Schema] = field(default_factory=dict)
@@ -112,8 +121,12 @@ def plan_run(
     spec: ApplicationSpec,
     request: RunRequest,
     version: Version | None,
+    base: RunPlan | None = None,
 ) -> tuple[RunPlan, Mapping[str, System]]:
-    """Return the plan of a run that continues from a version of the state, if it has one, and its systems."""
+    """Return the plan of a run that continues from a version of the state, if it has one, and its systems.
+
+    With a ``base`` it is compared with that run.
+    """
     run = RunPlan(
         application=spec.name,
         app_id=spec.app_id,
@@ -124,11 +137,14 @@ def plan_run(
         plan=plan_shape(spec),
         streams={},
         config=dict(request.config),
+        bundle=dict(request.bundle),
         interval=request.interval.iso() if request.interval is not None else None,
         slot=run_slot(spec, request),
         declared=declaration(spec),
+        nodes=node_notes(spec),
+        approvals=tuple(name for name, output in spec.outputs.items() if base is not None or output.waits_for_approval),
     )
-    draft = Draft(files, bindings, default_system, spec, request, version, run)
+    draft = Draft(files, bindings, default_system, spec, request, version, run, base)
     for apply in PASSES:
         draft = apply(draft)
     return draft.run, draft.systems
@@ -152,8 +168,13 @@ def reject_misplaced(draft: Draft) -> Draft:
     """Reject streams that their systems cannot serve."""
     spec, streams, declared = draft.spec, draft.run.streams, draft.run.systems
     reject_changes(spec, streams, draft.systems)
+    reject_uncut(spec, streams, draft.kinds)
     reject_unreadable(spec, streams, declared)
     check_input_versions(spec, draft.request, draft.kinds)
+    if draft.base is None:
+        reject_unheld(draft.run, draft.kinds)
+    else:
+        reject_uncompared(draft.run, draft.base, draft.kinds)
     raise_all([*check_pushes(spec, streams, declared), *check_serdes(spec, streams, declared, draft.systems)])
     return draft
 
@@ -193,17 +214,28 @@ def fix_ranges(draft: Draft) -> Draft:
     """Fix the range that the run reads of each input, and the version of each pushed table."""
     spec, request = draft.spec, draft.request
     version = None if draft.version is None else with_present_inputs(spec, draft.version)
-    side_inputs = SideInputSlices(draft.files, spec, draft.systems, request.tables, request.interval)
+    side_inputs = SideInputSlices(
+        draft.files, spec, draft.systems, request.tables, request.interval, request.partition_key
+    )
     history = InputHistory(draft.files, spec, version)
     bounds = _bounds(draft)
     with _asking(draft):
-        streams = {
-            name: _with_range(draft, bound, version, side_inputs, history, bounds.get(name, ()))
-            for name, bound in draft.run.streams.items()
+        # Side inputs last: what was there before a message is there for it (rule S7).
+        in_turn = sorted(draft.run.streams.items(), key=lambda named: named[1].role == SIDE_INPUT)
+        ranges = {
+            name: _with_range(draft, name, bound, version, side_inputs, history, bounds.get(name, ()))
+            for name, bound in in_turn
         }
-    return draft.with_run(
-        streams=streams, tables={table_id: plain(pinned) for table_id, pinned in side_inputs.tables.items()}
-    )
+    streams = {name: ranges[name] for name in draft.run.streams}
+    raise_all(reject_cut_files(spec, streams))
+    tables = {table_id: plain(pinned) for table_id, pinned in side_inputs.tables.items()}
+    for pinned in tables.values():
+        if not pinned["numbers"]:
+            del pinned["numbers"]  # so that the records of other runs stay what they are
+    if draft.base is not None:
+        tables = {**same_versions(draft.base, streams, spec.tables), **tables}
+    warnings = (*draft.run.plan.warnings, *side_inputs.warnings)
+    return draft.with_run(streams=streams, tables=tables, plan=dataclasses.replace(draft.run.plan, warnings=warnings))
 
 
 def compile_stages(draft: Draft) -> Draft:
@@ -247,7 +279,16 @@ def compare_state(draft: Draft) -> Draft:
 
 def add_notes(draft: Draft) -> Draft:
     """Note for people what stages read and write; some outputs are rejected where their note is made."""
-    notes = notes_of(draft.files, draft.run, draft.spec, draft.systems, draft.compiled, draft.kinds, draft.version)
+    notes = notes_of(
+        draft.files,
+        draft.run,
+        draft.spec,
+        draft.systems,
+        draft.compiled,
+        draft.kinds,
+        draft.version,
+        compares=draft.base is not None,
+    )
     return draft.with_run(notes=notes)
 
 
@@ -287,6 +328,7 @@ def _bounds(draft: Draft) -> dict[str, tuple[ColumnBound, ...]]:
 
 def _with_range(
     draft: Draft,
+    key: str,
     stream: BoundStream,
     version: Version | None,
     side_inputs: SideInputSlices,
@@ -294,16 +336,26 @@ def _with_range(
     bounds: Sequence[ColumnBound],
 ) -> BoundStream:
     """Return the stream with the range that the run reads of it; a stream that it writes stays as it is."""
+    if draft.base is not None and stream.role in (SIDE_INPUT, StreamRole.INPUT.value):
+        asked = bool(draft.request.input_versions.get(stream.stream_id))
+        range_ = same_range(draft.files, draft.spec, draft.base, key, stream, asked=asked)
+        if range_ is not None:
+            reject_gone(draft.base, stream, draft.systems[stream.system], range_)
+            return dataclasses.replace(stream, slice=range_)
     if stream.role == SIDE_INPUT:
         return dataclasses.replace(stream, slice=side_inputs.of(stream))
     if stream.role != StreamRole.INPUT.value:
         return stream
     spec, request = draft.spec, draft.request
     system, declared = draft.systems[stream.system], spec.inputs[stream.stream_id]
+    flushed = is_carried_on(declared) and Config(spec.config).inputs_flush
     if declared.shared:
-        sections = request.sections.get(stream.stream_id)
-        wait = patience_of(spec, request.wait_seconds).wait_seconds
-        slice_ = section_slice(system, stream, declared, sections, version, wait, history, draft.files.pace)
+        named, writer = request.sections.get(stream.stream_id), None
+        if named is not None and (draft.run.stages_run_concurrently or names_a_slot(named)):
+            writer = find_writer(draft.files, stream.stream_id, stream.spec.name, named, request)
+            named = writer.run if writer is not None else named
+        follows = writer if draft.run.stages_run_concurrently else None
+        slice_ = section_slice(system, stream, declared, named, version, history, follows, flushed=flushed)
     elif declared.slice_by == "checkpoint" and isinstance(system, TakesArrivals):
         slice_ = arrived_slice(declared, stream.spec, system, version, spec.config, bounds)
     elif declared.intervals is not None:
@@ -318,4 +370,4 @@ def _with_range(
             if isinstance(system, ExpiresMessages):
                 slice_ = system.unexpired(stream.spec, slice_)
             history.reject_superseded(stream, system)
-    return dataclasses.replace(stream, slice=slice_)
+    return dataclasses.replace(stream, slice={**slice_, "flushed": True} if flushed else slice_)

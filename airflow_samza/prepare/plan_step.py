@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.loader import load_application
-from airflow_samza.errors import ConfigError, SamzaError
+from airflow_samza.config import INPUTS_BOUNDED, INPUTS_FLUSH, Config
+from airflow_samza.errors import ConfigError, SamzaError, SectionOpen
 from airflow_samza.planner.declaration import first_of
 from airflow_samza.planner.stage_code import stage_digests
 from airflow_samza.prepare.bound_systems import (
@@ -27,9 +30,11 @@ from airflow_samza.prepare.bound_systems import (
 )
 from airflow_samza.prepare.carried_state import (
     carries_state,
+    patience_of,
     previewed_state,
     take_state,
 )
+from airflow_samza.prepare.compared_run import compared_with, reject_uncompared_anew
 from airflow_samza.prepare.kept_stages import fingerprints, reuse
 from airflow_samza.prepare.long_windows import with_kept_results
 from airflow_samza.prepare.namesakes import continued_by, reject_namesake, reject_other_copy
@@ -41,21 +46,37 @@ from airflow_samza.prepare.shared_sections import check_names
 from airflow_samza.prepare.side_inputs import (
     pin_versions,
 )
-from airflow_samza.prepare.spark_streams import reject_unbounded
+from airflow_samza.prepare.spark_streams import reject_over_connect, reject_unbounded
 from airflow_samza.prepare.state_starts import write_starts
 from airflow_samza.prepare.unchanged import PLAN_ANEW, changed, differences, other_options, reject_other_options
+from airflow_samza.runs.progress.later_writers import with_later_writers
+from airflow_samza.runs.progress.run_list import note_not_planned
 from airflow_samza.runs.records.folders import RunFolder, adopt, read
 from airflow_samza.runs.records.forgotten_runs import reject_forgotten
 from airflow_samza.runs.records.names import Generation
-from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, SIDE_INPUT, STAGED, RunPlan
+from airflow_samza.runs.records.run_plan import (
+    CARRIED,
+    CONTINUOUS,
+    OWN,
+    PIPELINED,
+    SIDE_INPUT,
+    STAGED,
+    RunPlan,
+    RunState,
+)
 from airflow_samza.runs.stages.stage_state import code_run
 from airflow_samza.runs.state_history.held_versions import hold_read
+from airflow_samza.runs.state_history.state_at_start import Patience
 from airflow_samza.runs.upkeep.topic_expiry import open_again
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store import requests
+from airflow_samza.systems.filesystems.pace import Looks, Pace
 from airflow_samza.systems.system import StreamSpec, System, SystemBinding
 
 log = logging.getLogger(__name__)
+
+_POLL_SECONDS = 0.5
+"""Seconds between two looks for a section that is not there yet; runs take minutes."""
 
 
 def prepare_run(
@@ -66,11 +87,14 @@ def prepare_run(
     on_wait: Callable[[str], None] | None = None,
     data: str = "",
     plan_anew: str = PLAN_ANEW,
+    *,
+    over_connect: bool = False,
 ) -> RunPlan:
     """Return the plan of a run, made and stored by the module's list of steps, or the plan that is already stored.
 
     ``on_wait`` gets a sentence when the run has to wait for the state. ``data`` is the digest of the files that travel
-    with the application's code. ``plan_anew`` is the hint for a stored plan that the application no longer fits.
+    with the application's code. ``plan_anew`` is the hint for a stored plan that the application no longer fits. Stages
+    that run ``over_connect`` are clients of a Spark Connect server.
     """
     for warning in check_root(files):
         log.warning("%s", warning)
@@ -89,6 +113,7 @@ def prepare_run(
             raise changed(stored, why, plan_anew)
         log.warning("The run %s is planned anew: %s.", request.run_id, first_of(why))
         request = dataclasses.replace(request, generation=planned[-1] + 1)
+    reject_uncompared_anew(files, folder, request, planned)
     _check_mode(spec, request.mode or STAGED)
     check_names(spec, request.sections)
     if request.state_from not in (PREVIOUS, FRESH) and not carries_state(spec):
@@ -100,18 +125,26 @@ def prepare_run(
             key="state_from",
             value=request.state_from,
         )
-    taken = take_state(files, spec, request, on_wait) if carries_state(spec) else None
+    request = _with_former_bundle(files, folder, request, planned)
+    base = compared_with(files, request)
+    taken = take_state(files, spec, request, on_wait, base) if carries_state(spec) else None
     try:
         version = taken.version if taken is not None else None
-        run, systems = plan_run(files, bindings, default_system, spec, request, version)
+        run, systems = _plan_when_written(
+            lambda: plan_run(files, bindings, default_system, spec, request, version, base),
+            patience_of(spec, request.wait_seconds, on_wait),
+            files.pace,
+        )
         run = dataclasses.replace(run, options=_options_read(run, request))
         if taken is not None:
             slices = {stream_id: stream.slice for stream_id, stream in run.streams.items() if stream.role != SIDE_INPUT}
             starts = write_starts(files, folder, run.generation, spec, run.plan, slices, version)
             run = dataclasses.replace(run, state=dataclasses.replace(taken.state, starts=starts))
         run = with_kept_results(files, spec, run, stage_digests(spec, run.plan, data))
-        run = _with_reuse(files, systems, spec, run, request, data)
+        run = with_later_writers(files, _with_reuse(files, systems, spec, run, request, data))
         reject_unbounded(run, systems)
+        if over_connect:
+            reject_over_connect(run, systems)
         run = with_root(files, run, systems)
         reject_forgotten(files, run, systems)
         _create_topics(run, systems)
@@ -127,6 +160,52 @@ def prepare_run(
         raise
     stored_run = adopt(files, folder.plan(run.generation), dataclasses.replace(run, requests=requests.take()))
     return continued_by(stored_run, spec, request.application)
+
+
+def _plan_when_written(
+    plan: Callable[[], tuple[RunPlan, Mapping[str, System]]], patience: Patience, pace: Pace
+) -> tuple[RunPlan, Mapping[str, System]]:
+    """Return the plan as soon as the sections of shared streams that it reads are there, or are being written."""
+    deadline, looks, said = time.monotonic() + patience.wait_seconds, Looks(pace), False
+    while True:
+        try:
+            return plan()
+        except SectionOpen as error:
+            if time.monotonic() >= deadline:
+                raise
+            if patience.on_wait is not None and not said:
+                patience.on_wait(error.sentence)
+                said = True
+            time.sleep(looks.pause(_POLL_SECONDS))
+
+
+def _with_former_bundle(
+    files: Filesystem, folder: RunFolder, request: RunRequest, planned: Sequence[int]
+) -> RunRequest:
+    """Return the request with the version of the Dag bundle by which its run was planned before, if that is another."""
+    version = request.bundle.get("version")
+    former = read(files, folder.plan(planned[-1]), RunPlan) if planned and version else None
+    before = former.bundle.get("version") if former is not None else None
+    if before in (None, version):
+        return request
+    return dataclasses.replace(request, bundle={**request.bundle, "before": str(before)})
+
+
+def leave_why_not_planned(
+    files: Filesystem,
+    reference: str,
+    run_id: str,
+    config: Mapping[str, str],
+    error: SamzaError,
+    origin: Mapping[str, str] | None = None,
+) -> None:
+    """Leave under the root why a run could not be planned; where that cannot be written, its error says it alone.
+
+    ``origin`` is the Airflow task that has tried.
+    """
+    with suppress(SamzaError, OSError):
+        folder = RunFolder(load_application(reference).spec(config).name, run_id)
+        note_not_planned(files, folder, reference, error, origin)
 
 
 def _with_held_versions(files: Filesystem, systems: Mapping[str, System], run: RunPlan) -> RunPlan:
@@ -156,9 +235,20 @@ def _check_mode(spec: ApplicationSpec, mode: str) -> None:
         raise ConfigError(
             f"The application {spec.name!r} has no unbounded input, "
             "so a continuous run of it would be a pipelined one.",
-            hint="Declare an input unbounded (bounded=False), or choose pipelined.",
+            hint="Declare an input unbounded (bounded=False); or leave bounded= out, and give the run "
+            f"{INPUTS_BOUNDED}=false in its configuration; or choose pipelined.",
             key="mode",
             value=mode,
+        )
+    if Config(spec.config).inputs_flush and (mode == CONTINUOUS or not carries_state(spec)):
+        why = "is continuous" if mode == CONTINUOUS else "has no unbounded input, so it flushes everything anyway"
+        raise ConfigError(
+            f"{INPUTS_FLUSH} is true, and the run of the application {spec.name!r} {why}.",
+            hint="Drain a continuous run (airflow-samza drain, SamzaDrainOperator)."
+            if mode == CONTINUOUS
+            else "Remove the key.",
+            key=INPUTS_FLUSH,
+            value="true",
         )
 
 
@@ -194,10 +284,12 @@ def preview_run(
     default_system: str | None,
     request: RunRequest,
     data: str = "",
+    *,
+    over_connect: bool = False,
 ) -> RunPlan:
     """Return the plan that a run would get now: its systems are asked, nothing is made or stored.
 
-    Of a run that was planned before it is a new plan. ``data`` as in :func:`prepare_run`.
+    Of a run that was planned before it is a new plan. ``data`` and ``over_connect`` as in :func:`prepare_run`.
     """
     spec = load_application(request.application).spec(request.config)
     version = previewed_state(files, spec, request.state_from)
@@ -205,10 +297,16 @@ def preview_run(
     generation = planned[-1] + 1 if planned else request.generation
     request = dataclasses.replace(request, wait_seconds=0.0, generation=generation)
     run, systems = plan_run(files, bindings, default_system, spec, request, version)
+    if over_connect:
+        reject_over_connect(run, systems)
     run = with_kept_results(files, spec, run, stage_digests(spec, run.plan, data))
-    if not planned:
-        return run
-    return _with_reuse(files, systems, spec, run, request, data)
+    if planned:
+        run = _with_reuse(files, systems, spec, run, request, data)
+    if not carries_state(spec):
+        return with_later_writers(files, run)
+    state = RunState(CARRIED if request.state_from == PREVIOUS else OWN, version.number if version is not None else 0)
+    warned = with_later_writers(files, dataclasses.replace(run, state=state))
+    return dataclasses.replace(warned, state=run.state)
 
 
 def _with_reuse(

@@ -53,7 +53,13 @@ class RunRequest:
     default), an id, or several with commas between them, of which the newest counts.
 
     ``partition_key`` is that of a partitioned Dag run: with the interval it says of which data the run's outputs are
-    (rule O1).
+    (rule O1). Without an interval, a key that is a date gives the one that it names, in UTC.
+
+    ``compares`` names another run (``<application>/<run>``) with which this one is compared: it reads the same ranges,
+    starts from the same state, and keeps all outputs back.
+
+    ``bundle`` is the version of the Dag bundle from which the application is loaded, where there is one: its ``name``
+    and ``version``.
     """
 
     application: str
@@ -63,16 +69,20 @@ class RunRequest:
     reuse: bool = True
     wait_seconds: float | None = None
     config: Mapping[str, str] = field(default_factory=dict, metadata=_option("--config", whole=True))
-    interval: DataInterval | None = field(default=None, metadata=_option("--interval"))
     partition_key: str | None = field(default=None, metadata=_option("--partition-key"))
+    interval: DataInterval | None = field(default=None, metadata=_option("--interval"))
     mode: str | None = field(default=None, metadata=_option("--mode"))
     state_from: str = field(default=PREVIOUS, metadata=_option("--state-from"))
     sections: Mapping[str, str] = field(default_factory=dict, metadata=_option("--section"))
     tables: Mapping[str, str] = field(default_factory=dict, metadata=_option("--table"))
     input_versions: Mapping[str, str] = field(default_factory=dict, metadata=_option("--input-version"))
+    compares: str | None = field(default=None, metadata=_option("--as-of"))
+    bundle: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Replace the alias of a choice of state by its name."""
+        """Replace the alias of a choice of state by its name, and take the interval of a key that names one."""
+        if self.interval is None and self.partition_key is not None:
+            object.__setattr__(self, "interval", DataInterval.of_key(self.partition_key))
         if self.state_from == PREVIOUS_ALIAS:
             object.__setattr__(self, "state_from", PREVIOUS)
 

@@ -18,6 +18,7 @@ from airflow_samza.runs.records.data_interval import folder_of_values, needed_in
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, BoundStream, RunPlan
 from airflow_samza.schema import Schema
+from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.capabilities import FixesOutputs
 from airflow_samza.systems.system import StreamMetadata, StreamSpec, System
 from airflow_samza.systems.tables.options import WAITING
@@ -42,7 +43,12 @@ def described(stream: StreamDescriptor, spec: ApplicationSpec, request: RunReque
                 key="timestamp",
                 stream=stream.stream_id,
             )
-        bounds = needed_interval(request.interval, stream=stream.stream_id, what="slice by timestamp").micros()
+        bounds = needed_interval(
+            request.interval,
+            stream=stream.stream_id,
+            what="slice by timestamp",
+            partition_key=request.partition_key,
+        ).micros()
     options = tuple(
         (option, _option(option, value, stream, spec, request) if option in _TEMPLATES else value)
         for option, value in stream.options
@@ -51,7 +57,7 @@ def described(stream: StreamDescriptor, spec: ApplicationSpec, request: RunReque
     return StreamSpec(
         name=physical_name(stream, spec),
         partitions=stream.partitions,
-        schema=stream.schema.ddl() if stream.schema is not None else None,
+        schema=stream.read_schema.ddl() if stream.read_schema is not None else None,
         key=_table_key(stream, spec) if feeds and not stream.key else stream.key,
         format=stream.format,
         path=path,
@@ -63,10 +69,26 @@ def described(stream: StreamDescriptor, spec: ApplicationSpec, request: RunReque
         options=options,
         below=below,
         serde=serde_of(stream),
-        deletes=feeds,
+        deletes=feeds or stream.events is not None,
         up_to=up_to(request, stream.stream_id),
         changes=stream.changes,
     )
+
+
+def reject_uncut(spec: ApplicationSpec, streams: Mapping[str, BoundStream], kinds: Mapping[str, str]) -> None:
+    """Reject inputs by the data interval in systems that would give all messages to each run."""
+    for stream_id, stream in spec.inputs.items():
+        kind = kinds[stream_id]
+        if stream.slice_by == "timestamp" and not traits_of(kind).cuts_by_time:
+            raise ConfigError(
+                f'The input {stream_id!r} has slice="timestamp", and is in the system {streams[stream_id].system!r} of '
+                f"kind {kind}, which does not cut its streams by time: each run would read all messages.",
+                hint='Read what is new (slice="checkpoint"), or all of it; files, tables and topics of Kafka are cut '
+                "by time.",
+                key="slice",
+                value="timestamp",
+                stream=stream_id,
+            )
 
 
 def physical_name(stream: StreamDescriptor, spec: ApplicationSpec) -> str:
@@ -77,7 +99,12 @@ def physical_name(stream: StreamDescriptor, spec: ApplicationSpec) -> str:
 
 def _rendered(template: str, stream: StreamDescriptor, spec: ApplicationSpec, request: RunRequest) -> str:
     return render_path(
-        template, stream=stream.stream_id, interval=request.interval, run_id=request.run_id, config=spec.config
+        template,
+        stream=stream.stream_id,
+        interval=request.interval,
+        run_id=request.run_id,
+        config=spec.config,
+        partition_key=request.partition_key,
     )
 
 

@@ -6,7 +6,6 @@ A stream that is shared between Dags is written by runs of other applications; e
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,17 +15,15 @@ from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, PlanError, SectionOpen, TopicError, UnknownName, UnsupportedShape
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.prepare.carried_state import is_carried_on
+from airflow_samza.prepare.section_writers import SectionWriter
 from airflow_samza.prepare.superseded_inputs import InputHistory
 from airflow_samza.runs.records.names import safe
-from airflow_samza.runs.records.run_plan import BoundStream
+from airflow_samza.runs.records.run_plan import FOLLOWS, BoundStream
 from airflow_samza.runs.state_history.versions import Version
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.capabilities import HasSections
-from airflow_samza.systems.filesystems.pace import FREE, Looks, Pace
 from airflow_samza.systems.sections import Section, described
 from airflow_samza.systems.system import System
-
-_POLL_SECONDS = 0.5
 
 
 def check_names(spec: ApplicationSpec, sections: Mapping[str, str]) -> None:
@@ -74,14 +71,15 @@ def section_slice(
     declared: StreamDescriptor,
     named: str | None,
     version: Version | None,
-    wait_seconds: float,
     history: InputHistory,
-    pace: Pace = FREE,
+    writer: SectionWriter | None = None,
+    *,
+    flushed: bool = False,
 ) -> dict[str, Any]:
     """Return the input range of a shared stream: ``sections``, and the offsets between which they lie.
 
     Reject a section that the state holds and that was written again since. ``named`` is the run whose section is read;
-    if it is not complete after ``wait_seconds``, a :class:`SectionOpen` says so, which may be retried.
+    if it is not complete, a :class:`SectionOpen` says so, which may be retried; with its ``writer`` it is followed.
     """
     if not isinstance(system, HasSections):
         raise ConfigError(
@@ -91,49 +89,41 @@ def section_slice(
             key=f"systems.{stream.system}.kind",
             stream=stream.stream_id,
         )
-    deadline, looks = time.monotonic() + wait_seconds, Looks(pace)
-    while True:
-        whole = system.slice(stream.spec)
-        sections = system.sections(stream.spec)
-        history.reject_replaced_sections(stream, sections)
-        try:
-            chosen, read = _chosen(stream, sections, named, version)
-            break
-        except SectionOpen:
-            if time.monotonic() >= deadline:
-                raise
-            time.sleep(looks.pause(_POLL_SECONDS))
+    whole = system.slice(stream.spec)
+    sections = system.sections(stream.spec, whole)
+    history.reject_replaced_sections(stream, sections)
+    follows: dict[str, Any] = {}
+    try:
+        chosen, read = _chosen(stream, sections, named, version)
+        names = [described(section) for section in chosen]
+    except SectionOpen:
+        if writer is None:
+            raise
+        chosen = [section for section in sections if section.producer == writer.producer]
+        names, follows = [described(Section(writer.producer, ""))], {FOLLOWS: writer.described()}
+        read = [*_remembered(stream, sections, version), Section(writer.producer, "").mark]
     final = not is_carried_on(declared)
     slice_ = {
         **whole,
-        "offsets": _offsets(whole, chosen),
-        "sections": [described(section) for section in chosen],
+        "offsets": section_offsets(whole, chosen),
+        "sections": names,
         # whatever its writers say: to an unbounded reader, no section is the end of the stream (rule C9)
-        "sections_final": final,
+        "sections_final": final or flushed,
         "read_sections": read,
+        **follows,
     }
-    return slice_ if final and chosen else {**slice_, "final": final}
+    return slice_ if final and names else {**slice_, "final": final}
 
 
 def _chosen(
     stream: BoundStream, sections: Sequence[Section], named: str | None, version: Version | None
 ) -> tuple[list[Section], list[str]]:
     """Return the sections to read, and the marks of all that the state then knows."""
-    marks = version.sections.get(stream.stream_id, ()) if version is not None else ()
-    before = {mark.rpartition("@")[0]: mark for mark in marks}
+    before = _marks(stream, version)
     if named is None:
         chosen = [section for section in sections if section.is_complete and section.run not in before]
     else:
-        chosen = [section for section in sections if _is_named(named, section.run)]
-        newer = next((section for section in sections if any(_is_named(named, run) for run in section.replaced)), None)
-        if not chosen and newer is not None:
-            raise TopicError(
-                f"The section of the shared stream {stream.stream_id!r} that the run {named!r} wrote is not there any "
-                f"more: the run {newer.run_id!r} has replaced it.",
-                hint=f"Read that one: name {newer.run_id!r}, or start this run by its asset event.",
-                stream=stream.stream_id,
-                run=named,
-            )
+        chosen = named_sections(stream.stream_id, sections, named)
         if not chosen or not all(section.is_complete for section in chosen):
             progress = chosen[0].progress if chosen else "it has written nothing yet"
             raise SectionOpen(
@@ -144,9 +134,33 @@ def _chosen(
                 run=named,
             )
         chosen = [section for section in chosen if section.run not in before]
-    # What has expired meanwhile needs no remembering: it cannot come again.
+    return chosen, [*_remembered(stream, sections, version), *(section.mark for section in chosen)]
+
+
+def _remembered(stream: BoundStream, sections: Sequence[Section], version: Version | None) -> list[str]:
+    """Return the marks of the state; what has expired meanwhile needs no remembering: it cannot come again."""
     left = {section.run for section in sections}
-    return chosen, [mark for run, mark in before.items() if run in left] + [section.mark for section in chosen]
+    return [mark for run, mark in _marks(stream, version).items() if run in left]
+
+
+def _marks(stream: BoundStream, version: Version | None) -> dict[str, str]:
+    marks = version.sections.get(stream.stream_id, ()) if version is not None else ()
+    return {mark.rpartition("@")[0]: mark for mark in marks}
+
+
+def named_sections(stream_id: str, sections: Sequence[Section], named: str) -> list[Section]:
+    """Return the sections of a run that is named; none of one that has written nothing; one replaced is an error."""
+    chosen = [section for section in sections if _is_named(named, section.run)]
+    newer = next((section for section in sections if any(_is_named(named, run) for run in section.replaced)), None)
+    if not chosen and newer is not None:
+        raise TopicError(
+            f"The section of the shared stream {stream_id!r} that the run {named!r} wrote is not there any "
+            f"more: the run {newer.run_id!r} has replaced it.",
+            hint=f"Read that one: name {newer.run_id!r}, or start this run by its asset event.",
+            stream=stream_id,
+            run=named,
+        )
+    return chosen
 
 
 def _is_named(named: str, run: str) -> bool:
@@ -155,7 +169,8 @@ def _is_named(named: str, run: str) -> bool:
     return named in (run_id, run) or safe(named) == run_id
 
 
-def _offsets(whole: Mapping[str, Any], chosen: Sequence[Section]) -> list[list[int]]:
+def section_offsets(whole: Mapping[str, Any], chosen: Sequence[Section]) -> list[list[int]]:
+    """Return the offsets of a topic's partitions between which sections lie."""
     offsets = []
     for partition, (_, head) in enumerate(whole["offsets"]):
         places = [section.offsets[partition] for section in chosen if partition in section.offsets]

@@ -24,12 +24,21 @@ from airflow_samza.runs.tables import versions as table_versions
 from airflow_samza.runs.tables.pins import (
     CURRENT,
     PinnedTable,
+    as_of_joins,
     check_columns,
     check_requests,
     find_version,
     push_stream,
 )
-from airflow_samza.runs.tables.table_version import DELETED
+from airflow_samza.runs.tables.table_version import DELETED, TableVersion
+from airflow_samza.runs.tables.version_history import (
+    HISTORY,
+    begins_late,
+    may_be_read,
+    numbers_in,
+    reject_expired,
+    with_history,
+)
 from airflow_samza.schema import Schema
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.capabilities import DatesCommits, HasSections
@@ -94,7 +103,8 @@ def check_pushes(
 class SideInputSlices:
     """The input range of each side input: of a pushed table one version, of other streams all that there is now.
 
-    ``asked`` is the version by table (``runs.pinned_tables``); :attr:`tables` are those that were found.
+    ``asked`` is the version by table (``runs.pinned_tables``); :attr:`tables` are those that were found, and
+    :attr:`warnings` sentences about them.
     """
 
     def __init__(
@@ -104,6 +114,7 @@ class SideInputSlices:
         systems: Mapping[str, System],
         requests: Mapping[str, str],
         interval: DataInterval | None,
+        partition_key: str | None = None,
     ) -> None:
         check_requests(spec, requests)
         self._files = files
@@ -111,7 +122,9 @@ class SideInputSlices:
         self._systems = systems
         self._requests = requests
         self._interval = interval
+        self._partition_key = partition_key
         self.tables: dict[str, PinnedTable] = {}
+        self.warnings: list[str] = []
 
     def of(self, stream: BoundStream) -> Mapping[str, Any]:
         """Return the slice of a side input."""
@@ -119,13 +132,44 @@ class SideInputSlices:
         table = next((table for table in self._spec.tables.values() if push_stream(table) == stream.stream_id), None)
         if table is not None:
             request = self._requests.get(table.table_id, CURRENT)
-            version = find_version(self._files, table, stream, request, self._interval)
+            version = find_version(self._files, table, stream, request, self._interval, self._partition_key)
             if version is not None:
                 check_columns(table, version)
-                self.tables[table.table_id] = PinnedTable(stream.stream_id, version.number, version.push_id, request)
-                return {**version.slice, "schema": version.schema, TOPIC_IDENTITY: topic_identity(system, stream)}
+                more = self._history(table, stream, version, request)
+                self.tables[table.table_id] = PinnedTable(
+                    stream.stream_id, version.number, version.push_id, request, numbers_in(more)
+                )
+                return {
+                    **version.slice,
+                    **more,
+                    "schema": version.schema,
+                    TOPIC_IDENTITY: topic_identity(system, stream),
+                }
             _reject_half_pushed(table, stream, system)
+            if self._has_history(table):
+                raise NoSuchVersion(
+                    f"The table {table.table_id!r} has no version yet, and its rows are looked up as of event times.",
+                    hint="Push the table first (SamzaTablePushOperator, airflow-samza tables push).",
+                    table=table.table_id,
+                    wanted=CURRENT,
+                )
         return _all_there_is(self._spec, system, stream)
+
+    def _has_history(self, table: TableDescriptor) -> bool:
+        return any(join.table.table_id == table.table_id for join in as_of_joins(self._spec))
+
+    def _history(
+        self, table: TableDescriptor, stream: BoundStream, version: TableVersion, request: str
+    ) -> dict[str, Any]:
+        """Return what a slice also has where rows are looked up as of event times: all versions."""
+        if not self._has_history(table):
+            return {}
+        system, topic = stream.system, stream.spec.name
+        more = with_history(self._files, system, topic, version, whole=request == CURRENT)
+        reject_expired(self._files, system, topic, table.table_id, more, self._interval)
+        warning = begins_late(table.table_id, more, self._interval)
+        self.warnings += [] if warning is None else [warning]
+        return more
 
 
 def _all_there_is(spec: ApplicationSpec, system: System, stream: BoundStream) -> Mapping[str, Any]:
@@ -165,14 +209,28 @@ def pin_versions(files: Filesystem, run: RunPlan) -> None:
         version = table_versions.pin(
             files, stream.system, stream.spec.name, pinned["number"], f"{run.application}/{run.run_id}"
         )
-        if not version.may_be_read(stream.slice or {}):
-            raise NoSuchVersion(
-                f"Version {version.number} of table {version.table!r} was compacted while the run was planned, and "
-                "what it was made of is given up.",
-                hint="Plan the run again.",
-                table=version.table,
-                wanted=version.number,
-            )
+        slice_ = stream.slice or {}
+        _pin_history(files, stream, f"{run.application}/{run.run_id}")
+        if not version.may_be_read(slice_):
+            raise _given_up(version)
+
+
+def _pin_history(files: Filesystem, stream: BoundStream, reader: str) -> None:
+    """Keep all versions that are read as of event times."""
+    for described in (stream.slice or {}).get(HISTORY, ()):
+        version = table_versions.pin(files, stream.system, stream.spec.name, int(described["number"]), reader)
+        if not may_be_read(version, described):
+            raise _given_up(version)
+
+
+def _given_up(version: TableVersion) -> NoSuchVersion:
+    return NoSuchVersion(
+        f"Version {version.number} of table {version.table!r} was compacted while the run was planned, and "
+        "what it was made of is given up.",
+        hint="Plan the run again.",
+        table=version.table,
+        wanted=version.number,
+    )
 
 
 def reported_columns(schema: Schema) -> Schema:

@@ -12,6 +12,7 @@ from airflow_samza.errors import ConfigError, UnsupportedShape
 from airflow_samza.runs.records.run_plan import CONTINUOUS, BoundStream, Note, RunPlan
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.spark.system import CarriedByDriver
+from airflow_samza.systems.spark.tables import UPSERT
 from airflow_samza.systems.system import System
 
 
@@ -64,6 +65,26 @@ def reject_unbounded(run: RunPlan, systems: Mapping[str, System]) -> None:
                 value=table.mode,
                 stream=stream_id,
             )
+
+
+def reject_over_connect(run: RunPlan, systems: Mapping[str, System]) -> None:
+    """Reject outputs that are upserted by a connection of the driver's Java, where stages have none."""
+    for stream_id, system in _outputs(run, systems):
+        table = system.table(run.stream(stream_id).spec)
+        if table.mode == UPSERT:
+            raise upserted_over_connect(stream_id, table.place)
+
+
+def upserted_over_connect(stream_id: str, place: str) -> ConfigError:
+    """Return the error of an output that cannot be upserted by a client of Spark Connect."""
+    return ConfigError(
+        f"The output {stream_id!r} is upserted into {place}, which needs a connection of the driver's Java, and over "
+        "Spark Connect there is none.",
+        hint="Run the application on a master of another kind; or append the changes, and merge them in the database.",
+        key="mode",
+        value=UPSERT,
+        stream=stream_id,
+    )
 
 
 def spark_notes(run: RunPlan, spec: ApplicationSpec, systems: Mapping[str, System]) -> Iterator[Note]:

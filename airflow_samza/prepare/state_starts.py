@@ -6,7 +6,9 @@ former id is. Task *k* continues from task *k*, because a key stays in its parti
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
@@ -22,8 +24,6 @@ from airflow_samza.runs.state_history.state_changes import lies_by_partitions
 from airflow_samza.runs.state_history.versions import Version
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.task.checkpoint import TaskCheckpoint
-
-Left = Mapping[int, Mapping[str, Any]]
 
 
 def write_starts(
@@ -56,8 +56,9 @@ def write_starts(
         if slice_.get("offsets") is not None and not {"sections", "chunks", "times"} & set(slice_)
     }
     paths = {}
+    left = _left_by_tasks(version)
     for stage in plan.stages:
-        tasks = dict(_starts(stage, version, names, set(going_on), counted))
+        tasks = dict(_starts(stage, version, left, names, set(going_on), counted))
         if tasks:
             paths[stage.stage_id] = f"{folder.path}/start/{generation}/{safe(stage.stage_id)}.json"
             write_once(files, paths[stage.stage_id], StageStart(stage.stage_id, version.number, tasks))
@@ -89,35 +90,76 @@ def former_names(spec: ApplicationSpec, version: Version) -> dict[str, str]:
     return names
 
 
+@dataclass
+class _Left:
+    """All that the tasks of one number have left, and which stages know an operator, a table or a stream."""
+
+    checkpoints: dict[str, TaskCheckpoint] = field(default_factory=dict)
+    states: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    stages_of: dict[str, list[str]] = field(default_factory=dict)
+
+    def stages_that_know(self, names: Iterable[str], first: str) -> list[str]:
+        """Return the stages that know one of these names, the stage ``first`` before the others."""
+        found = dict.fromkeys(stage for name in names for stage in self.stages_of.get(name, ()))
+        return sorted(found, key=lambda stage: stage != first)
+
+
+def _left_by_tasks(version: Version) -> dict[int, _Left]:
+    """Return all that a version holds by task number, read once for all the stages that ask for it."""
+    found: dict[int, _Left] = defaultdict(_Left)
+    for stage_id, tasks in version.stages.items():
+        for task, record in tasks.items():
+            left, known = found[task], set(record["state"] or {})
+            if record["checkpoint"] is not None:
+                checkpoint = from_plain(TaskCheckpoint, record["checkpoint"], "of a task's checkpoint")
+                left.checkpoints[stage_id] = checkpoint
+                known |= checkpoint.operators.keys() | checkpoint.offsets.keys() | checkpoint.sources.keys()
+                for control in (checkpoint.control, checkpoint.heard):
+                    known |= {entry["stream"] for entry in control.get("watermarks", ())}
+            if record["state"] is not None:
+                left.states[stage_id] = record["state"]
+            for name in known:
+                left.stages_of.setdefault(name, []).append(stage_id)
+    return found
+
+
 def _starts(
-    stage: Stage, version: Version, names: Mapping[str, str], going_on: set[str], counted: set[str]
+    stage: Stage,
+    version: Version,
+    left_by_tasks: Mapping[int, _Left],
+    names: Mapping[str, str],
+    going_on: set[str],
+    counted: set[str],
 ) -> Iterator[tuple[int, TaskLeft]]:
     same = names.get(stage.stage_id, stage.stage_id)
-    former = [version.stages[name] for name in sorted(version.stages, key=lambda name: name != same)]
     keys = [*stage.operators, *(f"table:{table_id}" for table_id in stage.tables)]
-    _reject_fewer_tasks(stage, keys, former, names, version)
+    _reject_fewer_tasks(stage, keys, list(version.stages.values()), names, version)
     external = [stream_id for stream_id in stage.inputs if stream_id in going_on]
+    former = {key: names.get(key, key) for key in keys}
     for task in range(stage.task_count):
-        left = [tasks[task] for tasks in former if task in tasks]
-        checkpoint = _checkpoint(left, stage, external, counted, names)
-        state = {key: value for key in keys if (value := _first(left, names.get(key, key))) is not None}
+        left = left_by_tasks.get(task, _Left())
+        stages = left.stages_that_know((*former.values(), *external), same)
+        checkpoint = _checkpoint(left, stages, stage, external, counted, names)
+        states = [left.states[stage_id] for stage_id in stages if stage_id in left.states]
+        state = {key: value for key in keys if (value := _first(states, former[key])) is not None}
         if checkpoint is not None or state:
             yield task, TaskLeft(plain(checkpoint or TaskCheckpoint()), state or None)
 
 
 def _checkpoint(
-    left: list[Mapping[str, Any]], stage: Stage, external: list[str], counted: set[str], names: Mapping[str, str]
+    left: _Left,
+    stages: list[str],
+    stage: Stage,
+    external: list[str],
+    counted: set[str],
+    names: Mapping[str, str],
 ) -> TaskCheckpoint | None:
-    """Return the stage's part of what tasks of this number knew, whichever stages they belonged to.
+    """Return the stage's part of what tasks of this number knew, whichever ``stages`` they belonged to.
 
-    The same stage's word comes first.
+    The same stage's word comes first. None where no task of this number has left anything.
     """
-    checkpoints = [
-        from_plain(TaskCheckpoint, task["checkpoint"], "of a task's checkpoint").for_next_run(external)
-        for task in left
-        if task["checkpoint"] is not None
-    ]
-    if not checkpoints:
+    checkpoints = [left.checkpoints[name].for_next_run(external) for name in stages if name in left.checkpoints]
+    if not left.checkpoints:
         return None
     present = {former: name for name, former in names.items()}
     operators: dict[str, Mapping[str, Any]] = {}
@@ -151,12 +193,16 @@ def _renamed(progress: Mapping[str, Any], present: Mapping[str, str]) -> dict[st
     return {**progress, "watermark": {**watermark, "upstreams": upstreams}}
 
 
-def _first(left: list[Mapping[str, Any]], key: str) -> Any:
-    return next((task["state"][key] for task in left if task["state"] is not None and key in task["state"]), None)
+def _first(states: list[Mapping[str, Any]], key: str) -> Any:
+    return next((state[key] for state in states if key in state), None)
 
 
 def _reject_fewer_tasks(
-    stage: Stage, keys: list[str], former: list[Left], names: Mapping[str, str], version: Version
+    stage: Stage,
+    keys: list[str],
+    former: list[Mapping[int, Mapping[str, Any]]],
+    names: Mapping[str, str],
+    version: Version,
 ) -> None:
     for tasks in former if lies_by_partitions(version) else ():
         beyond = [task for task in tasks if task >= stage.task_count]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
@@ -20,7 +20,7 @@ from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.runs.tables.compactions import sections_since
 from airflow_samza.storage.offsets_file import STALE_SECONDS
 from airflow_samza.storage.side_inputs import Place
-from airflow_samza.systems.capabilities import CompactsTopics, DatesTopics, IdentifiesTopics
+from airflow_samza.systems.capabilities import CompactsTopics, DatesTopics, IdentifiesTopics, ReadsBySection
 from airflow_samza.systems.system import Envelope, OffsetRange, System, SystemConsumer, SystemStreamPartition
 from airflow_samza.task.loop.reading import TaskInput
 from airflow_samza.task.loop.side_tables import SideTables
@@ -66,9 +66,9 @@ class SideInputs:
         return inputs
 
     def close(self) -> None:
-        """Close what was opened."""
-        for consumer in self._consumers.values():
-            consumer.close()
+        """Close what was opened; what is read later is opened again."""
+        while self._consumers:
+            self._consumers.popitem()[1].close()
 
     def read(self, stream_id: str, partition: int, slice_: Slice, offsets: OffsetRange | None) -> Iterator[Envelope]:
         """Read the envelopes of one partition; None: all of them, of a stream that counts no offsets."""
@@ -77,6 +77,20 @@ class SideInputs:
             self._consumers[stream_id] = self._opened(stream_id, slice_)
         place = SystemStreamPartition(bound.system, self._intent.side_inputs[stream_id].stream, partition)
         yield from self._consumers[stream_id].read(place, offsets)
+
+    def by_section(
+        self, stream_id: str, slice_: Slice, partitions: Iterable[int]
+    ) -> Iterator[tuple[tuple[str, str], int, Envelope]]:
+        """Read all of another slice of a stream, in its order: each envelope with its section and partition."""
+        bound, consumer = self._streams[stream_id], self._opened(stream_id, slice_)
+        assert isinstance(consumer, ReadsBySection)  # pushes lie in systems that keep versions
+        try:
+            for partition in partitions:
+                place = SystemStreamPartition(bound.system, self._intent.side_inputs[stream_id].stream, partition)
+                for section, envelope in consumer.read_by_section(place):
+                    yield section, partition, envelope
+        finally:
+            consumer.close()
 
     def behind(self, stream_id: str, partition: int, slice_: Slice) -> Iterator[Envelope]:
         """Read what has come to a partition since its range was fixed."""

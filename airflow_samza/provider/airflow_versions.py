@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from datetime import datetime, tzinfo
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 if TYPE_CHECKING:
     from airflow.sdk.bases.skipmixin import SkipMixin
@@ -70,6 +72,8 @@ __all__ = [
     "conf",
     "events_take_partitions",
     "hook_lineage",
+    "next_partition",
+    "partition_zone",
     "plugin_class",
     "send_gauge",
     "start_stats",
@@ -101,6 +105,45 @@ def events_take_partitions() -> bool:
     from airflow.sdk.types import OutletEventAccessorProtocol
 
     return hasattr(OutletEventAccessorProtocol, "add_partitions")
+
+
+def partition_zone(dag: Any) -> tzinfo | None:
+    """Return the time zone of a Dag's partition keys.
+
+    That of its timetable, else of the mapper that makes its keys of those of assets, else the Dag's own.
+    """
+    timetable = getattr(dag, "timetable", None)
+    mappers = [*getattr(timetable, "partition_mapper_config", {}).values()]
+    mappers += [getattr(timetable, "default_partition_mapper", None)]
+    zones = [getattr(timetable, "timezone", None), *map(_zone_of_mapper, mappers), getattr(dag, "timezone", None)]
+    zone = next((zone for zone in zones if zone is not None), None)
+    return ZoneInfo(zone) if isinstance(zone, str) else zone
+
+
+def _zone_of_mapper(mapper: Any) -> Any:
+    """Return the time zone of the keys that a mapper of partitions makes, where it is one of times."""
+    inner = getattr(mapper, "downstream_mapper", None) or getattr(mapper, "upstream_mapper", None)
+    if inner is not None:
+        return _zone_of_mapper(inner)
+    return getattr(mapper, "_timezone", None)
+
+
+def next_partition(dag: Any, moment: datetime) -> datetime | None:
+    """Return when the partition after the one of ``moment`` begins; None where the Dag has no timetable of partitions.
+
+    That is CronPartitionTimetable, since Airflow 3.2.
+    """
+    timetable: Any = getattr(dag, "timetable", None)
+    if not hasattr(timetable, "key_format") or not hasattr(timetable, "expression"):
+        return None
+    try:
+        of_scheduler: Any = import_module("airflow.timetables.trigger").CronPartitionTimetable
+        pendulum: Any = import_module("pendulum")
+    except (ImportError, AttributeError):  # a task with the SDK alone
+        return None
+    ticks = of_scheduler(timetable.expression, timezone=timetable.timezone)
+    after: datetime = ticks._get_next(pendulum.instance(moment))  # it is how its own partitions are made
+    return after
 
 
 def knows_asset(uri: str) -> bool:

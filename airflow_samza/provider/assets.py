@@ -70,6 +70,7 @@ def version_facts(version: TableVersion) -> dict[str, Any]:
         "current_from": version.current_from,
         "is_current": not version.is_late,
         "source": dict(version.source) if version.source is not None else None,
+        "expectations": {each.expectation: each.outcome for each in version.expectations},
     }
 
 

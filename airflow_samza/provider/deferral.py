@@ -92,6 +92,10 @@ def interval_seconds(name: str, seconds: float | None) -> float:
     return configured_number(name, _INTERVALS[name], "seconds") if seconds is None else seconds
 
 
+SECTIONS, OVER = "sections", "over"
+"""Key of an event on sections that a plan waits for, and its value when the time is over."""
+
+
 def raise_what_the_trigger_met(event: Mapping[str, Any] | None, task_id: str) -> None:
     """Raise the error of an event without an end: the time-out, or a root that the triggerer cannot read."""
     if event and event.get(TIMED_OUT):

@@ -7,6 +7,7 @@ whatever Airflow notifies.
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
@@ -24,7 +25,7 @@ from airflow_samza.errors import (
 )
 from airflow_samza.provider.airflow_versions import conf
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
-from airflow_samza.secrecy import HIDDEN, is_secret_name
+from airflow_samza.secrecy import HIDDEN, is_secret_name, without_passwords
 
 LONGEST_TEXT = 1000
 """Characters of a value; what is longer is cut."""
@@ -102,6 +103,24 @@ def shown_row(row: Mapping[str, Any], masked: Iterable[str]) -> dict[str, Any]:
     """
     patterns = tuple(masked)
     return {str(name): _shown(value, str(name), patterns) for name, value in row.items()}
+
+
+def shown_record(text: str | None) -> str | None:
+    """Return how a record begins for those who read failures.
+
+    Of an object of JSON no masked column is shown. Of any other text columns cannot be told apart: where some are
+    masked, nothing of it is shown.
+    """
+    if text is None or not shows_samples():
+        return None
+    masked = masked_columns()
+    try:
+        row = json.loads(text)
+    except (ValueError, RecursionError):
+        row = None
+    if isinstance(row, Mapping):
+        return json.dumps(shown_row(row, masked), ensure_ascii=False)
+    return HIDDEN if masked else without_passwords(text)
 
 
 def _shown(value: Any, column: str, masked: tuple[str, ...]) -> Any:

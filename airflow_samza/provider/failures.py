@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from airflow_samza.columns import folded
 from airflow_samza.errors import PlanErrors, SamzaError
 from airflow_samza.provider.airflow_versions import AirflowException, AirflowFailException
 from airflow_samza.provider.disclosure import text_of
+from airflow_samza.provider.runner_lines import KeepsLogs, TaskLog, log_runner
 from airflow_samza.secrecy import without_passwords
 
 AT_A_ROOT = (
-    ("plan", "explain", "run", "status", "logs", "stop", "drain", "cancel", "publish", "fsck", "gc"),
+    ("plan", "run", "status", "logs", "stop", "drain", "cancel", "publish", "compare", "fsck", "gc"),
     ("runs", "state", "tables", "topics"),
 )
 """The commands of the command line that take ``--root``: single ones, and groups."""
@@ -27,47 +29,61 @@ COMMAND = re.compile(
 """A command in a hint; its arguments end at a punctuation mark."""
 
 
+LINE = 100
+"""Characters of a line in a task's log: as wide as Airflow's page shows them in a window of 1,440 pixels, without
+scrolling."""
+
+AIRFLOWS_LINE = "Task failed with exception"
+"""The line with which Airflow logs the exception of a task: below a sentence and what to do it says nothing more."""
+
+
 class SamzaTaskFailed(AirflowException):
-    """Error for a stage that failed and may succeed on retry; ``error`` is ours.
+    """Error for a stage that failed and may succeed on retry; ``error`` is ours; ``is_logged``: the log has it already.
 
     Its text goes to notifiers and lineage, so it quotes no message where those are hidden; the task's log has it.
     """
 
-    def __init__(self, error: SamzaError) -> None:
+    def __init__(self, error: SamzaError, *, is_logged: bool = False) -> None:
         super().__init__(text_of(error))
         self.error = error
+        self.is_logged = is_logged
 
 
 class SamzaTaskRejected(AirflowFailException):
-    """Error that no retry can help: the task fails at once, whatever its retries; ``error`` is ours."""
+    """Error that no retry can help: the task fails at once, whatever its retries; its attributes are as above."""
 
-    def __init__(self, error: SamzaError) -> None:
+    def __init__(self, error: SamzaError, *, is_logged: bool = False) -> None:
         super().__init__(text_of(error))
         self.error = error
+        self.is_logged = is_logged
 
 
 @contextmanager
-def mapped_failures(
-    tell: Callable[[str], object] | None = None, root: Callable[[], str] | None = None
-) -> Iterator[None]:
-    """Turn a :class:`SamzaError` of the body into Airflow's exception.
+def mapped_failures(log: TaskLog | None = None, hook: Callable[[], KeepsLogs] | None = None) -> Iterator[None]:
+    """Turn a :class:`SamzaError` of the body into Airflow's exception; the task's log ends with its sentence and hint.
 
-    ``tell`` gets the sentence for the task's log first. Commands in its hint get the ``root``, so that they work
+    ``log`` is the task's. It gets the sentence with the address of its entry in the documentation, and above it, as a
+    group that folds, the last lines of the stage runner's log, Java's stack among them, where the error names that log.
+    ``hook`` returns the hook that reads it, and knows the root, which the commands in the hint name, so that they work
     wherever they are pasted.
     """
     try:
         yield
     except SamzaError as error:
-        if root is not None and "airflow-samza " in str(error):
+        if hook is not None and "airflow-samza " in str(error):
             with suppress(SamzaError):  # a connection without a root is an error by itself, and said as one
-                error.hint = with_root(error.hint, root())
+                root = hook().root
+                error.hint = with_root(error.hint, root)
                 if isinstance(error, PlanErrors):  # its sentence has the hint of each conflict
-                    error.sentence = with_root(error.sentence, root())
+                    error.sentence = with_root(error.sentence, root)
         log_without_frames()
-        if tell is not None:
-            tell(str(error))
+        if log is not None:
+            if hook is not None and error.facts.get("log"):
+                with suppress(SamzaError):
+                    log_runner(hook(), log, error)
+            log.error(folded(f"{error}\n  More: {error.entry}", LINE))
         # Without the chain: the log shows a whole traceback per exception of it, and the sentence says it all.
-        raise (SamzaTaskFailed(error) if error.retryable else SamzaTaskRejected(error)) from None
+        raise (SamzaTaskFailed if error.retryable else SamzaTaskRejected)(error, is_logged=log is not None) from None
 
 
 def with_root(hint: str, root: str) -> str:
@@ -80,21 +96,24 @@ def with_root(hint: str, root: str) -> str:
 
 
 def log_without_frames() -> None:
-    """Have Airflow log our exceptions without their stack frames.
+    """Have Airflow log our exceptions without their stack frames, and no more of those that the log has already.
 
-    The sentence stands above already, and ten frames below it read like a crash. Exceptions of other kinds keep their
-    frames.
+    The sentence stands there, and ten frames below it read like a crash. Exceptions of other kinds keep their frames.
     """
     import structlog  # comes with Airflow, whose task process logs by it
 
     processors = structlog.get_config()["processors"]
-    if isinstance(processors, list) and _drop_frames not in processors:
-        processors.insert(0, _drop_frames)  # in place: loggers that were made before hold the same list
+    if isinstance(processors, list) and _leave_out not in processors:
+        processors.insert(0, _leave_out)  # in place: loggers that were made before hold the same list
 
 
-def _drop_frames(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+def _leave_out(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     raised = event.get("exc_info")
     error = raised if isinstance(raised, BaseException) else sys.exc_info()[1] if raised else None
     if isinstance(error, SamzaTaskFailed | SamzaTaskRejected):
         event.pop("exc_info")
+        if error.is_logged and event.get("event") == AIRFLOWS_LINE:
+            from structlog import DropEvent
+
+            raise DropEvent
     return event

@@ -34,7 +34,7 @@ def reject_late(group_id: str, **arguments: Any) -> None:
                 f"The task group {group_id!r} has {name} from its mapping or from a task, which is known when it runs; "
                 "the tasks of its stages exist when the Dag file is read.",
                 hint=f"Give {name} in the Dag file. What a run may differ in are config, systems, conn_id, "
-                "data_interval, state_from, table_versions, input_versions, spark_conf.",
+                "data_interval, state_from, table_versions, input_versions, sections, spark_conf.",
                 key=name,
                 value=type(value).__name__,
             )

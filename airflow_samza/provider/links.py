@@ -7,7 +7,9 @@ there before, tasks write them as soon as an address is known; what the trigger 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import math
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
 
 log = logging.getLogger(__name__)
+
+FIRST_PAUSE_SECONDS = 1.0
+"""The least time between two looks for the page of a Spark that is not up yet."""
 
 TASK_ROUTE, RUN_ROUTE = "samza-task", "samza-run"
 """The names of the page's views on a task instance and on a Dag run, within Airflow's own page."""
@@ -109,20 +114,32 @@ def show_link_of_deferred(ti: Any, link: SamzaLink, address: str) -> None:
 
 
 class SparkPages:
-    """The addresses of Spark's pages for attempts at stages, each looked up when it begins and when it has ended."""
+    """The addresses of Spark's pages for attempts at stages, each looked up when it begins and when it has ended.
 
-    def __init__(self) -> None:
-        self._seen: dict[str, tuple[int, bool]] = {}
+    A runner's Spark may come up in the middle of an attempt, or never (decision 123): an attempt without a page is
+    looked at again, each time when it is twice as old.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._looks: dict[str, tuple[tuple[int, bool], float, float]] = {}
 
     def look(self, files: Filesystem, handle: StageHandle, status: StageStatus) -> str:
-        """Return the address when there may be a new one, else nothing; a look reads one record at most."""
-        moment = status.attempt, status.is_final
-        if status.state == QUEUED or not status.attempt or self._seen.get(handle.stage_id) == moment:
+        """Return the address when there may be a new one, else nothing; a look reads two records at most."""
+        if status.state == QUEUED or not status.attempt:
             return ""
-        self._seen[handle.stage_id] = moment
+        now, new = self._clock(), (status.attempt, status.is_final)
+        moment, since, due = self._looks.get(handle.stage_id, (None, now, now))
+        if moment != new:
+            since = due = now
+        if now < due:
+            return ""
+        self._looks[handle.stage_id] = new, since, now + max(now - since, FIRST_PAUSE_SECONDS)
         with suppress(SamzaError, OSError):
             runner = runner_of(files, handle, status.attempt)
             page = read_spark_page(files, runner) if runner is not None else None
+            if page is not None or status.is_final:
+                self._looks[handle.stage_id] = new, since, math.inf
             return page.link(is_over=status.is_final) if page is not None else ""
         return ""
 

@@ -26,7 +26,10 @@ class SamzaStopNotifier(BaseNotifier):
     ```python
     stop = SamzaStopNotifier(application="pipelines.departures:departures_live")
     SamzaTablePushOperator(
-        task_id="push_all", application="pipelines.delay_model:scores", table="delay-model", source="/data/model",
+        task_id="push_all",
+        application="pipelines.delay_model:scores",
+        table="delay-model",
+        source="/data/model",
         on_failure_callback=stop,
     )
     ```

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_samza.errors import PlanError, RecordUnreadable
+from airflow_samza.errors import PlanError, RecordUnreadable, SamzaError
 from airflow_samza.records import from_plain, plain
 
-PLAN_NOTE = "samza_run"
-"""The key of the XCom."""
+PLAN_NOTE, PLAN_FAILURE = "samza_run", "samza_plan_failure"
+"""The keys of the XComs with the note, and with why there is none."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class PlanNote:
 
     ``group`` is the task group or task that tells this use of the application from others in the Dag; ``tasks`` are
     the tasks that run the stages, by stage id; ``planned_at`` in seconds since 1970; ``interval`` is the data interval
-    (ISO texts, UTC) where the run has one.
+    (ISO texts, UTC) and ``partition_key`` the key of the data, where the run has one.
     """
 
     application: str
@@ -37,6 +37,7 @@ class PlanNote:
     systems: Mapping[str, str] = field(default_factory=dict)
     tasks: Mapping[str, str] = field(default_factory=dict)
     interval: tuple[str, str] | None = None
+    partition_key: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -45,6 +46,35 @@ class PlanNote:
     @classmethod
     def from_dict(cls, data: Any) -> PlanNote | None:
         """Return the note that :meth:`to_dict` described; None of anything else."""
+        try:
+            return from_plain(cls, data)
+        except RecordUnreadable:
+            return None
+
+
+@dataclass(frozen=True)
+class PlanFailure:
+    """Reason why a run could not be planned, in texts that quote no rows where these are hidden.
+
+    ``application`` is the application as the Dag names it; ``kind`` the class of the error, ``rule`` its keyword,
+    ``failed_at`` in seconds since 1970.
+    """
+
+    application: str
+    conn_id: str
+    kind: str
+    sentence: str
+    hint: str
+    failed_at: float
+    rule: str = SamzaError.rule
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return plain(self)
+
+    @classmethod
+    def from_dict(cls, data: Any) -> PlanFailure | None:
+        """Return what :meth:`to_dict` described; None of anything else."""
         try:
             return from_plain(cls, data)
         except RecordUnreadable:

@@ -7,10 +7,12 @@ interval (AIRFLOW 1e), so nothing is indexed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
+from airflow_samza.application.partition_keys import beginning, key_interval
 from airflow_samza.errors import ConfigError
+from airflow_samza.provider.airflow_versions import next_partition, partition_zone
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.names import safe
 
@@ -62,20 +64,56 @@ def airflow_run_of(context: Mapping[str, Any]) -> dict[str, str]:
 def interval_of(context: Mapping[str, Any], data_interval: Any = None) -> DataInterval | None:
     """Return the run's data interval.
 
-    ``data_interval`` (two texts or moments) when there is one, else the data interval, else None.
+    ``data_interval`` (two texts or moments) when there is one, else the data interval, else that of the partition, else
+    None.
     """
     if data_interval:
         return _parsed_interval(data_interval)
     dag_run = context.get("dag_run")
     start = context.get("data_interval_start") or getattr(dag_run, "data_interval_start", None)
     end = context.get("data_interval_end") or getattr(dag_run, "data_interval_end", None)
-    return None if start is None or end is None else DataInterval(start, end)
+    if start is None or end is None:
+        return _partition_interval(context)
+    return DataInterval(start, end)
+
+
+def _partition_interval(context: Mapping[str, Any]) -> DataInterval | None:
+    """Return the interval of the run's partition: what its key names, else until the next of the Dag's timetable.
+
+    A key is a date of the zone of the timetable or mapper that wrote it, else of the Dag's.
+    """
+    key, dag = partition_key_of(context), context.get("dag")
+    date = context.get("partition_date") or getattr(context.get("dag_run"), "partition_date", None)
+    zone = partition_zone(dag) or timezone.utc
+    named = key_interval(key)
+    if named is None:
+        end = next_partition(dag, date) if date is not None else None
+        return None if date is None or end is None else DataInterval(date, end)
+    if date is not None and beginning(named.unit, date.astimezone(zone).replace(tzinfo=None)) != named.start:
+        raise ConfigError(
+            f"The partition key {key!r} of this run is no date in the time zone {zone}: there its partition date is "
+            f"{date.astimezone(zone).isoformat()}.",
+            hint="Give the zone of the keys to the mapper of the Dag's PartitionedAssetTimetable (timezone=) or to its "
+            "start_date, or the interval to the task (data_interval=).",
+            key="partition_key",
+            value=key,
+        )
+    return DataInterval.of_key(key, zone, date)
 
 
 def partition_key_of(context: Mapping[str, Any]) -> str | None:
     """Return the partition key of the Dag run; None where its timetable gives none, or Airflow knows none (3.1)."""
     key = context.get("partition_key") or getattr(context.get("dag_run"), "partition_key", None)
     return str(key) if key else None
+
+
+def bundle_of(context: Mapping[str, Any]) -> dict[str, str]:
+    """Return name and version of the Dag bundle that the task runs from; empty where it has no versions."""
+    bundle = getattr(_task_instance(context), "bundle_instance", None)
+    version = getattr(bundle, "version", None)
+    if not isinstance(version, str) or not version:
+        return {}
+    return {"name": str(getattr(bundle, "name", "")), "version": version}
 
 
 def _parsed_interval(data_interval: Any) -> DataInterval:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from airflow_samza.errors import SamzaError, StageCancelled
@@ -11,6 +10,11 @@ from airflow_samza.errors import SamzaError, StageCancelled
 
 class KeepsLogs(Protocol):
     """The part of the hook that a failure needs."""
+
+    @property
+    def root(self) -> str:
+        """The folder or URL of topics and run records."""
+        ...
 
     def last_lines(self, log: str) -> Sequence[str]:
         """Return the last lines of a stage runner's log, by its path from the root."""
@@ -28,25 +32,24 @@ class TaskLog(Protocol):
         """Log a warning."""
         ...
 
+    def error(self, event: Any, /, *args: Any) -> Any:
+        """Log an error."""
+        ...
+
     def exception(self, event: Any, /, *args: Any) -> Any:
         """Log an error with the exception that is being handled."""
         ...
 
 
-@contextmanager
-def runner_logged(service: KeepsLogs, log: TaskLog) -> Iterator[None]:
-    """Write the last lines of a runner into a task's log, as a group that folds, when the body fails because of it.
+def log_runner(service: KeepsLogs, log: TaskLog, error: SamzaError) -> None:
+    """Write the last lines of a runner into a task's log, as a group that folds, where an error names the runner's log.
 
-    The error names the log, if a runner has anything to do with it.
+    Airflow's page shows the lines between ``::group::`` and ``::endgroup::`` when a reader opens them.
     """
-    try:
-        yield
-    except SamzaError as error:
-        path = str(error.facts.get("log") or "")
-        lines = service.last_lines(path) if path and not isinstance(error, StageCancelled) else ()
-        if lines:
-            log.info("::group::The last %d lines of the runner and its driver (%s, under the root)", len(lines), path)
-            for line in lines:
-                log.info("%s", line)
-            log.info("::endgroup::")
-        raise
+    path = str(error.facts.get("log") or "")
+    lines = service.last_lines(path) if path and not isinstance(error, StageCancelled) else ()
+    if lines:
+        log.info("::group::The last %d lines of the runner and its driver (%s, under the root)", len(lines), path)
+        for line in lines:
+            log.info("%s", line)
+        log.info("::endgroup::")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from airflow_samza.records import plain
 from airflow_samza.runs.progress.run_costs import range_facts
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult, new_results, run_seconds
@@ -40,6 +41,8 @@ def summary(run: RunPlan, results: Iterable[StageResult]) -> dict[str, Any]:
                 "stream": output.stream,
                 "control": output.control,
                 "bytes": output.bytes,
+                **({"expectations": [plain(each) for each in output.expectations]} if output.expectations else {}),
+                **({"held": True} if output.held else {}),
                 **_short_facts(output.facts),
             }
             for output in outputs

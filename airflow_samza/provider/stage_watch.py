@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 
 from airflow_samza.errors import SamzaError, StageCancelled
 from airflow_samza.provider.progress_log import ProgressLog
-from airflow_samza.provider.runner_lines import KeepsLogs, TaskLog, runner_logged
+from airflow_samza.provider.runner_lines import TaskLog
 from airflow_samza.runs.stages.stage_state import QUEUED, StageHandle, StageStatus
 from airflow_samza.systems.filesystems.pace import FREE, Looks, Pace
 
@@ -43,7 +43,7 @@ Result = TypeVar("Result")
 """The result of a stage, or the version of a push."""
 
 
-class StageService(KeepsLogs, Protocol):
+class StageService(Protocol):
     """The part of the hook that looks after what was submitted."""
 
     def status(self, handle: StageHandle) -> StageStatus:
@@ -168,8 +168,7 @@ class StageWatch(Generic[Result]):
                 self.guard()
             for stage_id in [name for name, upstream in self._waiting.items() if upstream <= self.results.keys()]:
                 del self._waiting[stage_id]
-                with runner_logged(self.service, self.log):  # one that does not start, for instance
-                    self.active[stage_id] = self._submit(stage_id)
+                self.active[stage_id] = self._submit(stage_id)
                 self._submitted_at = time.monotonic()
                 self._looks.news()
             final = {
@@ -208,8 +207,7 @@ class StageWatch(Generic[Result]):
 
     def _ended(self, stage_id: str, status: StageStatus) -> Result:
         handle = self.ended[stage_id] = self.active.pop(stage_id)
-        with runner_logged(self.service, self.log):
-            result = self._finish(handle)
+        result = self._finish(handle)
         self.progress.report(handle, status, quietly=True)
         self.on_result(result)
         return result

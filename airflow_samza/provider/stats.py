@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from airflow_samza.provider.airflow_versions import send_gauge, sends_names_without_tags, stats_name
 from airflow_samza.runs.progress.progress import ProgressReport, Rate
 from airflow_samza.runs.stages.stage_state import FINAL, RUNNING
+from airflow_samza.runs.tables.push_request import STAGE
 
 PREFIX = "samza"
 
@@ -49,6 +50,12 @@ METRICS: Mapping[str, Metric] = {
     "side_input_lag": Metric(
         "offsets", "offsets by which the stage's tables are behind a side input that they follow", "stream"
     ),
+    "expectation_failures": Metric(
+        "rows",
+        "rows that do not meet an expectation, since the stage began (of a pushed table in one push, whose stage is "
+        "`push`); of `rows(…)` and `fresh(…)` 1 where the whole does not",
+        "expectation",
+    ),
     "metric": Metric(
         "as counted",
         "a counter or gauge of tasks and side input processors (`context.metrics`), or a counter of the engine",
@@ -58,8 +65,16 @@ METRICS: Mapping[str, Metric] = {
 """The metrics of a stage, by name."""
 
 COUNTERS: Mapping[str, Metric] = {
-    "late_messages": Metric("messages", "messages that came too late for a window or a join"),
-    "messages_without_time": Metric("messages", "messages whose event time is null, which belong to no window"),
+    "late_messages": Metric("messages", "messages that came too late for a window, a join or `distinct`"),
+    "messages_without_time": Metric(
+        "messages", "messages whose event time is null, which belong to no window and are nobody's copies"
+    ),
+    "duplicate_messages": Metric(
+        "messages", "copies that `distinct` left out, and changes that `apply_changes` had already"
+    ),
+    "messages_without_sequence": Metric(
+        "messages", "changes without a key, or without what orders them (`apply_changes`)"
+    ),
     "dropped_messages.<operator>": Metric(
         "messages", 'bad records that `on_error="drop"` of an operator, an input or a side input left out'
     ),
@@ -125,8 +140,23 @@ def gauges_of(report: ProgressReport) -> Iterator[Gauge]:
             yield Gauge(name, float(value), name)
     for stream_id, lag in report.side_input_lags.items():
         yield Gauge("side_input_lag", float(lag), f"side_inputs.{_part(stream_id)}.lag", {"stream": stream_id})
+    for stream_id, results in report.expectations.items():
+        for each in results:
+            yield _expected(stream_id, each.expectation, each.failed)
     for name, value in report.metrics.items():
         yield Gauge("metric", float(value), f"metrics.{_part(name)}", {"metric": name})
+
+
+def _expected(of: str, expectation: str, failed: int) -> Gauge:
+    """Return the figure of an expectation of a stream or a table."""
+    named = _part(f"{of}: {expectation}")  # StatsD takes no colons in tags
+    return Gauge("expectation_failures", float(failed), f"expectations.{named}.failures", {"expectation": named})
+
+
+def emit_push(application: str, table_id: str, failures: Mapping[str, int]) -> None:
+    """Send how many rows of a push did not meet each expectation of its table, as a stage does (its name: ``push``)."""
+    for expectation, failed in failures.items():
+        _send(application, STAGE, _expected(table_id, expectation, failed), {})
 
 
 def emitter(application: str, tags: Mapping[str, str] | None = None) -> Callable[[ProgressReport], None]:
@@ -137,14 +167,17 @@ def emitter(application: str, tags: Mapping[str, str] | None = None) -> Callable
     """
 
     def emit(report: ProgressReport) -> None:
-        said = {"application": application, "stage": report.stage_id, **(tags or {})}
-        place = ".".join((PREFIX, _part(application), _part(report.stage_id)))
         for gauge in gauges_of(report):
-            send_gauge(f"{PREFIX}.stage.{gauge.name}", gauge.value, {**said, **gauge.tags})
-            if sends_names_without_tags():
-                send_gauge(f"{place}.{gauge.path}", gauge.value, said)
+            _send(application, report.stage_id, gauge, tags or {})
 
     return emit
+
+
+def _send(application: str, stage_id: str, gauge: Gauge, tags: Mapping[str, str]) -> None:
+    said = {"application": application, "stage": stage_id, **tags}
+    send_gauge(f"{PREFIX}.stage.{gauge.name}", gauge.value, {**said, **gauge.tags})
+    if sends_names_without_tags():
+        send_gauge(f"{PREFIX}.{_part(application)}.{_part(stage_id)}.{gauge.path}", gauge.value, said)
 
 
 def _part(name: str) -> str:

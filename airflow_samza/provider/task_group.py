@@ -84,6 +84,9 @@ class SamzaTaskGroup(TaskGroup):
         that was current when the data interval began), or the id of a push (templated). Default: ``current``.
     :param input_versions: The snapshots (Iceberg) or versions (Delta) up to which inputs that are tables are read, by
         input, or ``current`` (templated). Default: those that the Dag run's asset events name, otherwise ``current``.
+    :param sections: The runs whose sections of shared streams are read, by stream: a run id, ``APPLICATION@interval``
+        or ``APPLICATION@latest`` (templated). Default: those that the asset events name, otherwise all new ones. A
+        pipelined or continuous run follows one that is still written.
     :param wait_for_state: If true, ``plan`` waits, deferred, while another run holds the state; if false, it fails and
         can be retried.
     :param reuse: If true, a run that is planned anew keeps the results of stages that have not changed; if false, all
@@ -118,6 +121,7 @@ class SamzaTaskGroup(TaskGroup):
         state_from: str | None = None,
         table_versions: Mapping[str, str] | None = None,
         input_versions: Mapping[str, str] | None = None,
+        sections: Mapping[str, str] | None = None,
         wait_for_state: bool = True,
         reuse: bool = True,
         partition_key: str | None = None,
@@ -156,6 +160,7 @@ class SamzaTaskGroup(TaskGroup):
                 state_from=state_from,
                 table_versions=dict(table_versions or {}),
                 input_versions=dict(input_versions or {}),
+                sections=dict(sections or {}),
                 wait_for_state=wait_for_state,
                 reuse=reuse,
                 spark_conf=dict(spark_conf or {}),

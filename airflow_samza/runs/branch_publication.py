@@ -11,7 +11,6 @@ from airflow_samza.runs.records.folders import read_fixed
 from airflow_samza.runs.records.names import producer_id
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
-from airflow_samza.runs.stages.stage_runners import reject_worked_on
 from airflow_samza.runs.state_history.lease_holder import finished_stage
 from airflow_samza.runs.tables.lake_source import LAKES
 from airflow_samza.systems.capabilities import OutputCommit, PublishesBranches
@@ -36,7 +35,7 @@ class PublishedBranch:
     word: str = "snapshot"
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def told(self) -> dict[str, Any]:
         """The facts for programs."""
         return {"table": self.table, "branch": self.branch, "version": self.version}
 
@@ -55,7 +54,7 @@ class DroppedBranch:
     was_there: bool
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def told(self) -> dict[str, Any]:
         """The facts for programs."""
         return asdict(self)
 
@@ -68,22 +67,9 @@ class DroppedBranch:
 def publish_branches(files: Filesystem, systems: Mapping[str, System], run: RunPlan) -> list[PublishedBranch]:
     """Publish what a run has committed to branches, table by table; doing it again changes nothing.
 
-    A run of which a stage has not succeeded, one without an output to a branch, and one whose branch was dropped are
-    rejected.
+    A run of which a stage has not succeeded, and one whose branch was dropped are rejected.
     """
-    generations: dict[str, str] = {}
-    for stage in run.plan.stages:
-        handle = finished_stage(files, run, stage.stage_id)
-        result = read_fixed(files, handle.folder.result, StageResult) if handle is not None else None
-        if result is None:
-            raise StageError(
-                f"The run {run.run_id!r} of {run.application!r} cannot be published: "
-                f"its stage {stage.stage_id!r} has not succeeded.",
-                hint="Have the run finished, and publish it then.",
-                run=run.run_id,
-                stage=stage.stage_id,
-            )
-        generations[stage.stage_id] = result.generation
+    generations = finished_generations(files, run)
     published = []
     for place, one in _branches_of(systems, run).items():
         committed = [
@@ -104,9 +90,26 @@ def publish_branches(files: Filesystem, systems: Mapping[str, System], run: RunP
     return published
 
 
-def drop_branches(files: Filesystem, systems: Mapping[str, System], run: RunPlan) -> list[DroppedBranch]:
-    """Drop the branches of a run that is given up; one that a stage runner works on is rejected."""
-    reject_worked_on(files, run, "may commit to its branch")
+def finished_generations(files: Filesystem, run: RunPlan) -> dict[str, str]:
+    """Return the generations of the stages of a run, by stage; a run of which one has not succeeded is rejected."""
+    generations: dict[str, str] = {}
+    for stage in run.plan.stages:
+        handle = finished_stage(files, run, stage.stage_id)
+        result = read_fixed(files, handle.folder.result, StageResult) if handle is not None else None
+        if result is None:
+            raise StageError(
+                f"The run {run.run_id!r} of {run.application!r} cannot be published: "
+                f"its stage {stage.stage_id!r} has not succeeded.",
+                hint="Have the run finished, and publish it then.",
+                run=run.run_id,
+                stage=stage.stage_id,
+            )
+        generations[stage.stage_id] = result.generation
+    return generations
+
+
+def drop_branches(systems: Mapping[str, System], run: RunPlan) -> list[DroppedBranch]:
+    """Drop the branches of a run that is given up."""
     return [
         DroppedBranch(place.table, place.branch, one.system.drop_branch(one.stream.spec, _name_of(run)))
         for place, one in _branches_of(systems, run).items()
@@ -129,7 +132,7 @@ class _Written:
 
 
 def _branches_of(systems: Mapping[str, System], run: RunPlan) -> dict[_Place, _Written]:
-    """Return the branches to which a run commits; a run without any is rejected."""
+    """Return the branches to which a run commits."""
     branches: dict[_Place, _Written] = {}
     for stage in run.plan.stages:
         for stream_id in stage.outputs:
@@ -143,12 +146,6 @@ def _branches_of(systems: Mapping[str, System], run: RunPlan) -> dict[_Place, _W
             table = str((bound.slice or {}).get("table", bound.spec.name))
             written = branches.setdefault(_Place(bound.system, table, branch), _Written(system, bound))
             written.writers.append((stage.stage_id, bound))
-    if not branches:
-        raise StageError(
-            f"The run {run.run_id!r} of {run.application!r} has no output to a branch: all of it is visible.",
-            hint='Set branch="audit/{run_id}" on an output to a table of kind iceberg or delta, to publish it later.',
-            run=run.run_id,
-        )
     return branches
 
 

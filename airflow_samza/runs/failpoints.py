@@ -45,6 +45,9 @@ STATE_PLACES = (
 When it is planned, and when it leaves a version.
 """
 
+HELD_PLACES = ("held-after-decision", "after-first-publish", "held-before-note")
+"""Every place in the publication of output that was approved, in order."""
+
 PUSH_PLACES = (
     "push-after-staging-began",
     "push-task-before-manifest",

@@ -8,22 +8,26 @@ and an output drops the second publication of an epoch that it has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from airflow_samza.errors import StageLost
+from airflow_samza.errors import ExpectationFailed, StageLost
 from airflow_samza.planner.wording import operator_title
+from airflow_samza.runs.expectations import judge, note_published
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.epoch_records import (
     Commit,
+    InputIntent,
     Intent,
     Manifest,
     commit,
+    ended_tasks,
     newest_intent,
     read_commit,
     read_manifests,
 )
+from airflow_samza.runs.records.expectations import Results
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, adopt, read_fixed
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
@@ -122,17 +126,40 @@ def finish_epoch(
     former: Commit | None = None,
     seconds: float | None = None,
 ) -> tuple[Commit, Facts]:
-    """Commits an epoch and publishes it to every output.
+    """Commits an epoch and publishes it to every output that does not wait for an approval.
 
     ``former`` is the commit before it, where the caller has it at hand, ``seconds`` the time for which attempts have
     run the stage by now.
     """
+    results = _judged(files, run_plan, folder, intent, manifests, former)
     reach("before-commit")
     before_commit(files, run_plan)
-    committed = commit(files, folder, intent, manifests, former, seconds)
+    committed = commit(files, folder, intent, manifests, former, seconds, results)
     reach("after-commit")
+    if results:
+        files.delete_tree(folder.keys(intent.epoch))
+    held = run_plan.held(intent.stage)
+    at_once = [stream_id for stream_id in intent.outputs if stream_id not in held]
+    facts = publish_epoch(files, systems, run_plan, generation, intent, manifests, committed, at_once)
+    _tell_read(systems, run_plan, intent, manifests)
+    if committed.is_last:
+        hold_read(files, systems, run_plan, {name: read.slice for name, read in intent.inputs.items()})
+    return committed, facts
+
+
+def publish_epoch(
+    files: Filesystem,
+    systems: Mapping[str, System],
+    run_plan: RunPlan,
+    generation: Generation,
+    intent: Intent,
+    manifests: Sequence[Manifest],
+    committed: Commit,
+    outputs: Collection[str],
+) -> Facts:
+    """Publish some outputs of an epoch that is committed; again, it changes nothing more."""
     facts: dict[str, Mapping[str, Any]] = {}
-    for stream_id in intent.outputs:
+    for stream_id in outputs:
         staged = {
             manifest.task: manifest.staged[stream_id].described
             for manifest in manifests
@@ -160,10 +187,29 @@ def finish_epoch(
         reach("after-first-publish")
         if committed.is_last or intent.epoch == 0:
             _retire_former_writers(files, systems[bound.system], run_plan, stream_id, generation)
-    _tell_read(systems, run_plan, intent, manifests)
-    if committed.is_last:
-        hold_read(files, systems, run_plan, {name: read.slice for name, read in intent.inputs.items()})
-    return committed, facts
+    return facts
+
+
+def _judged(
+    files: Filesystem,
+    run_plan: RunPlan,
+    folder: StageFolder,
+    intent: Intent,
+    manifests: Sequence[Manifest],
+    former: Commit | None,
+) -> Results:
+    """Return the results of what is expected of an epoch that is not committed yet."""
+    if not any(manifest.checked for manifest in manifests) or read_commit(files, folder, intent.epoch) is not None:
+        return {}
+    if former is None and intent.epoch > 0:
+        former = read_commit(files, folder, intent.epoch - 1)
+    is_last = len(ended_tasks(manifests, former)) >= intent.tasks
+    try:
+        return judge(files, run_plan, folder, intent, manifests, former, is_last=is_last)
+    except (OSError, ExpectationFailed):
+        if read_commit(files, folder, intent.epoch) is None:
+            raise
+        return {}  # another process has committed it meanwhile, and deleted the keys
 
 
 def _retire_former_writers(
@@ -210,7 +256,12 @@ def _writers_of(run_plan: RunPlan, place: tuple[str, str]) -> set[tuple[str, str
 
 
 def _tell_read(systems: Mapping[str, System], run_plan: RunPlan, intent: Intent, manifests: Sequence[Manifest]) -> None:
-    """Have systems show how far the sources of a committed epoch are read, where streams ask for that."""
+    """Have systems show how far the sources of a committed epoch are read, where streams ask for that.
+
+    A run that is compared with another one does not show where it reads.
+    """
+    if run_plan.compares is not None:
+        return
     for stream_id in intent.inputs:
         bound = run_plan.stream(stream_id)
         system = systems[bound.system]
@@ -240,6 +291,7 @@ def end_stage(
     parts = run_plan.fingerprints.get(intent.stage)
     if parts and request is not None:
         result = replace(result, fingerprint={**parts, CODE: request.code})
+    note_published(files, run_plan, (output for output in result.outputs if not output.held))
     reach("before-result")
     standing = adopt(files, folder.result, result)
     reach("after-result")
@@ -270,6 +322,8 @@ def _result(
                 control=counts.get("control", 0),
                 bytes=counts.get("bytes", 0),
                 unit=run_plan.unit(stream_id),
+                expectations=committed.expectations.get(stream_id, ()),
+                **_largest(run_plan, stream_id, read_intent),
             )
         )
     outputs = [
@@ -290,6 +344,19 @@ def _result(
         requests=requests.take(),
         ran=ran,
     )
+
+
+def _largest(run_plan: RunPlan, stream_id: str, read_intent: InputIntent) -> dict[str, int]:
+    """Return which partition of an input had the most offsets for the run, how many, and those of all."""
+    slice_ = read_intent.slice or {}
+    ends = [int(end) for _, end in slice_.get("offsets") or ()]
+    if "chunks" in slice_ or len(ends) < 2:
+        return {}
+    planned = () if run_plan.is_own(stream_id) else (run_plan.stream(stream_id).slice or {}).get("offsets") or ()
+    begins = [int(begin) for begin, _ in planned]
+    sizes = [end - (begins[place] if place < len(begins) else 0) for place, end in enumerate(ends)]
+    largest = max(sizes)
+    return {"largest": sizes.index(largest), "largest_offsets": largest, "offsets": sum(sizes)} if largest else {}
 
 
 def _output(
@@ -313,6 +380,8 @@ def _output(
         if committed.totals.epochs == 1
         else {name: value for name, value in facts.items() if isinstance(value, str)},
         unit=run_plan.unit(stream_id),
+        expectations=committed.expectations.get(stream_id, ()),
+        held=stream_id in run_plan.approvals,
     )
 
 

@@ -1,8 +1,9 @@
-"""Topics of the log as a PySpark data source: ``spark.read.format("samza")`` and ``write.format("samza")``.
+"""Topics of the log as a PySpark data source: the format ``samza`` of ``spark.read``, ``readStream`` and ``write``.
 
 Reading gives the user messages of the topic as of the moment the query was planned, one Spark partition per topic
-partition; with ``metadata=true`` also ``_partition`` and ``_offset``. Control messages are not shown. Writing appends
-all rows in one commit, each to the partition of its key.
+partition; with ``metadata=true`` also ``_partition`` and ``_offset``. Control messages are not shown. A stream reads
+on as they are committed, and with ``section`` ends where the run ends that writes it (:func:`await_end`). Writing
+appends all rows in one commit, each to the partition of its key.
 
 >>> # register(spark)
 >>> # spark.read.format("samza").option("root", root).option("topic", "page-views").load()
@@ -13,7 +14,6 @@ all rows in one commit, each to the partition of its key.
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
 import tempfile
 import uuid
@@ -26,6 +26,7 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamReader,
     InputPartition,
     WriterCommitMessage,
 )
@@ -33,23 +34,16 @@ from pyspark.sql.types import StructType
 
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.launch.code_shipping import packed_package
-from airflow_samza.systems.log.system import LogSystem
-from airflow_samza.systems.system import (
-    MessageRun,
-    OffsetRange,
-    Publication,
-    StreamSpec,
-    SystemBinding,
-    SystemStreamPartition,
-)
-from airflow_samza.systems.topic_rejections import FROM_ZERO
+from airflow_samza.spark.topic_source.options import flag, named_topic, range_of
+from airflow_samza.spark.topic_source.reading import TopicPartition, TopicView, rows_of
+from airflow_samza.spark.topic_source.stream import SamzaStreamReader, await_end
+from airflow_samza.systems.system import Publication
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-METADATA_COLUMNS = ("_partition", "_offset")
-OPTIONS = ("root", "topic", "metadata", "startingOffsets", "endingOffsets", "key", "partitions")
+__all__ = ["SamzaDataSource", "await_end", "register"]
 
 
 def register(spark: SparkSession) -> None:
@@ -77,9 +71,11 @@ def _send_package(spark: SparkSession) -> None:
 class SamzaDataSource(DataSource):
     """The format ``samza``.
 
-    Options: ``root`` (of the log), ``topic``; to read: ``metadata``, ``startingOffsets`` and ``endingOffsets`` (JSON,
-    partition to offset, the end exclusive); to write: ``key`` (columns, with commas), ``partitions`` (makes the topic
-    when it is missing).
+    Options: ``root`` (of the log), ``topic``; to read: ``metadata``, ``section`` (the run whose section of a shared
+    stream is read), ``startingOffsets`` and ``endingOffsets`` (JSON, partition to offset, the end exclusive); of
+    streams: ``startingOffsets`` may be ``earliest`` (the default) or ``latest``, ``maxOffsetsPerTrigger`` is the size
+    of a batch, and ``failOnReplaced=false`` reads on where a run has replaced what was read; to write: ``key``
+    (columns, with commas), ``partitions`` (makes the topic when it is missing).
     """
 
     @classmethod
@@ -89,7 +85,7 @@ class SamzaDataSource(DataSource):
 
     def schema(self) -> str:
         """Return the columns of the topic, and the metadata's where they were asked for."""
-        system, stream = _stream(self.options)
+        system, stream = named_topic(self.options)
         declared = system.admin.metadata([stream])
         if stream.name not in declared:
             system.topic(stream.name)  # says that it is missing, and what to do
@@ -100,11 +96,15 @@ class SamzaDataSource(DataSource):
                 hint="Give the columns: spark.read.format('samza').schema('id bigint, …').",
                 stream=stream.name,
             )
-        return f"{ddl}, _partition int, _offset bigint" if _flag(self.options, "metadata") else ddl
+        return f"{ddl}, _partition int, _offset bigint" if flag(self.options, "metadata") else ddl
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Read what was there when the query was planned."""
         return SamzaReader(dict(self.options), tuple(schema.fieldNames()))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Read on as messages are committed."""
+        return SamzaStreamReader(dict(self.options), tuple(schema.fieldNames()))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Appends; a topic is never overwritten."""
@@ -118,57 +118,26 @@ class SamzaDataSource(DataSource):
         return SamzaWriter(dict(self.options))
 
 
-@dataclass
-class TopicPartition(InputPartition):
-    """One topic partition and the offsets to read of it."""
-
-    partition: int
-    start: int
-    end: int
-
-
 class SamzaReader(DataSourceReader):
     """Reads one topic; every Spark partition is one topic partition."""
 
     def __init__(self, options: dict[str, str], columns: Sequence[str]) -> None:
         self._options = options
         self._columns = columns
-        system, stream = _stream(options)
-        self._slice = system.slice(stream)
+        self._view = TopicView.of(options)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return one Spark partition per topic partition that has something to read, and at least one."""
         ranges = [
-            TopicPartition(partition, start, end)
-            for partition, (start, end) in enumerate(_bounded(self._options, self._slice["offsets"]))
+            TopicPartition(partition, start, end, self._view.slice)
+            for partition, (start, end) in enumerate(range_of(self._options, self._view.slice["offsets"]))
         ]
         return [piece for piece in ranges if piece.end > piece.start] or ranges[:1]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the user messages of a partition as Arrow batches."""
-        import pyarrow as pa
-
         assert isinstance(partition, TopicPartition)
-        system, stream = _stream(self._options)
-        consumer = system.consumer(stream, self._slice)
-        place = SystemStreamPartition(system.name, stream.name, partition.partition)
-        columns = [name for name in self._columns if name not in METADATA_COLUMNS]
-        try:
-            for envelope in consumer.read(place, OffsetRange(partition.start, partition.end), columns or None):
-                if not isinstance(envelope, MessageRun):
-                    continue
-                rows = envelope.batch.num_rows
-                arrays: list[Any] = []
-                for name in self._columns:
-                    if name == "_partition":
-                        arrays.append(pa.repeat(pa.scalar(partition.partition, pa.int32()), rows))
-                    elif name == "_offset":
-                        arrays.append(pa.array(range(envelope.offset, envelope.offset + rows), pa.int64()))
-                    else:
-                        arrays.append(envelope.batch.column(name))
-                yield pa.RecordBatch.from_arrays(arrays, list(self._columns))
-        finally:
-            consumer.close()
+        return rows_of(self._options, self._columns, partition)
 
 
 @dataclass
@@ -185,7 +154,7 @@ class SamzaWriter(DataSourceArrowWriter):
         self._options = options
         self._write_id = f"dataframe-{uuid.uuid4().hex}"
         self._key = tuple(name.strip() for name in options.get("key", "").split(",") if name.strip())
-        system, stream = _stream(options)
+        system, stream = named_topic(options)
         if stream.partitions is not None:
             system.admin.create([stream])
         if system.topic(stream.name).partitions > 1 and not self._key:
@@ -197,7 +166,7 @@ class SamzaWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage one Spark partition's rows."""
-        system, stream = _stream(self._options)
+        system, stream = named_topic(self._options)
         producer = system.producer(stream, f"{self._write_id}-{uuid.uuid4().hex}")
         try:
             for batch in iterator:
@@ -212,74 +181,14 @@ class SamzaWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish what all tasks staged, at once; a second call changes nothing."""
-        system, stream = _stream(self._options)
+        system, stream = named_topic(self._options)
         staged = {task: message.description for task, message in enumerate(messages) if isinstance(message, Staged)}
         system.publish(stream, Publication(producer=self._write_id, generation="1", epoch=0, staged=staged))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Delete what was staged."""
-        system, stream = _stream(self._options)
+        system, stream = named_topic(self._options)
         topic = system.topic(stream.name)
         for message in messages:
             if isinstance(message, Staged) and message.description.get("segment"):
                 system.filesystem.delete(topic.segment_path(message.description["segment"]))
-
-
-def _stream(options: Any) -> tuple[LogSystem, StreamSpec]:
-    """Return the log and the topic that the options name. Spark hands options on in lower case, too."""
-    by_name = {key.lower(): value for key, value in dict(options).items()}
-    for name in ("root", "topic"):
-        if not by_name.get(name):
-            raise ConfigError(
-                f"The format samza needs the option {name!r}.",
-                hint="spark.read.format('samza').option('root', …).option('topic', …)",
-                key=name,
-                value=by_name.get(name, ""),
-            )
-    partitions = by_name.get("partitions")
-    if partitions is not None and not str(partitions).isdigit():
-        raise ConfigError(
-            f"The option partitions is {partitions!r}.", hint="Give a whole number.", key="partitions", value=partitions
-        )
-    system = LogSystem("samza", SystemBinding("log", {"root": by_name["root"]}))
-    return system, StreamSpec(name=by_name["topic"], partitions=int(partitions) if partitions else None)
-
-
-def _flag(options: Any, name: str) -> bool:
-    return str({key.lower(): value for key, value in dict(options).items()}.get(name, "false")).lower() == "true"
-
-
-def _bounded(options: dict[str, str], ranges: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
-    """Return the offsets to read per partition, within what there is."""
-    by_name = {key.lower(): value for key, value in options.items()}
-    starts = _offsets(by_name, "startingOffsets", len(ranges))
-    ends = _offsets(by_name, "endingOffsets", len(ranges))
-    bounded = []
-    for partition, (oldest, head) in enumerate(ranges):
-        start = min(max(starts.get(partition, oldest), oldest), head)
-        bounded.append((start, max(start, min(ends.get(partition, head), head))))
-    return bounded
-
-
-def _offsets(options: dict[str, str], name: str, partitions: int) -> dict[int, int]:
-    text = options.get(name.lower())
-    if text is None:
-        return {}
-    try:
-        offsets = {int(partition): int(offset) for partition, offset in json.loads(text).items()}
-    except (ValueError, AttributeError, TypeError) as error:
-        raise ConfigError(
-            f"The option {name} is {text!r}.",
-            hint='Write JSON from partition to offset: {"0": 100, "1": 250}.',
-            key=name,
-            value=text,
-        ) from error
-    for partition in offsets:
-        if not 0 <= partition < partitions:
-            raise ConfigError(
-                f"The option {name} names partition {partition}, and the topic has {partitions}.",
-                hint=FROM_ZERO,
-                key=name,
-                value=text,
-            )
-    return offsets

@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
     sys.path.insert(0, package)
 
     from airflow_samza.errors import SamzaError
-    from airflow_samza.launch.handover import take_settings
+    from airflow_samza.launch.drivers.handover import take_settings
     from airflow_samza.spark.runner import main as serve
 
     try:

@@ -69,6 +69,7 @@ class SparkSource:
             push=request.push_id,
             messages_shown=request.messages_shown,
             of_changes=None if request.since is None else request.table,
+            expect=request.expect,
         )
         frame = partitioned(request, self._rows, self.schema).mapInArrow(PushJob(task), DONE)
         # One try only: another one may read other rows of the source, and is an epoch of its own.

@@ -5,56 +5,82 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.launch.code_shipping import archive_here
+from airflow_samza.launch.drivers.spark_submit import with_package
 from airflow_samza.launch.masters import parse_master
 from airflow_samza.launch.runner_settings import GAVE_WAY, engine_name
-from airflow_samza.launch.spark_submit import with_package
 from airflow_samza.spark.sessions.session_start import start_early
-from airflow_samza.spark.task_process import fork_task_forker, may_run_beside
+from airflow_samza.spark.task_process import cores_of, fork_task_forker, may_run_beside
 from airflow_samza.systems.filesystems.local_copies import local_copy
 
 if TYPE_CHECKING:
     from airflow_samza.engine.stage_engine import StageEngine
-    from airflow_samza.engine.stage_runner import OpenEngine
     from airflow_samza.spark.sessions.driver_session import DriverSession
-    from airflow_samza.spark.spark_engine import SparkEngine
     from airflow_samza.systems.filesystems.filesystem import Filesystem
 
+log = logging.getLogger("airflow_samza.runner")
 
-def main(arguments: list[str], settings: dict[str, Any] | None = None, open_engine: OpenEngine | None = None) -> int:
+OpenSession = Callable[[str, Mapping[str, Any], "Filesystem"], "DriverSession"]
+"""A function from a name for the session to show, the runner's settings and the root's files to a session."""
+
+
+def main(arguments: list[str], settings: dict[str, Any] | None = None, lent: OpenSession | None = None) -> int:
     """Run the process; the settings come on standard input unless they are given.
 
-    Without ``open_engine`` it starts a session of its own, and a local Java before all else: that takes seconds to come
-    up, and the other imports of this process one.
+    ``lent`` opens a session in a Java that is there. Without it the process has its own, and starts a local Java before
+    all else, unless the settings say that the run may do without: that takes seconds to come up, and the other imports
+    of this process one.
     """
     logging.getLogger("py4j").setLevel(logging.WARNING)  # it logs every connection that closes
     settings = json.load(sys.stdin) if settings is None else settings
-    forker = fork_task_forker() if may_run_beside(settings) else None
+    is_local = parse_master(settings["master"]).is_local
+    is_small = bool(settings.get("is_small"))
+    forker = None
+    if may_run_beside(settings):
+        forker = fork_task_forker(cores=cores_of(settings), imports_at_once=is_small)
+    # The user's settings of Spark are checked by Spark, so a run that has some waits for it, whatever it reads.
+    may_be_late = forker is not None and not settings["conf"]
     java = None
-    if open_engine is None and parse_master(settings["master"]).is_local:
+    if lent is None and is_local and not (may_be_late and is_small):
         name = engine_name(arguments[1])
         java = start_early(name, settings["master"], settings["conf"], settings.get("class_archives"))
 
     from airflow_samza.engine.stage_runner import run_process
 
-    def open_with_forker(name: str, settings: Mapping[str, Any], files: Filesystem) -> StageEngine:
+    def open_engine(name: str, settings: Mapping[str, Any], files: Filesystem) -> StageEngine:
+        from airflow_samza.engine.stage_runner import start_failure
         from airflow_samza.spark.spark_engine import SparkEngine
 
-        engine = (open_engine or open_own_engine)(name, settings, files)
-        if isinstance(engine, SparkEngine):
-            engine.task_forker = forker
-        return engine
+        def opened() -> DriverSession:
+            return (lent or open_session)(name, settings, files)
 
-    code = run_process(arguments, open_with_forker, settings)
+        driver: DriverSession
+        if may_be_late:
+            from airflow_samza.spark.sessions.late_session import LateSession
+
+            driver = LateSession(
+                settings["master"],
+                opened,
+                lambda error: start_failure(error, files, settings["log"], settings.get("output", "")),
+                java.abandon if java is not None else lambda: None,
+            )
+        else:
+            started = time.monotonic()
+            driver = opened()
+            log.info("Spark is up after %.1f s", time.monotonic() - started)
+        return SparkEngine(driver, settings if lent is None else None, forker)
+
+    code = run_process(arguments, open_engine, settings)
     if java is not None and code == GAVE_WAY:
         java.abandon()
     return code
 
 
-def open_own_engine(name: str, settings: Mapping[str, Any], files: Filesystem) -> SparkEngine:
+def open_session(name: str, settings: Mapping[str, Any], files: Filesystem) -> DriverSession:
     """Open the session that a runner's settings ask for: of this process, or of a Spark Connect server."""
     master = parse_master(settings["master"])
     driver: DriverSession
@@ -66,20 +92,17 @@ def open_own_engine(name: str, settings: Mapping[str, Any], files: Filesystem) -
         driver = ConnectSession(master, local_copy(files, settings["package"]))
     else:
         from airflow_samza.spark.sessions.classic_session import ClassicSession
-        from airflow_samza.spark.sessions.session_start import jars_beside
+        from airflow_samza.spark.sessions.session_start import of_the_submission
 
         conf = settings["conf"]
         if master.is_submitted and files.local_path("") is None:
             package = local_copy(files, settings["package"])
             code, conf = [package, *code], with_package(conf, package)
-        if "program" in settings:
-            conf = {**conf, **jars_beside(settings["program"])}
+        if master.is_submitted:
+            conf = {**conf, **of_the_submission(settings.get("program"))}
         driver = ClassicSession(name, master.url, conf, settings.get("class_archives"))
     driver.ship(code, archives)
-
-    from airflow_samza.spark.spark_engine import SparkEngine
-
-    return SparkEngine(driver, settings)
+    return driver
 
 
 if __name__ == "__main__":

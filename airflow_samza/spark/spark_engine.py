@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.operator_specs import TransformSpec
 from airflow_samza.engine.stage_context import PushContext, StageContext, reject_stopped
 from airflow_samza.engine.stage_setup import StageSetup, bindings_of_tasks, program_source, set_up_stage
 from airflow_samza.engine.stage_task import StageTask
-from airflow_samza.engine.table_compaction import CompactionTask
+from airflow_samza.engine.tables.table_compaction import CompactionTask
 from airflow_samza.engine.task_section import read_over
 from airflow_samza.launch.bindings import bindings_from_json
 from airflow_samza.launch.class_archive import make_in_background, session_archive
@@ -25,7 +26,7 @@ from airflow_samza.spark.epoch_frames import EpochFrames
 from airflow_samza.spark.push_job import SparkSource, open_source
 from airflow_samza.spark.sealed_bindings import unsealed
 from airflow_samza.spark.sessions.driver_session import DriverSession
-from airflow_samza.spark.small_epochs import SmallEpochs
+from airflow_samza.spark.small_epochs import SmallEpochs, most_messages_of
 from airflow_samza.spark.stage_job import losses, run_job
 from airflow_samza.spark.standbys import Standbys, placement_of
 from airflow_samza.spark.table_writer import connect_tables
@@ -44,13 +45,18 @@ _FILL_RESULT = "task bigint"
 class SparkEngine:
     """A :class:`~airflow_samza.engine.stage_engine.StageEngine` over a session of Spark.
 
-    ``settings`` are those of the runner; without any no archive of Java's classes is left.
+    ``settings`` are those of the runner; without any no archive of Java's classes is left. ``forker`` forks processes
+    for small epochs, where tasks may run beside the driver.
     """
 
-    def __init__(self, driver: DriverSession, settings: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        driver: DriverSession,
+        settings: Mapping[str, Any] | None = None,
+        forker: TaskForker | None = None,
+    ) -> None:
         self.driver = driver
-        self.task_forker: TaskForker | None = None
-        """The forker of processes for small epochs, where tasks may run beside the driver."""
+        self._forker = forker
         self._settings = settings
         self.cancel = driver.cancel
         self.answers = driver.answers
@@ -63,6 +69,11 @@ class SparkEngine:
         """The place of the session."""
         return self.driver.place
 
+    @property
+    def is_up(self) -> bool:
+        """Return whether the session is up."""
+        return self.driver.is_up
+
     def connect(self, context: StageContext) -> None:
         """Give systems of kind spark what writes their tables."""
         connect_tables(self.driver, context)
@@ -74,21 +85,34 @@ class SparkEngine:
 
     @contextmanager
     def start_stage(self, context: StageContext, inputs: Mapping[str, BoundStream]) -> Iterator[SparkStage]:
-        """Open the stage's session, in which Spark says which columns the parts have that Catalyst runs."""
+        """Open the stage's session, in which Spark says which columns the parts have that Catalyst runs.
+
+        A stage that may do without Spark opens it when an epoch needs it.
+        """
         source = program_source(context.systems, context.run, context.handle.stage_id, inputs)
         program = source.load()
         registers_names = any(isinstance(operator.spec, TransformSpec) for operator in program.operators.values())
         conf = context.attempt.request.spark_conf
-        with (
-            losses(self.driver, context.handle),
-            self.driver.stage_session(conf, own=registers_names) as spark,
-        ):
+        with losses(self.driver, context.handle), ExitStack() as opened:
+
+            @cache
+            def session() -> SparkSession:
+                return opened.enter_context(self.driver.stage_session(conf, own=registers_names))
+
+            lasts = context.run.runs_epochs(context.handle.stage_id)
+            may_wait = (
+                not self.driver.is_up
+                and not conf
+                and self._forker is not None
+                and most_messages_of(program, lasts=lasts) > 0
+            )
+            spark = None if may_wait else session()
             if len(program.sections) > 1:
-                source, program = analyse_sections(spark, source)
+                source, program = analyse_sections(session(), source)
             bindings = self.driver.for_workers(spark, bindings_of_tasks(context.bindings))
             has_hosts = self.driver.knows_executors
             setup = set_up_stage(context, inputs, source, program, bindings, has_hosts=has_hosts)
-            stage = SparkStage(self.driver, spark, context, setup, self.task_forker)
+            stage = SparkStage(self.driver, session, context, setup, self._forker)
             try:
                 yield stage
             finally:
@@ -111,9 +135,9 @@ class SparkEngine:
 
     def stop(self, *, in_a_hurry: bool = False) -> None:
         """Stop Spark; then have the archive of classes made with which the next one starts sooner."""
+        settings, was_up = self._settings, self.is_up
         self.driver.stop()
-        settings = self._settings
-        if settings is None or in_a_hurry:
+        if settings is None or in_a_hurry or not was_up:
             return
         try:
             archive = session_archive(settings.get("class_archives"), settings["master"], settings["conf"])
@@ -123,12 +147,12 @@ class SparkEngine:
 
 
 class SparkStage:
-    """A :class:`~airflow_samza.engine.stage_engine.RunningStage` with a session of Spark."""
+    """A :class:`~airflow_samza.engine.stage_engine.RunningStage` with a ``session`` of Spark, open or to be opened."""
 
     def __init__(
         self,
         driver: DriverSession,
-        spark: SparkSession,
+        session: Callable[[], SparkSession],
         context: StageContext,
         setup: StageSetup,
         forker: TaskForker | None = None,
@@ -136,13 +160,16 @@ class SparkStage:
         self.setup = setup
         self._driver = driver
         self.cancel = driver.cancel
-        self._spark = spark
+        self._session = session
         self._context = context
         runs_epochs = context.run.runs_epochs(context.handle.stage_id)
-        placement = placement_of(driver, context, setup) if runs_epochs else None
-        self._frames = EpochFrames(driver, spark, setup.program, setup.task, placement)
-        self._standbys = Standbys(driver, spark, setup.task, placement, context.attempt.group)
-        self._small = SmallEpochs(forker, context, setup)
+        self._placement = placement_of(driver, context, setup) if runs_epochs else None
+        self._standbys = Standbys(driver, session, setup.task, self._placement, context.attempt.group)
+        self._small = SmallEpochs(forker, context, setup, spark_is_up=driver.is_up)
+
+    @cached_property
+    def _frames(self) -> EpochFrames:
+        return EpochFrames(self._driver, self._session(), self.setup.program, self.setup.task, self._placement)
 
     def run_epoch(self, intent: Intent, messages: int | None) -> None:
         """Collect the epoch's DataFrame, and then that of the tasks which their groups have left out.
@@ -157,13 +184,14 @@ class SparkStage:
             self._run_tasks(intent, left)
 
     def _run_tasks(self, intent: Intent, left: Sequence[int] = ()) -> set[int]:
+        frames = self._frames
         rows = run_job(
             self._driver,
             self._context,
-            self._spark,
+            self._session(),
             self.setup.program,
-            lambda: self._frames.of(intent, left),
-            self._frames.properties(intent),
+            lambda: frames.of(intent, left),
+            frames.properties(intent),
             logging.INFO if intent.epoch == 0 else logging.DEBUG,
         )
         return {row["task"] for row in rows}
@@ -172,8 +200,9 @@ class SparkStage:
         """Run a small job in a pool of its own."""
         tasks = self.setup.program.stage.task_count
         work = TableTask(self.setup.task, tasks, side_inputs)
-        with self._driver.tagged(self._spark, tag, f"tables of {self.setup.task.stage}", pool=tag):
-            self._spark.range(0, tasks, 1, tasks).mapInArrow(work, _FILL_RESULT).collect()
+        spark = self._session()
+        with self._driver.tagged(spark, tag, f"tables of {self.setup.task.stage}", pool=tag):
+            spark.range(0, tasks, 1, tasks).mapInArrow(work, _FILL_RESULT).collect()
 
     def epoch_committed(self, epoch: int, standing: Mapping[int, int]) -> None:
         """Bring the hosts that would take tasks over what they lack of the tasks' state."""

@@ -33,8 +33,10 @@ _NAMED = re.compile(r"\[[A-Z][A-Z0-9_.]+\] [^\n]+")
 
 _LONGEST_LINE = 400
 
+_DEATH = "a Python worker ended without a word: it was killed, or ran out of memory."
+
 _OF_MEMORY = (
-    "A Python worker that dies without a word was killed or ran out of memory; give it more, or read less per task."
+    "Give workers more memory, or each task less to read (more partitions), or run fewer tasks at once (cores)."
 )
 
 _WORKER_DIED = (
@@ -108,7 +110,9 @@ def collect(
             log.exception("%s: the Spark job failed without an error of ours", attempt.group)
             died = any(words in str(error) for words in _WORKER_DIED)
             if tries == most_tries or not died:
-                raise _lacking(str(error), driver) or _explained(failed(str(error)), died=died) from error
+                raise _lacking(str(error), driver) or (
+                    _of_memory(failed(_DEATH)) if died else failed(str(error))
+                ) from error
     raise AssertionError("a job is tried once at least")
 
 
@@ -136,9 +140,9 @@ def lost(driver: DriverSession, handle: StageHandle) -> StageLost:
     )
 
 
-def _explained(error: SamzaError, *, died: bool) -> SamzaError:
-    """Return the error with the remedy for a worker that has died silently, where one has."""
-    error.hint = _OF_MEMORY if died else error.hint
+def _of_memory(error: SamzaError) -> SamzaError:
+    """Return the error with the remedy for a worker that has died silently."""
+    error.hint = _OF_MEMORY
     return error
 
 

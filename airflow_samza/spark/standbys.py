@@ -10,7 +10,7 @@ import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -100,10 +100,15 @@ class Standbys:
     """The copies of one stage's state, none without a placement; ``bytes`` were copied so far."""
 
     def __init__(
-        self, driver: DriverSession, spark: SparkSession, task: StageTask, placement: Placement | None, tag: str
+        self,
+        driver: DriverSession,
+        session: Callable[[], SparkSession],
+        task: StageTask,
+        placement: Placement | None,
+        tag: str,
     ) -> None:
         self._driver = driver
-        self._spark = spark
+        self._session = session
         self._task = task
         self._placement = placement
         self._tag = f"{tag} standby"
@@ -156,10 +161,9 @@ class Standbys:
 
     def _round(self, work: StandbyTask, locations: list[list[str]]) -> None:
         try:
-            with self._driver.tagged(
-                self._spark, self._tag, f"copies of the state of {self._task.stage}", pool=self._tag
-            ):
-                rows = self._driver.frame_at(self._spark, locations).mapInArrow(work, RESULT).collect()
+            spark, description = self._session(), f"copies of the state of {self._task.stage}"
+            with self._driver.tagged(spark, self._tag, description, pool=self._tag):
+                rows = self._driver.frame_at(spark, locations).mapInArrow(work, RESULT).collect()
             self.bytes += sum(row["bytes"] for row in rows)
         except Exception as error:  # the executor may be gone: the next round knows the living ones
             log.info(

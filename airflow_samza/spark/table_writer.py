@@ -15,6 +15,7 @@ from airflow_samza.launch.bindings import with_root_access
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.schema import Schema
 from airflow_samza.spark.arrow_types import spark_schema
+from airflow_samza.spark.databases.upserts import upsert
 from airflow_samza.spark.dataframe_inputs import first_line, reject_hidden
 from airflow_samza.spark.hidden_options import hidden_view, is_remote
 from airflow_samza.spark.lacking_jars import find_lacking
@@ -22,7 +23,15 @@ from airflow_samza.spark.sessions.driver_session import DriverSession, is_gone
 from airflow_samza.spark.stage_job import losses, lost
 from airflow_samza.spark.staging_tasks import VALUE_COLUMN, WriteTask
 from airflow_samza.systems.spark.system import CarriedByDriver, Staged
-from airflow_samza.systems.spark.tables import APPEND, OVERWRITE, OVERWRITE_PARTITIONS, SparkTable, is_delta, is_iceberg
+from airflow_samza.systems.spark.tables import (
+    APPEND,
+    OVERWRITE,
+    OVERWRITE_PARTITIONS,
+    UPSERT,
+    SparkTable,
+    is_delta,
+    is_iceberg,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
@@ -121,6 +130,9 @@ def connect_tables(driver: DriverSession, context: StageContext) -> None:
 
 
 def _write(frame: DataFrame, table: SparkTable, staged: Staged) -> None:
+    if table.mode == UPSERT:
+        upsert(frame, table, staged)
+        return
     if table.is_in_catalog:
         reject_hidden(frame.sparkSession, table)
         _to_catalog(frame, table, staged)

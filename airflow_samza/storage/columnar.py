@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,8 @@ class ColumnarTable:
     ``key`` the key columns; ``ignored`` says how many rows had a null in theirs.
     """
 
+    kind: ClassVar[str] = "columnar"
+
     rows: pa.RecordBatch
     key: tuple[str, ...]
     index: KeyIndex
@@ -40,7 +42,7 @@ class ColumnarTable:
     @staticmethod
     def of(rows: pa.RecordBatch | pa.Table, key: Sequence[str]) -> ColumnarTable:
         """Return the table that these rows make, written one after the other."""
-        batch, ignored = _with_keys(_one_batch(rows), key)
+        batch, ignored = _with_keys(one_batch(rows), key)
         index, counting = make_index([batch.column(name) for name in key])
         return ColumnarTable(batch if counting is None else batch.take(as_rows(counting)), tuple(key), index, ignored)
 
@@ -61,7 +63,7 @@ class ColumnarTable:
         Where ``deleted`` (bool per row) the key of the row is removed. What stays of this table is copied whole columns
         at a time; ``ignored`` goes on being counted.
         """
-        batch = _one_batch(rows)
+        batch = one_batch(rows)
         batch = batch.cast(self.rows.schema) if not batch.schema.equals(self.rows.schema) else batch
         if deleted is not None:
             batch = batch.append_column(_DELETED, pa.array(deleted.tolist(), pa.bool_()))
@@ -93,13 +95,13 @@ class ColumnarTable:
         schema = self.rows.schema.with_metadata(
             {b"key": "\n".join(self.key).encode(), b"ignored": str(self.ignored).encode()}
         )
-        _write(os.path.join(folder, ROWS_FILE), pa.RecordBatch.from_arrays(self.rows.columns, schema=schema))
+        write_batch(os.path.join(folder, ROWS_FILE), pa.RecordBatch.from_arrays(self.rows.columns, schema=schema))
         arrays = self.index.arrays()
         least = arrays.pop("least", None)
         ((name, values),) = arrays.items()
         column = pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
         kept = {b"least": str(int(least[0])).encode()} if least is not None else {}
-        _write(
+        write_batch(
             os.path.join(folder, INDEX_FILE),
             pa.RecordBatch.from_arrays([column], schema=pa.schema([(name, column.type)], kept)),
         )
@@ -107,7 +109,7 @@ class ColumnarTable:
     @staticmethod
     def open(folder: str) -> ColumnarTable:
         """Return what :meth:`write` left, mapped into memory: pages are read when they are used."""
-        rows, index = _mapped(os.path.join(folder, ROWS_FILE)), _mapped(os.path.join(folder, INDEX_FILE))
+        rows, index = mapped_batch(os.path.join(folder, ROWS_FILE)), mapped_batch(os.path.join(folder, INDEX_FILE))
         arrays = {index.schema.names[0]: index.column(0).to_numpy()}
         metadata = rows.schema.metadata
         if b"least" in (index.schema.metadata or {}):
@@ -133,7 +135,8 @@ def _with_keys(batch: pa.RecordBatch, key: Sequence[str]) -> tuple[pa.RecordBatc
     return kept, batch.num_rows - kept.num_rows
 
 
-def _one_batch(rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
+def one_batch(rows: pa.RecordBatch | pa.Table) -> pa.RecordBatch:
+    """Return rows as one batch, in which a row is found by its number."""
     if isinstance(rows, pa.RecordBatch):
         return rows
     return _concatenated(rows.to_batches()) if rows.num_rows else pa.RecordBatch.from_pylist([], schema=rows.schema)
@@ -152,7 +155,8 @@ def _concatenated(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         ) from error
 
 
-def _write(path: str, batch: pa.RecordBatch) -> None:
+def write_batch(path: str, batch: pa.RecordBatch) -> None:
+    """Write one batch as an Arrow IPC file."""
     with (
         pa.OSFile(path, "wb") as sink,
         pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(allow_64bit=True)) as writer,
@@ -160,6 +164,7 @@ def _write(path: str, batch: pa.RecordBatch) -> None:
         writer.write_batch(batch)
 
 
-def _mapped(path: str) -> pa.RecordBatch:
+def mapped_batch(path: str) -> pa.RecordBatch:
+    """Return the batch of such a file, mapped into memory."""
     with pa.memory_map(path) as source, pa.ipc.open_file(source) as reader:
         return reader.get_batch(0)

@@ -9,7 +9,9 @@ which is written once and never changes, so there is nothing to invalidate.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
+import json
 import logging
 import os
 import shutil
@@ -97,6 +99,57 @@ class HostFiles:
                 if copy.name not in kept and not copy.name.endswith(_PART):
                     copy.unlink(missing_ok=True)
             os.utime(self.place)
+
+
+CHECKED = "checked.json"
+"""Beside files that never change: which they were when somebody compared their checksums, since the system started."""
+
+_TICK_NS = 20_000_000
+"""Nanoseconds within which a file may have been written twice at what is the same time to the file system."""
+
+
+def is_checked(folder: str, names: Iterable[str]) -> bool:
+    """Return whether a process of this host has compared the checksums of a folder's files as they are now.
+
+    What a power failure took is not there: a note counts until the system starts again. Whoever writes into a file
+    changes its time.
+    """
+    try:
+        with open(os.path.join(folder, CHECKED), encoding="utf-8") as file:
+            note = json.load(file)
+        return bool(note["boot"] == _boot() and note["files"] == {name: _state(folder, name) for name in names})
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def note_checked(folder: str, names: Iterable[str]) -> None:
+    """Note that the checksums of a folder's files are right, for other processes; where that fails, these compare."""
+    part = os.path.join(folder, f"{CHECKED}.{uuid.uuid4().hex}{_PART}")
+    try:
+        files = {name: _state(folder, name) for name in names}
+        if not _boot() or any(time.time_ns() - written < _TICK_NS for _, _, written in files.values()):
+            return
+        with open(part, "w", encoding="utf-8") as file:
+            json.dump({"boot": _boot(), "files": files}, file)
+        os.rename(part, os.path.join(folder, CHECKED))
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.remove(part)
+
+
+def _state(folder: str, name: str) -> list[int]:
+    """Return number, bytes and time (ns since 1970) of a file, which change when it is replaced or written to."""
+    status = os.stat(os.path.join(folder, name))
+    return [status.st_ino, status.st_size, status.st_mtime_ns]
+
+
+@functools.cache
+def _boot() -> str:
+    """Return what names the time since the system started; "" where it has no name."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
 
 
 def sweep_host(folder: str, now: float | None = None) -> None:

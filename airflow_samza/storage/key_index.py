@@ -25,6 +25,9 @@ _SMALL_RANGE = 1 << 16
 _CHUNK = 32_768
 """Keys looked up at a time: the temporary columns then stay in the processor's cache."""
 
+_BUILT = 1 << 18
+"""Rows that are put into an index at a time, for the same reason."""
+
 _ROW_BITS = np.uint64(32)
 _ROW = np.uint64(0xFFFFFFFF)
 MOST_ROWS = (1 << 32) - 2
@@ -120,33 +123,71 @@ class RangeIndex:
 
 
 def _hashed(keys: Sequence[pa.Array]) -> tuple[KeyIndex, Numbers | None]:
+    """Put rows into slots in the order of their hashes: the memory is gone through from one end to the other."""
     rows = len(keys[0])
-    size = 1 << max(4, (rows + rows // 2).bit_length())
-    slots = np.zeros(size, np.uint64)
+    bits = min(32, max(4, (rows + rows // 2).bit_length()))
+    size, shift = 1 << bits, np.uint64(64 - bits)
     hashes = key_hashes(keys)
-    entries = (hashes << _ROW_BITS) | np.arange(1, rows + 1, dtype=np.uint64)
-    at = _first_slots(hashes, size)
+    order = hashes & ~_ROW
+    order |= np.arange(rows, dtype=np.uint64)
+    order.sort()  # by half of the hash, then by row
+    superseded = _superseded(keys, hashes, order)
     kept = np.ones(rows, bool)
-    left = np.arange(rows)
-    stored = _Keys(keys)
-    while len(left):
-        free = slots[at] == 0
-        np.maximum.at(slots, at[free], entries[left[free]])
-        there = slots[at]
-        done = there == entries[left]
-        maybe = np.flatnonzero(~done & ((there ^ entries[left]) >> _ROW_BITS == 0))
-        # Equal keys go the same way at the same time, and the last of them has the greatest entry: who is there came
-        # later.
-        again = maybe[stored.same(_rows_of(there[maybe]), stored, left[maybe])]
-        kept[left[again]] = False
-        done[again] = True
-        going_on = np.flatnonzero(~done)
-        left, at = left[going_on], (at[going_on] + 1) & (size - 1)
+    kept[superseded] = False
     counting, renumbered = _counted(rows, kept)
     if counting is not None:
-        taken = slots != 0
-        slots[taken] = (slots[taken] & ~_ROW) | (renumbered[_rows_of(slots[taken])] + 1).astype(np.uint64)
+        order = order[kept[(order & _ROW).astype(np.int64)]]
+    slots = np.zeros(size, np.uint64)
+    before, beyond = -1, []
+    for start in range(0, len(order), _BUILT):
+        part = order[start : start + _BUILT]
+        each = np.arange(len(part), dtype=np.int64)
+        at = (part >> shift).astype(np.int64) - each
+        at[0] = max(at[0], before + 1)  # the first that is free from its own slot on, with all before it in theirs
+        np.maximum.accumulate(at, out=at)
+        at += each
+        before = int(at[-1])
+        here = (part & _ROW).astype(np.int64)
+        entries = hashes[here] << _ROW_BITS
+        entries |= ((here if counting is None else renumbered[here]) + 1).astype(np.uint64)
+        fits = int(np.searchsorted(at, size))
+        slots[at[:fits]] = entries[:fits]
+        beyond.append(entries[fits:])
+    around = np.concatenate(beyond) if beyond else slots[:0]
+    if len(around):  # behind the last slot comes the first one
+        slots[np.flatnonzero(slots == 0)[: len(around)]] = around
     return HashIndex(slots), counting
+
+
+def _superseded(keys: Sequence[pa.Array], hashes: Numbers, order: Numbers) -> Numbers:
+    """Return the rows whose key comes again in a later row; ``order`` has the rows by half of their hash."""
+    halves = order >> _ROW_BITS
+    alike = halves[1:] == halves[:-1]
+    several = np.zeros(len(order), bool)
+    several[1:] = alike
+    several[:-1] |= alike
+    left = _by_hash((order[several] & _ROW).astype(np.int64), halves[several], hashes)
+    stored, superseded = _Keys(keys), [left[:0]]
+    while len(left):
+        own = hashes[left]
+        ends = np.append(np.flatnonzero(own[1:] != own[:-1]), len(left) - 1)
+        last = np.repeat(left[ends], np.diff(ends, prepend=-1))
+        others = last != left
+        left, last = left[others], last[others]
+        same = stored.same(last, stored, left)
+        superseded.append(left[same])
+        left = left[~same]  # keys that have no more in common than their hash
+    return np.concatenate(superseded)
+
+
+def _by_hash(rows: Numbers, halves: Numbers, hashes: Numbers) -> Numbers:
+    """Return rows, which are by half of their hash, by the whole of it; those of one hash stay in their order."""
+    own = hashes[rows]
+    mixed = np.unique(halves[1:][(halves[1:] == halves[:-1]) & (own[1:] != own[:-1])])
+    if len(mixed):
+        places = np.flatnonzero(mixed[np.minimum(np.searchsorted(mixed, halves), len(mixed) - 1)] == halves)
+        rows[places] = rows[places[np.argsort(own[places], kind="stable")]]
+    return rows
 
 
 @dataclass(frozen=True)

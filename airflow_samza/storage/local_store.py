@@ -23,9 +23,9 @@ import shutil
 import time
 import uuid
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -33,7 +33,7 @@ from airflow_samza.config import STORE_LOCAL_DIR, STORE_LOCAL_MAX_BYTES
 from airflow_samza.errors import ConfigError, StoreError
 from airflow_samza.private_folder import named_folder, private_folder, scratch_folder
 from airflow_samza.storage.columnar import FORMAT, ColumnarTable
-from airflow_samza.storage.host_files import of_another_version, remove_at_once
+from airflow_samza.storage.host_files import is_checked, note_checked, of_another_version, remove_at_once
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ _SPARE_SECONDS = 3600.0
 _KEPT_VERSIONS = 2
 
 _checked: set[tuple[str, int]] = set()
-"""Stores (path, inode of their record) whose checksums this process has compared."""
+"""Stores (path, inode of their record) whose checksums this process has made or compared."""
 
 
 def host_folder(configured: str | None = None) -> str:
@@ -85,6 +85,26 @@ def default_folder(root: str, configured: str | None = None) -> str:
     return os.path.join(host_part("stores", configured), hashlib.sha256(root.encode()).hexdigest()[:16])
 
 
+class Kept(Protocol):
+    """The content of a store, which never changes. ``kind`` says in the store's record which class it is."""
+
+    kind: ClassVar[str]
+
+    def __len__(self) -> int: ...
+
+    def write(self, folder: str) -> None:
+        """Write its files into a folder that is there."""
+        ...
+
+    @staticmethod
+    def open(folder: str) -> Any:
+        """Return what :meth:`write` left, mapped into memory."""
+        ...
+
+
+AnyKept = TypeVar("AnyKept", bound=Kept)
+
+
 @dataclass(frozen=True)
 class LocalStores:
     """The stores below ``folder``. ``most_bytes``: what they may take together, None for no limit but the disk's."""
@@ -94,33 +114,44 @@ class LocalStores:
     now: Callable[[], float] = field(default=time.time, repr=False)
 
     def columnar(self, topic: str, partition: int, version: str, build: Callable[[], ColumnarTable]) -> ColumnarTable:
-        """Return the table of one version of a topic's partition: opened, or built and kept.
+        """Return the table of one version of a topic's partition; see :meth:`kept`."""
+        return self.kept(topic, partition, version, ColumnarTable, build)
+
+    def kept(
+        self, topic: str, partition: int, version: str, kind: type[AnyKept], build: Callable[[], AnyKept]
+    ) -> AnyKept:
+        """Return what a store of this ``kind`` has of one version of a topic's partition: opened, or built and kept.
 
         Others that want it meanwhile wait for it.
 
         ``build`` may begin with :meth:`find` of a former version, and :meth:`~ColumnarTable.changed`.
         """
-        kept = self.find(topic, partition, version)
+        kept = self.find_kept(topic, partition, version, kind)
         if kept is not None:
             return kept
         path = self._path(topic, partition, version)
         with _locked(f"{path}.lock"):
-            kept = self.find(topic, partition, version)
+            kept = self.find_kept(topic, partition, version, kind)
             if kept is not None:
                 return kept
-            table = build()
-            self._keep(path, table)
-            return self.find(topic, partition, version) or table  # swept already: the one in memory will do
+            built = build()
+            self._keep(path, built)
+            found = self.find_kept(topic, partition, version, kind)
+            return built if found is None else found  # swept already: the one in memory will do
 
     def find(self, topic: str, partition: int, version: str) -> ColumnarTable | None:
-        """Return the table of a version if it is here and sound; one that is not is removed, with a warning."""
+        """Return the table of a version if it is here and sound; see :meth:`find_kept`."""
+        return self.find_kept(topic, partition, version, ColumnarTable)
+
+    def find_kept(self, topic: str, partition: int, version: str, kind: type[AnyKept]) -> AnyKept | None:
+        """Return what there is of a version if it is sound; what is not is removed, with a warning."""
         path = self._path(topic, partition, version)
         while True:
             written = _written(path)
             if written is None and not os.path.isdir(path):
                 return None
-            opened = self._opened(path)
-            if isinstance(opened, ColumnarTable):
+            opened = self._opened(path, kind)
+            if not isinstance(opened, str):
                 return opened
             # Else it was built, removed or replaced meanwhile, and nothing is wrong with what is there now.
             if _written(path) == written and os.path.isdir(path):
@@ -168,7 +199,7 @@ class LocalStores:
 
     # -- building ------------------------------------------------------------------------------------------------------
 
-    def _keep(self, path: str, table: ColumnarTable) -> None:
+    def _keep(self, path: str, table: Kept) -> None:
         unfinished = f"{path}{_UNFINISHED}{uuid.uuid4().hex}"
         try:
             os.makedirs(unfinished)
@@ -180,14 +211,17 @@ class LocalStores:
                 json.dump(
                     {
                         "format": FORMAT,
-                        "kind": "columnar",
+                        "kind": table.kind,
                         "byte_order": _byte_order(),
                         "rows": len(table),
                         "files": files,
                     },
                     file,
                 )
+                number = os.fstat(file.fileno()).st_ino
+            note_checked(unfinished, files)
             os.rename(unfinished, path)
+            _checked.add((path, number))
             self.sweep(path)
         except OSError as error:
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -211,8 +245,8 @@ class LocalStores:
 
     # -- opening -------------------------------------------------------------------------------------------------------
 
-    def _opened(self, path: str) -> ColumnarTable | str:
-        """Return the table in a folder, or what is wrong with it."""
+    def _opened(self, path: str, kind: type[AnyKept]) -> AnyKept | str:
+        """Return what is in a folder, or what is wrong with it."""
         try:
             with open(os.path.join(path, RECORD), "rb") as file:
                 number = os.fstat(file.fileno()).st_ino
@@ -225,7 +259,7 @@ class LocalStores:
         if wrong is not None:
             return wrong
         try:
-            table = ColumnarTable.open(path)
+            table: AnyKept = kind.open(path)
             os.utime(path, (self.now(), self.now()))
         except (OSError, KeyError, ValueError, pa.ArrowException) as error:
             return f"cannot be opened ({error})"
@@ -235,7 +269,7 @@ class LocalStores:
         if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("byte_order") != _byte_order():
             written = record.get("format") if isinstance(record, dict) else None
             return of_another_version(written, FORMAT)
-        if (path, number) in _checked:
+        if (path, number) in _checked or is_checked(path, _files(record)):
             return None
         try:
             for name, expected in record["files"].items():
@@ -246,6 +280,7 @@ class LocalStores:
         except (OSError, KeyError, TypeError, AttributeError) as error:
             return f"is damaged ({error})"
         _checked.add((path, number))
+        note_checked(path, _files(record))
         return None
 
     def _discard(self, path: str, why: str) -> None:
@@ -262,6 +297,12 @@ class LocalStores:
                 for path in _listed(partition):
                     with contextlib.suppress(OSError):
                         yield path, os.stat(path).st_mtime, sum(entry.stat().st_size for entry in os.scandir(path))
+
+
+def _files(record: Mapping[str, Any]) -> list[str]:
+    """Return the names of the files that a record describes."""
+    files = record.get("files")
+    return sorted(files) if isinstance(files, dict) else []
 
 
 def _written(path: str) -> tuple[int, int] | None:

@@ -17,7 +17,7 @@ import uuid
 import zlib
 from dataclasses import dataclass
 
-from airflow_samza.storage.host_files import of_another_version, remove_at_once
+from airflow_samza.storage.host_files import CHECKED, is_checked, note_checked, of_another_version, remove_at_once
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class RocksFolder:
         for entry in os.scandir(version):
             if entry.name.endswith(_NEVER_CHANGES):
                 os.link(entry.path, os.path.join(work, entry.name))
-            elif entry.name not in (_RECORD, "LOCK") and not entry.name.startswith("LOG"):
+            elif entry.name not in (_RECORD, CHECKED, "LOCK") and not entry.name.startswith("LOG"):
                 shutil.copyfile(entry.path, os.path.join(work, entry.name))
 
     def adopt(self, checkpoint: str, lineage: str, version: str) -> None:
@@ -79,6 +79,7 @@ class RocksFolder:
         }
         with open(os.path.join(checkpoint, _RECORD), "w", encoding="utf-8") as file:
             json.dump({"format": FORMAT, "files": files}, file)
+        note_checked(checkpoint, files)
         os.rename(checkpoint, os.path.join(self.folder, lineage, version))
         self.sweep(lineage)
 
@@ -109,13 +110,17 @@ def _described(entry: os.DirEntry[str]) -> list[int]:
     """Return size and CRC-32 of a file that never changes."""
     with open(entry.path, "rb") as file:
         about = os.fstat(file.fileno())
-        place = (about.st_ino, about.st_size, about.st_mtime_ns)
+        place = _place(about)
         if place not in _checksums:
             checksum = 0
             while block := file.read(1 << 20):
                 checksum = zlib.crc32(block, checksum)
             _checksums[place] = checksum
         return [about.st_size, _checksums[place]]
+
+
+def _place(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _wrong(path: str) -> str | None:
@@ -125,11 +130,19 @@ def _wrong(path: str) -> str | None:
             record = json.load(file)
         if record["format"] != FORMAT:
             return of_another_version(record["format"], FORMAT)
-        files = {entry.name: _described(entry) for entry in os.scandir(path) if entry.name.endswith(_NEVER_CHANGES)}
+        entries = [entry for entry in os.scandir(path) if entry.name.endswith(_NEVER_CHANGES)]
+        if is_checked(path, record["files"]):
+            for entry in entries:
+                if entry.name in record["files"]:
+                    _checksums.setdefault(_place(entry.stat()), record["files"][entry.name][1])
+        files = {entry.name: _described(entry) for entry in entries}
         changed = sorted(
             name for name in record["files"].keys() | files.keys() if record["files"].get(name) != files.get(name)
         )
-        return f"is damaged: {', '.join(changed)} is not what was written" if changed else None
+        if changed:
+            return f"is damaged: {', '.join(changed)} is not what was written"
+        note_checked(path, files)
+        return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"is damaged: {_RECORD} cannot be read ({error})"
 

@@ -4,7 +4,7 @@ Entries on the host's disk in key order, for state that is larger than memory or
 
 What outlives the task is what :meth:`RocksStore.kept` gives: a base, and what has changed since, in small tables. A
 store that comes back to a host that still has its last version goes on from a clone of that (hard links); elsewhere the
-base is loaded in bulk, as a file that RocksDB takes in whole, and the changes are put on top.
+base is loaded in bulk, as a file that RocksDB takes in whole, and so are the changes, one table after the other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from rocksdict import Checkpoint, DBCompressionType, Options, Rdict, SstFileWriter, WriteBatch, WriteOptions
+from rocksdict import (
+    Checkpoint,
+    DBCompressionType,
+    IngestExternalFileOptions,
+    Options,
+    Rdict,
+    SstFileWriter,
+    WriteBatch,
+    WriteOptions,
+)
 
 from airflow_samza.errors import StoreError
 from airflow_samza.quoting import quoted
@@ -250,25 +259,32 @@ class RocksStore:
             return False
 
     def _load(self, changes: list[pa.Table]) -> None:
-        db = self._open()
-        base = self._tables[BASE]
-        if base.num_rows:
-            path = f"{self._work}.sst"
-            writer = SstFileWriter(_options())
-            writer.open(path)
-            try:
-                for key, value in self._entries(base):
-                    writer[key] = value
-                writer.finish()
-                db.ingest_external_file([path])
-            finally:
-                with contextlib.suppress(OSError):
-                    os.remove(path)
-        for table in changes:
-            batch = WriteBatch(raw_mode=True)
+        db, moved = self._open(), IngestExternalFileOptions()
+        moved.set_move_files(True)
+        for table in (self._tables[BASE], *changes):
+            if table.num_rows:
+                path = f"{self._work}.sst"
+                try:
+                    self._write_sorted(path, table)
+                    db.ingest_external_file([path], moved)
+                finally:
+                    with contextlib.suppress(OSError):
+                        os.remove(path)
+
+    def _write_sorted(self, path: str, table: pa.Table) -> None:
+        """Write a table, which is in key order, as a file that RocksDB takes in whole, above what it has."""
+        writer = SstFileWriter(_options())
+        writer.open(path)
+        if DELETED in table.column_names:
             for (key, value), gone in zip(self._entries(table), table.column(DELETED).to_pylist(), strict=True):
-                batch.delete(key) if gone else batch.put(key, value)
-            db.write(batch)
+                if gone:
+                    del writer[key]
+                else:
+                    writer[key] = value
+        else:
+            for key, value in self._entries(table):
+                writer[key] = value
+        writer.finish()
 
     def _entries(self, table: pa.Table) -> Iterator[tuple[bytes, bytes]]:
         """Yield the entries of a table as bytes, a chunk of columns at a time."""

@@ -6,18 +6,34 @@ the system lacks it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, TypeVar, runtime_checkable
 
+from airflow_samza.errors import TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
 from airflow_samza.systems.sections import Section
-from airflow_samza.systems.system import ColumnBound, StreamSpec, SystemProducer
+from airflow_samza.systems.system import ColumnBound, Envelope, StreamSpec, SystemProducer, SystemStreamPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+T = TypeVar("T")
+
+_known: dict[tuple[type, type], bool] = {}
+
+
+def has(value: object, capability: type[T]) -> TypeGuard[T]:
+    """Return whether a system, or a part of one, has a capability, as ``isinstance`` does.
+
+    That costs 50 µs for a protocol (before Python 3.12), which is too much for each task: here a class is asked once.
+    """
+    key = type(value), capability
+    if key not in _known:
+        _known[key] = isinstance(value, capability)
+    return _known[key]
 
 
 @runtime_checkable
@@ -239,8 +255,17 @@ class TellsWhatIsRead(Protocol):
 class HasSections(Protocol):
     """A system whose streams applications can share: it knows which run wrote what."""
 
-    def sections(self, stream: StreamSpec) -> list[Section]:
-        """Return what each run has written of a stream, oldest first."""
+    def sections(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> list[Section]:
+        """Return what each run has written of a stream, as of a slice or now, oldest first."""
+        ...
+
+
+@runtime_checkable
+class ReadsBySection(Protocol):
+    """A consumer that tells the envelopes of several sections from each other."""
+
+    def read_by_section(self, ssp: SystemStreamPartition) -> Iterator[tuple[tuple[str, str], Envelope]]:
+        """Yield the envelopes of its slice of sections in offset order, each behind producer and generation."""
         ...
 
 
@@ -381,17 +406,60 @@ class DiscardsStaged(Protocol):
         ...
 
 
+@runtime_checkable
+class TellsWhatIsGone(Protocol):
+    """A system that knows at little cost whether an input range of a run before can still be read."""
+
+    def gone(self, stream: StreamSpec, slice: Mapping[str, Any]) -> str | None:
+        """Return what of a range is not there any more, as a part of a sentence; None: as far as it tells all is."""
+        ...
+
+
+class Written(NamedTuple):
+    """The rows that one task has written of an output in one epoch, and the names by which they are published.
+
+    ``fixed`` is what the plan has fixed of the output, None where its system fixes nothing.
+    """
+
+    described: Mapping[str, Any]
+    producer: str
+    generation: str
+    epoch: int
+    task: int
+    fixed: Mapping[str, Any] | None = None
+
+
+@runtime_checkable
+class ReadsWritten(Protocol):
+    """A system in which what a task has written can be read by its description, before it is published and after."""
+
+    def written_rows(self, stream: StreamSpec, written: Written) -> Iterator[pa.RecordBatch]:
+        """Yield the rows; that they are gone is a ``TopicError`` with the fact ``gone``."""
+        ...
+
+
+def rows_gone(stream: str, place: str) -> TopicError:
+    """Return the error of rows that a run has written, and that are not there any more."""
+    return TopicError(
+        f"Rows that were written to the output {stream!r} are gone: {place} is not there any more.",
+        hint="A later run has replaced them, or they were deleted. Compare with a run whose output still stands.",
+        stream=stream,
+        path=place,
+        gone=True,
+    )
+
+
 @dataclass(frozen=True)
 class OutputClaim:
     """A run's wish to publish to an output: who it is, and what for.
 
-    ``producer`` is ``<application>/<run>/<stage>``; ``interval`` the data interval that the output is of, None where
-    runs of one interval do not publish the same.
+    ``producer`` is ``<application>/<run>/<stage>``; ``interval`` the data interval and partition key that the output
+    is of, None where runs of one interval do not publish the same.
     """
 
     producer: str
     generation: str
-    interval: tuple[str, str] | None = None
+    interval: tuple[str, ...] | None = None
 
     @property
     def stage(self) -> str:

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import cached_property
 from typing import NamedTuple
 
 from airflow_samza.application.rejections import unknown_mode
-from airflow_samza.errors import TopicError
+from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.generations import parse_generation
 
-MODE, REPLACE, APPEND = "mode", "replace", "append"
-"""The option of an output, and its values: whether a run replaces what an earlier one has written of its slot."""
+MODE, REPLACE, APPEND, UPSERT = "mode", "replace", "append", "upsert"
+"""The option of an output, and its values: whether a run replaces what an earlier one has written of its slot, adds to
+it, or replaces rows of the same key, whoever has written them."""
 
 BESIDE = 'declare mode="append" on the output: then its rows stand beside what is there, and replace nothing'
 """The way out for whoever wants the rows of several runs in one place."""
@@ -29,14 +30,22 @@ Order = tuple[int, str]
 """The order of a turn: its number, and where two runs began at the same instant, the run."""
 
 
-def appends(options: Iterable[tuple[str, str]]) -> bool:
-    """Return whether an output adds to what is there, by its options."""
-    return (MODE, APPEND) in options
+def appends(options: Collection[tuple[str, str]]) -> bool:
+    """Return whether an output adds to what is there, by its options: rows, or changes of rows."""
+    return any(option in options for option in ((MODE, APPEND), (MODE, UPSERT)))
 
 
 def check_mode(stream: str, options: Iterable[tuple[str, str]]) -> None:
     """Reject a mode of an output that is none."""
     mode = dict(options).get(MODE, REPLACE)
+    if mode == UPSERT:
+        raise ConfigError(
+            f'The output {stream!r} has mode="{UPSERT}", and its system keeps no rows that could be replaced by key.',
+            hint="Write to a table of a system of kind iceberg or delta; or leave mode= out, to keep the changes.",
+            key=MODE,
+            value=mode,
+            stream=stream,
+        )
     if mode not in (REPLACE, APPEND):
         raise unknown_mode(f"The output {stream!r}", mode, (REPLACE, APPEND), stream=stream)
 

@@ -119,3 +119,15 @@ def declared_partitions(stream: StreamSpec) -> int:
             stream=stream.name,
         )
     return stream.partitions
+
+
+def first_gone(offsets: Sequence[Sequence[int]], oldest: Sequence[int]) -> str | None:
+    """Return the first messages of a range that are older than the oldest of their partition, as a part of a sentence.
+
+    ``offsets`` are the first one and the end of each partition, ``oldest`` what is left there. None: all are there.
+    """
+    for partition, (first, end) in enumerate(offsets):
+        gone = min(oldest[partition], int(end))
+        if int(first) < gone:
+            return f"its messages from offset {first} to {gone} of partition {partition} are not there any more"
+    return None

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage, WatermarkMessage
 from airflow_samza.control.watermarks import NONE_YET
+from airflow_samza.runs.records.expectations import Checked
 from airflow_samza.task.checkpoint import TaskCheckpoint
 
 
@@ -29,18 +30,20 @@ class Boundary:
 class InputReport:
     """One input stream.
 
-    It has user messages, their bytes in memory, control messages, and the next offset of each partition.
+    It has user messages, their bytes in memory, control messages, the next offset of each partition, and what was
+    expected of the messages.
     """
 
     messages: int = 0
     bytes: int = 0
     control_messages: int = 0
     next_offsets: dict[int, int] = field(default_factory=dict)
+    expectations: list[Checked] = field(default_factory=list)
 
 
 @dataclass
 class OutputReport:
-    """One output stream: messages, bytes in memory, and what is to be committed behind them.
+    """One output stream: messages, bytes in memory, what is to be committed behind them, and what was expected.
 
     ``end_of_stream`` None: this task does not end it (yet); ``watermark`` None: it has not moved.
     """
@@ -49,6 +52,7 @@ class OutputReport:
     bytes: int = 0
     end_of_stream: EndOfStreamMessage | None = None
     watermark: WatermarkMessage | None = None
+    expectations: list[Checked] = field(default_factory=list)
 
     @property
     def control(self) -> tuple[ControlMessage, ...]:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.application import ApplicationSpec, StreamApplication
 from airflow_samza.application.checked_calls import checked_calls
-from airflow_samza.application.descriptors import StreamDescriptor
+from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor
 from airflow_samza.application.loader import load_application
 from airflow_samza.application.operator_spec import SendingSpec
 from airflow_samza.application.rejections import did_you_mean
@@ -35,16 +35,19 @@ from airflow_samza.errors import InvalidApplication, SchemaError, StageError, Un
 from airflow_samza.partitioner import partition_array, split_by_partition
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import ExecutionPlanner
+from airflow_samza.runs.records.data_interval import micros_of
 from airflow_samza.runs.records.run_plan import TopicContent
+from airflow_samza.runs.tables.pins import as_of_joins
 from airflow_samza.schema import Schema
 from airflow_samza.systems.memory.system import MemoryProducer, MemorySystem
 from airflow_samza.systems.system import ControlEnvelope, Publication, StreamSpec, SystemStreamPartition, is_unreadable
+from airflow_samza.task.messages.change_events import ChangeReader
 from airflow_samza.task.messages.messages import MessageReader
 from airflow_samza.task.program.pruning.topics import reduce_topics
 from airflow_samza.task.program.stage_program import check_application, compile_stage
 from airflow_samza.task.report import TaskReport
 from airflow_samza.testing.piped_messages import is_raw, piped_batches
-from airflow_samza.testing.stage_epochs import StageEpochs
+from airflow_samza.testing.stage_epochs import StageEpochs, TableVersionHere
 from airflow_samza.testing.wire_forms import wire_form
 
 if TYPE_CHECKING:
@@ -99,6 +102,7 @@ class TestDriver:
         self._intermediate_serde = intermediate_serde
         self._contents: dict[str, TopicContent] = {}
         self._piped: dict[str, list[tuple[int | None, pa.RecordBatch]]] = {}
+        self._versions: dict[str, list[TableVersionHere]] = {}
         self._schemas: dict[str, Schema] = {}
         self._now_ms = int(_EPOCH.timestamp() * 1000)
         self._plan: ExecutionPlan | None = None
@@ -141,11 +145,19 @@ class TestDriver:
         self._piped.setdefault(stream, []).extend((partition, batch) for batch in batches)
         return self
 
-    def table(self, table: str, rows: Iterable[Any] | pa.Table | pa.RecordBatch) -> TestDriver:
+    def table(
+        self,
+        table: str,
+        rows: Iterable[Any] | pa.Table | pa.RecordBatch,
+        *,
+        valid_from: datetime.datetime | None = None,
+    ) -> TestDriver:
         """Fill a pushed table, and return the driver.
 
         :param table: The table's id.
         :param rows: The rows, as for :meth:`pipe`.
+        :param valid_from: The time from which on a version is valid that has these rows and no others, for joins as of
+            event times. By default the rows are valid at any time.
         """
         descriptor = self.spec.table(table)
         if len(descriptor.side_inputs) != 1:
@@ -155,7 +167,36 @@ class TestDriver:
                 hint="A local table is written by the application; pipe into the side inputs of others.",
                 table=table,
             )
-        return self.pipe(descriptor.side_inputs[0], rows)
+        stream_id = descriptor.side_inputs[0]
+        if valid_from is None and stream_id not in self._versions:
+            return self.pipe(stream_id, rows)
+        return self._add_version(descriptor, stream_id, rows, valid_from)
+
+    def _add_version(
+        self,
+        table: TableDescriptor,
+        stream_id: str,
+        rows: Iterable[Any] | pa.Table | pa.RecordBatch,
+        valid_from: datetime.datetime | None,
+    ) -> TestDriver:
+        if valid_from is None or stream_id in self._piped:
+            raise InvalidApplication(
+                f"Table {table.table_id!r} has rows with valid_from and rows without.",
+                hint="Give valid_from of all of its versions, or of none.",
+                table=table.table_id,
+            )
+        if not table.is_pushed or all(join.table.table_id != table.table_id for join in as_of_joins(self.spec)):
+            raise InvalidApplication(
+                f"Table {table.table_id!r} has rows with valid_from, and no join looks versions of a pushed table up "
+                "in it.",
+                hint='Leave valid_from out, or join the pushed table with as_of="event time".',
+                table=table.table_id,
+            )
+        stream = self.spec.side_inputs[stream_id]
+        batches = list(piped_batches(stream, rows, self._schemas))
+        moment = valid_from if valid_from.tzinfo is not None else valid_from.replace(tzinfo=datetime.timezone.utc)
+        self._versions.setdefault(stream_id, []).append(TableVersionHere(micros_of(moment), batches))
+        return self
 
     # -- the clock -----------------------------------------------------------------------------------------------------
 
@@ -303,6 +344,7 @@ class TestDriver:
                 self._runs,
                 starts.get(stage.stage_id),
                 self._intermediate_serde,
+                self._versions,
             )
             for stage in self.plan.stages
         ]
@@ -345,7 +387,7 @@ class TestDriver:
     def _publish_inputs(self) -> None:
         """Make visible what was piped in since the last call."""
         for stream in {**self.spec.side_inputs, **self.spec.inputs}.values():
-            schema = stream.schema or self._schemas.get(stream.stream_id)
+            schema = stream.read_schema or self._schemas.get(stream.stream_id)
             if schema is None:  # a side input that nobody filled and nobody described: its table is empty
                 continue
             count = self._count(stream)
@@ -378,7 +420,9 @@ class TestDriver:
         elif partition is not None or count == 1:
             producer.write(partition or 0, batch)
         elif stream.key:
-            for place, part in split_by_partition(batch, partition_array(batch, stream.key, count), count):
+            # Events lie by the key of the rows that are inside of them.
+            keyed = batch if stream.events is None else ChangeReader(stream, "what is piped").changed(batch).rows
+            for place, part in split_by_partition(batch, partition_array(keyed, stream.key, count), count):
                 producer.write(place, part)
         else:  # in turn, as files come
             turn = self._turns.get(stream.stream_id, 0)

@@ -47,7 +47,7 @@ def piped_batches(stream: StreamDescriptor, messages: Any, schemas: dict[str, Sc
     if isinstance(messages, pa.RecordBatch | pa.Table):
         messages = messages.to_pylist()
     rows = list(messages)
-    schema = stream.schema or schemas.get(stream.stream_id)
+    schema = stream.read_schema or schemas.get(stream.stream_id)
     if schema is None:
         values = [row for row in rows if not isinstance(row, str | bytes)]
         schema = schemas.setdefault(stream.stream_id, _inferred(values, stream.stream_id)) if values else None
@@ -77,7 +77,7 @@ def _batch(stream: StreamDescriptor, messages: Any, schemas: dict[str, Schema]) 
     if isinstance(messages, pa.RecordBatch):
         messages = pa.Table.from_batches([messages])
     if isinstance(messages, pa.Table):
-        schema = stream.schema or schemas.setdefault(stream.stream_id, Schema.of(messages.schema))
+        schema = stream.read_schema or schemas.setdefault(stream.stream_id, Schema.of(messages.schema))
         batches = messages.combine_chunks().to_batches()
         return (
             SchemaConformer(schema, f"what is piped into {stream.stream_id!r}").conform(batches[0]) if batches else None
@@ -95,7 +95,10 @@ def _batch(stream: StreamDescriptor, messages: Any, schemas: dict[str, Schema]) 
     rows = list(messages)
     if not rows:
         return None
-    declared = stream.schema or schemas.get(stream.stream_id)
+    if stream.events is not None and stream.read_schema is not None:  # of an event much may be left out
+        nothing = dict.fromkeys(stream.read_schema.names)
+        rows = [{**nothing, **row} if isinstance(row, Mapping) else row for row in rows]
+    declared = stream.read_schema or schemas.get(stream.stream_id)
     schema = declared or schemas.setdefault(stream.stream_id, _inferred(rows, stream.stream_id))
     try:
         return MessageWriter(schema).write(rows)

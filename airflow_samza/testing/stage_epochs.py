@@ -6,14 +6,18 @@ Whole, or epoch by epoch as stages on Spark do, with everything between two epoc
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage
+from airflow_samza.partitioner import partition_array, split_by_partition
 from airflow_samza.planner.plan import Stage
 from airflow_samza.records import from_plain, plain
+from airflow_samza.runs.expectations import Judgement
+from airflow_samza.runs.records.expectations import Checked
+from airflow_samza.systems.filesystems.memory import MemoryFilesystem
 from airflow_samza.systems.memory.system import MemoryConsumer, MemorySystem
 from airflow_samza.systems.memory.wire import WireForm
 from airflow_samza.systems.system import (
@@ -30,8 +34,12 @@ from airflow_samza.task.loop.run_loop import SectionRun
 from airflow_samza.task.loop.side_tables import SideTables
 from airflow_samza.task.program.stage_program import StageProgram, reject_catalyst
 from airflow_samza.task.report import TaskReport
+from airflow_samza.task.tables.history_store import Changes, HistoryStore
 from airflow_samza.task.tables.store import TableStore
 from airflow_samza.testing.wire_forms import wire_form
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass
@@ -45,6 +53,14 @@ class _Task:
     side_tables: SideTables | None = None
 
 
+@dataclass(frozen=True)
+class TableVersionHere:
+    """A version of a pushed table, which has its rows and no others, and the time from which on it is valid (µs)."""
+
+    valid_from: int
+    batches: Sequence[pa.RecordBatch]
+
+
 class StageEpochs:
     """The tasks of one stage in run number ``run``; ``starts`` is the state that a former run left, by task."""
 
@@ -56,6 +72,7 @@ class StageEpochs:
         run: int = 0,
         starts: dict[int, TaskStart] | None = None,
         intermediate_serde: str | None = None,
+        versions: Mapping[str, Sequence[TableVersionHere]] | None = None,
     ) -> None:
         reject_catalyst(program)
         self.program = program
@@ -63,8 +80,10 @@ class StageEpochs:
         self._system = system
         self._clock = clock
         self._run = run
+        self._versions = versions or {}
         self._epoch = 0
         self._shuts_down = False
+        self._sent: dict[str, int] = {}
         self._tasks = {task: _Task((starts or {}).get(task)) for task in range(self.stage.task_count)}
         self._specs: dict[str, StreamSpec] = {}
         for stream_id in self.stage.outputs:
@@ -119,6 +138,8 @@ class StageEpochs:
         staged: dict[str, dict[int, Any]] = {stream_id: {} for stream_id in self._specs}
         control: dict[str, list[ControlMessage]] = {stream_id: [] for stream_id in self._specs}
         moved = False
+        checked: list[Mapping[str, Sequence[Checked]]] = []
+        keys = MemoryFilesystem()
         shuts_down = self._shuts_down
         for number, task in self._tasks.items():
             if task.ended:
@@ -126,6 +147,7 @@ class StageEpochs:
             if task.side_tables is None:
                 task.side_tables = SideTables(self.program, 0)
             filled = task.side_tables.fill(self._side_inputs(number, task.side_tables))
+            self._hold_versions(number, task.side_tables)
             attempt = f"{self._run}-{self.stage.stage_id}-{self._epoch}-{number}"
             producers = {stream_id: self._system.producer(spec, attempt) for stream_id, spec in self._specs.items()}
             task.tables = {}
@@ -150,7 +172,12 @@ class StageEpochs:
                 for producer in producers.values():
                     producer.abort()
                 raise
+            run.write_keys(keys, "keys", attempt)
             report, task.report = run.report, run.report
+            reports: dict[str, Any] = {**report.inputs, **report.outputs}
+            for stream_id, sent in report.outputs.items():
+                self._sent[stream_id] = self._sent.get(stream_id, 0) + sent.messages
+            checked.append({stream_id: each.expectations for stream_id, each in reports.items() if each.expectations})
             moved = moved or _has_moved(task, report)
             task.start = TaskStart(_through_json(report.checkpoint), run.state)
             task.ended = report.ended
@@ -159,12 +186,55 @@ class StageEpochs:
                 staged[stream_id][number] = producer.finish()
                 if stream_id in self.program.spec.intermediates:  # only they carry control messages (rule C1)
                     control[stream_id] += report.outputs[stream_id].control
+        self._judge(keys, checked, whole=whole)
         for stream_id, spec in self._specs.items():
             writer = f"test/{self._run}/{self.stage.stage_id}"
             publication = Publication(writer, "1.1", self._epoch, staged[stream_id], tuple(control[stream_id]))
             self._system.publish(spec, publication)
         self._epoch += 1
         return moved
+
+    def _judge(
+        self, keys: MemoryFilesystem, checked: Sequence[Mapping[str, Sequence[Checked]]], *, whole: bool
+    ) -> None:
+        """Reject output that does not meet an expectation; there is no run before with which to compare."""
+        judgement = Judgement(
+            keys,
+            self.stage.stage_id,
+            f"test {self._run}",
+            frozenset(self._specs),
+            lambda stream_id: self._sent.get(stream_id, 0),
+            lambda stream_id: None,
+            whole=whole,
+            is_last=all(task.ended for task in self._tasks.values()),
+        )
+        error = judgement.error(judgement.results(checked))
+        if error is not None:
+            raise error
+
+    def _hold_versions(self, task: int, tables: SideTables) -> None:
+        """Give tables that are joined as of event times the versions that they have now."""
+        for table in tables.tables:
+            stream_id = table.table.side_inputs[0]
+            versions = self._versions.get(stream_id)
+            if not versions or not isinstance(table.store, HistoryStore):
+                continue
+            count = max(self.program.plan.stream(stream_id).partitions, 1)
+            in_order = sorted(range(len(versions)), key=lambda number: (versions[number].valid_from, number))
+            history = [
+                {"number": number, "from": versions[number].valid_from, "sections": [("version", str(number))]}
+                for number in in_order
+            ]
+            sections: dict[tuple[str, str], Changes] = {
+                ("version", str(number)): [
+                    table.changes_in((stream_id, task), part)
+                    for batch in version.batches
+                    for place, part in split_by_partition(batch, partition_array(batch, table.store.key, count), count)
+                    if place == task
+                ]
+                for number, version in enumerate(versions)
+            }
+            table.store.hold(history, in_order[-1], table.store.versions_of(history, sections))
 
     def _inputs(self, task: int, ends: Callable[[str], bool | None]) -> list[TaskInput]:
         return [

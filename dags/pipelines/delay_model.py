@@ -152,3 +152,19 @@ def scores_of_a_day(app: Any) -> None:
     flights.partition_by("carrier", id="by-carrier").join(delay_model(app), score, how="left", id="score").send_to(
         app.output_stream("scores", system="warehouse", schema=Score, path="delay-scores-of-a-day/{ds}")
     )
+
+
+@stream_application("delay-scores-of-a-month")
+def scores_of_a_month(app: Any) -> None:
+    """Scores the flights of the run's month in one go, each by the model of its own time."""
+    flights = app.input_stream(
+        "flights",
+        system="data",
+        schema=Flight,
+        path="flights/{data_interval_start:%Y-%m}-*.parquet",
+        timestamp="time_hour",
+        partitions=PARTITIONS,
+    )
+    by_carrier = flights.partition_by("carrier", id="by-carrier")
+    scored = by_carrier.join(delay_model(app), score, schema=Score, how="left", as_of="event time", id="score")
+    scored.send_to(app.output_stream("scores", system="warehouse", schema=Score, path="delay-scores-of-a-month/{ds}"))

@@ -45,9 +45,7 @@ def of_a_day(app: Any) -> Any:
 
 def known_so_far(app: Any, **more: Any) -> Any:
     """The topic of departures, which goes on; its watermark follows a day behind."""
-    return app.input_stream(
-        "departures", system="log", schema=Departure, bounded=False, timestamp="at", max_delay="1 day", **more
-    )
+    return app.input_stream("departures", system="log", schema=Departure, timestamp="at", max_delay="1 day", **more)
 
 
 def per_hour(departures: Any) -> Any:
@@ -66,7 +64,8 @@ def feed(app: Any) -> None:
 @stream_application("departures-live")
 def live(app: Any) -> None:
     """Windows as their time is over, for as long as the run is on."""
-    per_hour(known_so_far(app)).send_to(app.output_stream("hours", system="warehouse", path="departures-live/{run_id}"))
+    departures = known_so_far(app, bounded=False)
+    per_hour(departures).send_to(app.output_stream("hours", system="warehouse", path="departures-live/{run_id}"))
 
 
 @stream_application("departures-catch-up")
@@ -74,6 +73,14 @@ def catch_up(app: Any) -> None:
     """Read all since the run before; a window may begin in one run and end in another."""
     departures = known_so_far(app, slice="checkpoint")
     per_hour(departures).send_to(app.output_stream("hours", system="warehouse", path="departures-catch-up/{run_id}"))
+
+
+@stream_application("departures-hours")
+def hours(app: Any) -> None:
+    """Read all, what is new, or whatever comes: the run says it, since the input leaves ``bounded`` out."""
+    per_hour(known_so_far(app)).send_to(
+        app.output_stream("hours", system="warehouse", path="departures-hours/{run_id}")
+    )
 
 
 @stream_application("departures-files")
@@ -112,4 +119,22 @@ def by_carrier(app: Any) -> None:
     departures = app.shared_stream("carrier-departures", system="log", schema=Departure, key="carrier", bounded=True)
     departures.aggregate("carrier", flights=count(), delay=avg("dep_delay"), id="per-carrier").send_to(
         app.output_stream("carriers", system="warehouse", path="departures-by-carrier/{run_id}")
+    )
+
+
+@stream_application("departures-told", config={"job.epoch.max.messages": "200"})
+def told(app: Any) -> None:
+    """A day's departures, by carrier, in a stream that other applications follow while it is written."""
+    by_carrier = of_a_day(app).partition_by("carrier", id="by-carrier")
+    by_carrier.send_to(
+        app.output_stream("told-departures", system="log", schema=Departure, key="carrier", partitions=2, shared=True)
+    )
+
+
+@stream_application("departures-told-by-carrier")
+def told_by_carrier(app: Any) -> None:
+    """Follow a run of ``departures-told``, and end where that ends."""
+    departures = app.shared_stream("told-departures", system="log", schema=Departure, key="carrier", bounded=True)
+    departures.aggregate("carrier", flights=count(), delay=avg("dep_delay"), id="per-carrier").send_to(
+        app.output_stream("carriers", system="warehouse", path="departures-told/{run_id}")
     )

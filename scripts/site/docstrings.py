@@ -1,7 +1,7 @@
 """Docstrings and signatures as the site shows them.
 
 - Sphinx's roles, doctests and citations of rules become plain Markdown; a role that names a class of the reference
-  becomes a link to it.
+  becomes a link to its entry.
 - ``**more: Unpack[Options]`` becomes the options, described by the docstrings below the attributes of ``Options``.
 - A parameter that the docstring of a class lists for all of its methods is described at each of them.
 - A class of the provider has the parameters of its base classes, too.
@@ -27,6 +27,9 @@ CITATION = re.compile(r"\s\((?:see )?rules? [PCMS]\d[^)]*\)")
 COMMON = re.compile(r"^- ``(\w+)``: ((?:.+\n?)(?:(?!- ).+\n?)*)", re.MULTILINE)
 PARAMETER = re.compile(r"^:param (\w+):(?:.*\n?)(?:[ \t]+.*\n?)*", re.MULTILINE)
 DEFAULT = re.compile(r"Default: ``(.+)``$")
+SHOWN = re.compile(r"^<!-- generated: (airflow_samza\.\S+) -->$", re.MULTILINE)
+"""The marks of public names on pages."""
+
 ELSEWHERE = "The other parameters are those of"
 
 KEYWORD_ONLY = Kind("keyword-only")
@@ -74,15 +77,17 @@ def _classes_and_functions(within: Object) -> Iterator[Class | Function]:
 
 @cache
 def _shown() -> dict[str, str]:
-    """Return the names that pages of the reference show, as their places on the site."""
-    pages = [path.read_text(encoding="utf-8") for path in REFERENCE.glob("*.md")]
-    places = [place for page in pages for place in re.findall(r"^::: (\S+)$", page, flags=re.MULTILINE)]
-    return {place.rpartition(".")[2]: place for place in places}
+    """Return the names that pages of the reference show, with the addresses of their entries."""
+    return {
+        place.rpartition(".")[2]: f"{page.name}#{place.rpartition('.')[2].lower()}"
+        for page in REFERENCE.glob("*.md")
+        for place in SHOWN.findall(page.read_text(encoding="utf-8"))
+    }
 
 
 def _linked(role: re.Match[str]) -> str:
     name = role[1].rpartition(".")[2]
-    return f"[`{name}`][{_shown()[name]}]" if name in _shown() else f"`{role[1]}`"
+    return f"[`{name}`]({_shown()[name]})" if name in _shown() else f"`{role[1]}`"
 
 
 def _unpack_options(function: Function) -> None:

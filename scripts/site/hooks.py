@@ -1,8 +1,7 @@
-"""Events of MkDocs while it builds the site: pages that lie outside docs/, pages made from the code, checks.
+"""Events of MkDocs while it builds the site: pages that lie outside docs/, checks.
 
 - README.md is the site's front page, and the other pages of the repository's first folder are pages of the site.
 - A link to another file of the repository leads to a page that shows it.
-- ``<!-- generated: NAME -->`` on a page stands for what :mod:`scripts.site.reference` makes under that name.
 - No page loads anything from another host (decision 100).
 """
 
@@ -18,8 +17,6 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from scripts.site.reference import GENERATED
-
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 ROOT_PAGES = {
@@ -34,7 +31,6 @@ SHOWN = ("", ".cfg", ".env", ".j2", ".json", ".py", ".sh", ".toml", ".yaml", ".y
 """Endings of files outside docs/ that a page can show as text."""
 
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
-MARK = re.compile(r"^<!-- generated: ([\w ]+) -->$", re.MULTILINE)
 FOREIGN = re.compile(r"""<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=["']?(?:https?:)?//(?!localhost)[^"' >]*""")
 
 
@@ -63,13 +59,32 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Fill in what is generated, and lead links to files outside docs/ to pages of the site."""
+    """Lead links to files outside docs/ to pages of the site, and rank the page in searches."""
     uri = page.file.src_uri
+    page.meta.setdefault("search", search_of(uri))
     if uri not in ROOT_PAGES.values() and not uri.startswith("source/"):
         markdown = moved(markdown, DOCS / uri, uri)
-    markdown = MARK.sub(lambda mark: GENERATED[mark[1]](), markdown)
-    markdown = re.sub(r"```mermaid\n(.*?)```", boxes, markdown, flags=re.DOTALL)
-    return rows_with_anchors(markdown) if uri == "reference/errors.md" else markdown
+    return re.sub(r"```mermaid\n(.*?)```", boxes, markdown, flags=re.DOTALL)
+
+
+def on_page_content(html: str, page: Page, **_: Any) -> None:
+    """Leave the entries of errors, which are hundreds, out of the list of headings beside their page."""
+    if page.file.src_uri == "reference/errors.md":
+        for title in page.toc.items:
+            for section in title.children:
+                section.children = []
+
+
+def search_of(uri: str) -> dict[str, Any]:
+    """Return how a page takes part in searches: who asks wants to know how to do something, and not why it is so.
+
+    >>> search_of("decisions/0001-a.md"), search_of("how-to/kafka.md"), search_of("project/soak.md")
+    ({'exclude': True}, {'boost': 2}, {})
+    """
+    folder = uri.partition("/")[0]
+    if folder in ("decisions", "source"):
+        return {"exclude": True}
+    return {"boost": 2} if folder in ("how-to", "get-started") or uri == "reference/errors.md" else {}
 
 
 def on_post_build(config: MkDocsConfig) -> None:
@@ -116,11 +131,3 @@ def boxes(picture: re.Match[str]) -> str:
     named = dict(re.findall(r'^ +(\w+)\["(.*)"\]$', picture[1], flags=re.MULTILINE))
     chain = re.findall(r"\w+", picture[1].rstrip().splitlines()[-1])
     return '<ol class="boxes">' + "".join(f"<li>{named[name]}</li>" for name in chain) + "</ol>\n"
-
-
-def rows_with_anchors(markdown: str) -> str:
-    """Return the page of errors with an anchor at each row: what went wrong, as a heading's."""
-    row = re.compile(r"^\| (?!what went wrong)((?:[^|\\]|\\.)+?) \|", re.MULTILINE)
-    markdown = row.sub(lambda cell: f'| <a id="{slug(cell[1])}"></a>{cell[1]} |', markdown)
-    code = re.compile(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)")  # wants no escape here, other than on code hosts
-    return code.sub(lambda found: found[0].replace("\\|", "|"), markdown)

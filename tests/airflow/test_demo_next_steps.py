@@ -8,10 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
-from demo.local_airflow import process_family
+from demo.local_airflow import process_family, still_running
 from tests.support.waiting import until
 
 pytestmark = [
@@ -50,7 +49,7 @@ def test_the_three_things_to_try_next_work_as_printed(tmp_path: Path) -> None:
             family = process_family(demo.pid)
             demo.send_signal(signal.SIGTERM)
             demo.wait(120)
-    assert psutil.wait_procs(family, timeout=30)[1] == []
+    assert still_running(family, 30) == []
 
 
 def _shell(command: str) -> str:

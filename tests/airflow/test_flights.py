@@ -48,7 +48,7 @@ def test_each_stage_is_a_task_and_all_have_succeeded(flights: Any, year: str) ->
 
 def test_the_log_of_a_stage_tells_what_it_read_and_sent(flights: Any, year: str) -> None:
     log = flights.airflow.log("flights", year, "delays.flights")
-    assert re.search(r"Stage flights( \([\w-]+\))? is done: 4 tasks, [\d.]+ s", log)
+    assert re.search(r"Stage flights( \([\w-]+\))? is done: 4 tasks, [\d.]+ (s|min)", log)
     assert re.search(r"read +flights +336,776 messages", log)
     assert re.search(r"sent +by-tail +328,521 messages .*16 control messages \(4 to each of 4 partitions\)", log)
 

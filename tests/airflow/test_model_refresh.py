@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta, timezone
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow.parquet as pq
 import pytest
 
@@ -18,11 +16,9 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from dags.pipelines.delay_model import train
+from tests.support.scored_flights import day, is_scored, moment, scored_by
 
 pytestmark = [pytest.mark.extended, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(3600)]
-
-FIRST = date(2013, 3, 4)
-"""A Monday of which no other test knows."""
 
 PLACE = ("log", "delay-model-push")
 
@@ -37,14 +33,6 @@ class Refreshed:
     scored: tuple[str, ...]
     pushed: tuple[str, ...]
     rolled_back: str
-
-
-def day(number: int) -> date:
-    return FIRST + timedelta(days=number)
-
-
-def moment(number: int) -> datetime:
-    return datetime.combine(day(number), datetime.min.time(), timezone.utc)
 
 
 def succeeds(airflow: Any, dag_id: str, run_id: str) -> str:
@@ -93,48 +81,6 @@ def refreshed(flights: Any) -> Refreshed:
     back = succeeds(airflow, "delay_model_rollback", airflow.trigger("delay_model_rollback"))
     follows()
     return Refreshed(tuple(scored), (first, second), back)
-
-
-Row = tuple[Any, ...]
-
-
-def flights_of(data: Path, number: int) -> list[Row]:
-    """Every flight of a day."""
-    rows: list[Row] = duckdb.execute(
-        f"SELECT carrier, flight, origin, hour FROM read_parquet('{data}/flights/{day(number)}.parquet') ORDER BY ALL"
-    ).fetchall()
-    return rows
-
-
-def scores_in(folder: Path) -> list[Row]:
-    rows: list[Row] = duckdb.execute(
-        f"SELECT carrier, flight, origin, hour, late, trained_to FROM read_parquet('{folder}/*.parquet') ORDER BY ALL"
-    ).fetchall()
-    return rows
-
-
-def scored_by(data: Path, flights_day: int, model_day: int) -> list[Row]:
-    """The model's scores of a day for the flights of another, computed anew."""
-    weights = {row["carrier"]: row for row in train(data, day(model_day))}
-    found: list[Row] = []
-    for flight in flights_of(data, flights_day):
-        known = weights.get(flight[0])
-        late = 1 / (1 + math.exp(-(known["bias"] + known["per_hour"] * flight[3]))) if known else None
-        found.append((*flight, late, str(day(model_day)) if known else None))
-    return sorted(found, key=repr)
-
-
-def is_scored(folder: Path, right: list[Row]) -> bool:
-    """Return True if a folder holds just these scores.
-
-    A model that is trained twice comes out alike but for the last digits.
-    """
-    found = sorted(scores_in(folder), key=repr)
-    assert len(found) == len(right)
-    for got, wanted in zip(found, right, strict=True):
-        assert (*got[:4], got[5]) == (*wanted[:4], wanted[5])
-        assert got[4] == pytest.approx(wanted[4], rel=1e-9)
-    return True
 
 
 def output_of(flights: Any, dag_id: str, run_id: str) -> Path:

@@ -174,6 +174,20 @@ def test_of_two_runs_at_once_one_waits_for_the_other(flights: Any, departures: D
     assert tries == [1, 1, 1]
 
 
+# -- one application ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dag_id", "conf"), [("departures_hours_all", {}), ("departures_hours_new", {"flush": True})])
+def test_one_application_reads_all_or_what_is_new_and_gives_the_same_hours(
+    flights: Any, departures: Departures, dag_id: str, conf: dict[str, Any]
+) -> None:
+    run_id = flights.airflow.trigger(dag_id, conf=conf)
+    assert flights.airflow.wait_for_run(dag_id, run_id, timeout=1200)["state"] == "success"
+    assert hours_written(output_of(flights, dag_id, run_id, "hours.by-carrier", "hours")) == hours_of_duckdb(
+        flights.data
+    )
+
+
 # -- two Dags ----------------------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_samza.launch import launcher
+from airflow_samza.launch import own_process
 from tests.chaos import spark_runner
 from tests.chaos.rounds import SECONDS, Round, rounds
 from tests.support import runner_without_spark
@@ -25,6 +25,6 @@ def test_runs_without_spark_end_as_undisturbed_ones(ground: Path, monkeypatch: p
 
 @pytest.mark.spark
 def test_runs_on_spark_end_as_undisturbed_ones(ground: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launcher, "RUNNER_MODULE", spark_runner.__name__)
+    monkeypatch.setattr(own_process, "RUNNER_MODULE", spark_runner.__name__)
     monkeypatch.setenv(runner_without_spark.VARIABLE, str(ground.parent / "dials"))
     rounds(ground, lambda number, seed: Round(ground, number, seed, on_spark=True))

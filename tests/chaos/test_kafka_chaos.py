@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_samza.launch import launcher
+from airflow_samza.launch import own_process
 from airflow_samza.runs.records.folders import RunFolder
 from demo.kafka import Kafka
 from tests.chaos import spark_runner
@@ -125,6 +125,6 @@ def test_runs_over_kafka_without_spark_end_as_undisturbed_ones(
 def test_runs_over_kafka_on_spark_end_as_undisturbed_ones(
     ground: Path, broker: Kafka, proxy: KafkaProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launcher, "RUNNER_MODULE", spark_runner.__name__)
+    monkeypatch.setattr(own_process, "RUNNER_MODULE", spark_runner.__name__)
     monkeypatch.setenv(runner_without_spark.VARIABLE, str(ground.parent / "dials"))
     rounds(ground, lambda number, seed: KafkaRound(broker, proxy, ground, number, seed, on_spark=True))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_samza.launch.code_shipping import ship_driver
-from airflow_samza.launch.driver_files import leave_driver
+from airflow_samza.launch.drivers.driver_files import leave_driver
+from airflow_samza.launch.drivers.spark_submit import find_spark_submit
 from airflow_samza.launch.masters import SubmitOptions
 from airflow_samza.launch.runner_settings import RunnerSettings
-from airflow_samza.launch.spark_submit import find_spark_submit
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.systems.filesystems.opening import open_filesystem
 

@@ -43,9 +43,10 @@ def filesystem(request: pytest.FixtureRequest, tmp_path: Path) -> Filesystem:
     return open_filesystem(f"{request.getfixturevalue('hdfs').webhdfs}{tmp_path}")
 
 
-def test_put_if_absent_writes_once_and_leaves_the_first(filesystem: Filesystem) -> None:
-    assert filesystem.put_if_absent("a/b.json", b"first")
-    assert not filesystem.put_if_absent("a/b.json", b"second")
+@pytest.mark.parametrize("durable", [True, False])
+def test_put_if_absent_writes_once_and_leaves_the_first(filesystem: Filesystem, durable: bool) -> None:
+    assert filesystem.put_if_absent("a/b.json", b"first", durable=durable)
+    assert not filesystem.put_if_absent("a/b.json", b"second", durable=durable)
     assert filesystem.read("a/b.json") == b"first"
     assert filesystem.list("a") == ["b.json"]
 

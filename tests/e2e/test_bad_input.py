@@ -17,9 +17,11 @@ from tests.e2e.bad_input import (  # noqa: F401 (they enter the rows)
     page,
     rows_bad_records,
     rows_chooser,
+    rows_compare,
     rows_connect,
     rows_dag,
     rows_delta,
+    rows_expectations,
     rows_files,
     rows_iceberg,
     rows_kafka,
@@ -36,6 +38,7 @@ from tests.e2e.bad_input import (  # noqa: F401 (they enter the rows)
     rows_stage,
     rows_state,
     rows_tasks,
+    rows_upserts,
     rows_wrong_use,
 )
 from tests.e2e.bad_input.page import ROWS, Row
@@ -51,11 +54,14 @@ QUICK = [
     for rows in (
         rows_bad_records,
         rows_chooser,
+        rows_compare,
         rows_delta,
+        rows_expectations,
         rows_files,
         rows_iceberg,
         rows_plan,
         rows_side_inputs,
+        rows_upserts,
         rows_wrong_use,
     )
 ]
@@ -75,5 +81,5 @@ def test_the_page_says_what_is_raised(row: Row, tmp_path: Path, monkeypatch: pyt
     page.compare(row, text)
 
 
-def test_every_row_of_the_page_is_provoked() -> None:
-    assert sorted(page.table_rows()) == sorted(row.what for row in ROWS)
+def test_every_entry_of_the_page_is_provoked() -> None:
+    assert sorted(page.entries()) == sorted(row.what for row in ROWS)

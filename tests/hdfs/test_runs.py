@@ -60,4 +60,4 @@ def test_a_run_on_hdfs_gives_what_the_test_driver_gives(cluster: Hdfs, place: st
     until_over = time.monotonic() + 60
     while runner.is_alive(files) and time.monotonic() < until_over:
         time.sleep(0.2)
-    assert b"Spark is up after" in files.read(runner.log)
+    assert b"by-country@1.1@1: succeeded after" in files.read(runner.log)

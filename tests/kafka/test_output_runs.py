@@ -6,6 +6,7 @@ import json
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 
@@ -134,6 +135,33 @@ def test_a_clear_appends_where_the_output_permits_it_and_the_plan_says_so(
     assert "10 messages are published already" in again.notes[again.plan.stages[0].stage_id]["out"]
     assert run(place, runners, again) == 0
     assert place.published() == sorted(2 * place.all())
+
+
+class Died(BaseException):
+    """The death of a process."""
+
+
+@pytest.mark.parametrize("mode", ["staged", "pipelined"])
+def test_output_that_waits_for_approval_is_published_once_by_it_and_never_without(
+    tmp_path: Path, kafka: Kafka, code: Path, runners: Runners, mode: str
+) -> None:
+    place = Publishing(tmp_path, kafka.address, code, more=', publish="after approval"')
+    place.send(0, 40)
+    planned = place.plan("bounded", mode)
+    assert run(place, runners, planned) == 0
+    place.runtime.close(planned)
+    assert place.published() == []
+    for where in ("held_outputs", "finish"):
+        with mock.patch(f"airflow_samza.runs.{where}.reach", side_effect=Died), pytest.raises(Died):
+            place.runtime.publish(planned)
+    assert place.published() in ([], place.all()) or mode == "pipelined"
+    for _ in range(2):
+        place.runtime.publish(planned)
+        assert place.published() == place.all()
+    other = place.plan("bounded", mode, "next", hour=1)
+    assert run(place, runners, other) == 0
+    place.runtime.give_up(other)
+    assert place.published() == place.all()
 
 
 def test_rejects_another_partitioner_than_kafkas(tmp_path: Path, kafka: Kafka, code: Path) -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from airflow_samza.cli.app import app
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.upkeep.kept_runs import Keep
+from airflow_samza.runs.upkeep.keep import Keep
 from airflow_samza.runs.upkeep.retention import sweep_application
 from airflow_samza.runs.upkeep.run_removal import SweptRuns
 from airflow_samza.systems.kafka import brokers

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.upkeep.kept_runs import Keep
+from airflow_samza.runs.upkeep.keep import Keep
 from airflow_samza.runs.upkeep.retention import sweep_application
 from tests.support.budgets import extended_but
 from tests.support.dying_runners import Runners

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from airflow_samza.errors import PlanChanged, SamzaError, TopicError
+from airflow_samza.prepare.run_request import RunRequest
 from tests.support.budgets import extended_but
-from tests.support.kafka_runs import HOUR, NOON, Running, Runs, hour
+from tests.support.kafka_runs import APPS, HOUR, NOON, Running, Runs, hour
 from tests.support.kafka_topics import Sent, Topics, numbered
 from tests.support.runs_here import slice_of
 from tests.support.waiting import until
@@ -121,6 +123,29 @@ def test_a_stream_that_skips_continues_behind_messages_that_are_gone(
     assert slice_of(plan, "views")["offsets"] == [[4, 5], [0, 0]]
     assert "Up to 2 messages" in caplog.text
     assert runs.ids() == [1, 2, 5]
+
+
+@pytest.mark.parametrize("application", ["copying", "following", "skipping"])
+def test_a_comparison_with_a_run_whose_messages_have_expired_is_rejected_by_the_plan(
+    runs: Runs, application: str
+) -> None:
+    runs.send(1, 2, 3)
+    runs.whole(application, run_id="first")
+    config = {"streams.views.samza.physical.name": runs.topic}
+    asked = RunRequest(f"{APPS}:{application}", "edited", config=config)
+    runs.here.runtime.preview(runs.here.runtime.request_to_compare(asked, "first", None))
+    runs.topics.expire(runs.topic, 2)
+    says = (
+        "The input 'views' cannot be read as the run 'first' has read it: its messages from offset 0 to 2 of partition "
+        "0 are not there any more."
+    )
+    with pytest.raises(TopicError, match=re.escape(says)):
+        runs.here.runtime.prepare(runs.here.runtime.request_to_compare(asked, "first", None))
+    runs.send(4)
+    runs.whole(application, run_id="later")
+    runs.topics.expire(runs.topic, 3)
+    if application != "copying":  # of the whole topic, a later run reads what is left
+        runs.here.runtime.prepare(runs.here.runtime.request_to_compare(asked, "later", None))
 
 
 @pytest.mark.parametrize("partitions", extended_but([2], [1, 2, 3]))

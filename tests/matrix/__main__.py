@@ -1,5 +1,7 @@
 """Builds and tries the combinations: ``python -m tests.matrix [--folder F] [--only TEXT] [--suite NAME …] [--jobs N]``.
 
+``--spark 4.3.0`` (or ``--airflow``, ``--python``) tries a release that no combination has yet, instead of them.
+
 In each environment the installed wheel is checked first; ``--suite wheel`` does no more than that, and ``--product``
 does it for each Airflow with each Spark on each Python. What each suite says goes into a file of the environment's
 folder; a table of all goes to the terminal. Ends with 1 when anything failed. Environments are deleted when they have
@@ -13,10 +15,9 @@ import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date
 from pathlib import Path
 
-from tests.matrix.combinations import COMBINATIONS, SUITES, Combination, Suite, whole_product
+from tests.matrix.combinations import COMBINATIONS, SUITES, Combination, Suite, whole_product, with_releases
 from tests.matrix.environments import ROOT, Environment, build_wheel, run, uv
 from tests.matrix.trials import FAILED, tried_command
 
@@ -33,6 +34,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Tries the package with the versions that it supports.")
     parser.add_argument("--folder", type=Path, default=ROOT / ".matrix", help="where environments and logs go")
     parser.add_argument("--only", default="", help="the combinations whose names have this text")
+    for part in ("airflow", "spark", "python"):
+        parser.add_argument(
+            f"--{part}", default="", help=f"try this {part} with the newest of the others, nothing else"
+        )
     parser.add_argument(
         "--suite", action="append", choices=[WHEEL, *(suite.name for suite in SUITES)], help="only this one"
     )
@@ -43,6 +48,9 @@ def main() -> int:
     arguments = parser.parse_args()
     folder = arguments.folder.resolve()
     chosen = [one for one in (whole_product() if arguments.product else COMBINATIONS) if arguments.only in one.name]
+    releases = (arguments.airflow, arguments.spark, arguments.python)
+    if any(releases):
+        chosen = [with_releases(*releases)]
     suites = [suite for suite in SUITES if not arguments.suite or suite.name in arguments.suite]
     wheel = arguments.wheel.resolve(strict=True) if arguments.wheel else build_wheel(folder / "dist")
     begin = time.monotonic()
@@ -67,7 +75,7 @@ def tried(environment: Environment, wheel: Path, suites: list[Suite], *, keep: b
     """Return the result of each suite in one environment, which is built first."""
     name = environment.combination.name
     try:
-        if not (keep and environment.python.exists()):
+        if not (keep and environment.is_built):
             print(f"== {name}: building", flush=True)
             try:
                 environment.build(wheel, *(["dev"] if suites else []))
@@ -99,13 +107,16 @@ def result(environment: Environment, name: str, arguments: list[str], place: Pat
     return text
 
 
+def head_of(columns: list[str]) -> str:
+    """Return the first line of the table, which the documentation has, too."""
+    return f"| Airflow, Spark, Python | {' | '.join(columns)} |"
+
+
 def table(results: dict[Combination, dict[str, str]], columns: list[str]) -> str:
     """Return the results as a table of Markdown."""
-    head = f"| {date.today().isoformat()} | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}"
+    head = f"{head_of(columns)}\n|---|{'---|' * len(columns)}"
     rows = [
-        f"| Airflow {one.airflow}, Spark {one.spark}, Python {one.python} | "
-        + " | ".join(row.get(column, "—") for column in columns)
-        + " |"
+        f"| {one.airflow}, {one.spark}, {one.python} | " + " | ".join(row.get(column, "—") for column in columns) + " |"
         for one, row in results.items()
     ]
     return "\n".join([head, *rows])

@@ -5,7 +5,7 @@ All versions that the package supports occur, and the corners of Airflow × Spar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from itertools import product
 
@@ -34,7 +34,21 @@ COMBINATIONS = (
     Combination("3.2.2", date(2026, 5, 29), "4.1.3", "3.12"),
     Combination("3.3.2", date(2026, 9, 17), "4.0.4", "3.11"),
     NEWEST,
+    Combination("3.3.2", date(2026, 9, 17), "4.3.0", "3.11"),
 )
+
+
+def with_releases(airflow: str = "", spark: str = "", python: str = "") -> Combination:
+    """Return the newest combination with other releases; one that no combination has counts as published today.
+
+    >>> with_releases(spark="9.0.0").name
+    'airflow-3.3.2-spark-9.0.0-python-3.13'
+    """
+    airflow = airflow or NEWEST.airflow
+    published = {one.airflow: one.published for one in COMBINATIONS}.get(airflow, date.today())
+    return replace(
+        NEWEST, airflow=airflow, published=published, spark=spark or NEWEST.spark, python=python or NEWEST.python
+    )
 
 
 def whole_product() -> list[Combination]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.matrix.combinations import COMBINATIONS, Combination
@@ -30,6 +34,20 @@ PAGE = ROOT / "docs" / "reference/compatibility.md"
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_wheel(tmp_path_factory.mktemp("dist"))
+
+
+SPARK = """
+from airflow_samza import stream_application
+
+def spark_of(view):
+    import pyspark
+    return {"spark": pyspark.__version__}
+
+@stream_application("seen")
+def seen(app):
+    views = app.input_stream("views", system="logs", schema="member bigint", partitions=1, path="views")
+    views.map(spark_of, schema="spark string").send_to(app.output_stream("out", system="logs", path="out"))
+"""
 
 
 def commands_of_the_page() -> list[str]:
@@ -127,6 +145,28 @@ def test_the_commands_of_the_page_move_no_version_that_airflows_constraints_have
     run(program, "-m", "pip", "check")
     assert "The wheel works." in run(program, "-I", str(ROOT / "scripts" / "check_wheel.py"), str(wheel))
     run(program, "-I", str(ROOT / "benchmarks" / "parse_cost.py"))  # fails when parsing a Dag file costs too much
+
+
+@pytest.mark.nightly
+def test_a_stage_runs_on_the_spark_of_the_environment_that_the_page_makes(wheel: Path, tmp_path: Path) -> None:
+    page = (ROOT / "docs/get-started/install.md").read_text()
+    commands = page.partition("<!-- example: newer spark -->\n```console\n")[2].partition("```")[0].splitlines()
+    assert len(commands) == 3
+    for command in commands:
+        run("sh", "-c", f"cd {tmp_path} && {command.replace('airflow-samza', shlex.quote(str(wheel)))}")
+    (tmp_path / "newer_spark.py").write_text(SPARK)
+    (tmp_path / "data/views").mkdir(parents=True)
+    (tmp_path / "data/views/1.jsonl").write_text('{"member": 1}\n')
+    program = [sys.executable, "-c", "from airflow_samza.cli import main; main()", "run", "newer_spark:seen"]
+    # Without a Spark job, a stage of one message would start no Spark.
+    options = ["--system", "logs=files:data", "--root", "root", "--config", "job.driver.max.messages=0"]
+    place = ["--master", "local[1]", "--runner-python", "spark-4.3/bin/python"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [*program, *options, *place], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert {row["spark"] for row in pq.read_table(tmp_path / "data/out").to_pylist()} == {"4.3.0"}
 
 
 @pytest.mark.nightly

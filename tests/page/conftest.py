@@ -14,9 +14,10 @@ import pyarrow as pa
 import pytest
 from fastapi.routing import APIRoute
 
-from airflow_samza.provider.page.routes import data, failures, plan, progress, results, runs
+from airflow_samza.provider.page.routes import data, data_map, failures, plan, progress, results, runs
 from airflow_samza.provider.plan_xcoms import PlanNote
 from airflow_samza.runs.progress.run_list import note_origin
+from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.page.fab_airflow import FabAirflow
@@ -27,6 +28,8 @@ from tests.support.runs_here import Here
 DAGS = Path(__file__).parent / "views" / "dags"
 
 CONNECTION = "samza_default"
+
+DAY = DataInterval.from_iso("2013-01-01", "2013-01-02")
 
 APPLICATION = """
 from airflow_samza import stream_application
@@ -41,7 +44,7 @@ def visits(app):
 
 ROUTES = {
     route.path: route
-    for module in (runs, plan, progress, results, failures, data)
+    for module in (runs, plan, progress, results, failures, data, data_map)
     for route in module.router.routes
     if isinstance(route, APIRoute)
 }
@@ -81,14 +84,16 @@ class Place:
 
 def note_of(here: Here, dag_id: str) -> dict[str, Any]:
     """Make a run as a Dag's tasks would, and return its note."""
-    run = here.plan("page_app:visits", f"{dag_id}~flow~{DAG_RUN}")
+    run = here.plan("page_app:visits", f"{dag_id}~flow~{DAG_RUN}", interval=DAY)
     files, folder = open_filesystem(str(here.root)), RunFolder(run.application, run.run_id)
     note_origin(files, folder, {"dag_id": dag_id, "run_id": DAG_RUN, "task_id": PLAN_TASK})
     here.stages(run)
     here.runtime.close(run)
     tasks = {stage.stage_id: f"flow.{stage.stage_id}" for stage in run.plan.stages}
     print_ = run.plan.fingerprint
-    note = PlanNote(run.application, run.run_id, 1, print_, CONNECTION, time.time(), run.mode, "flow", {}, tasks)
+    systems: dict[str, str] = {}
+    about = run.application, run.run_id, 1, print_, CONNECTION, time.time(), run.mode, "flow", systems, tasks
+    note = PlanNote(*about, interval=run.interval)
     return note.to_dict()
 
 
@@ -96,7 +101,7 @@ def note_of(here: Here, dag_id: str) -> dict[str, Any]:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     folder = tmp_path_factory.mktemp("page")
     (folder / "page_app.py").write_text(APPLICATION, encoding="utf-8")
-    for name in ("logs/page-views", "warehouse", "root"):
+    for name in ("logs/page-views", "warehouse", "root", "signals"):
         (folder / name).mkdir(parents=True)
     here = Here(folder / "root")
     rows = [{"country": "fr", "n": n} for n in range(4)]
@@ -113,6 +118,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 def site(place: Place, request: pytest.FixtureRequest) -> Iterator[FabAirflow]:
     """The Airflow, of which the API server runs."""
     env = {"AIRFLOW__SAMZA__POLL_INTERVAL": "0.2", "AIRFLOW__SAMZA__WARM_RUNNERS": "2"}
+    env["SAMZA_TEST_SIGNALS"] = str(place.folder / "signals")
     airflow = FabAirflow(place.folder / "home", dags=DAGS, connections=place.connections, notes=place.notes, env=env)
     with serving(request.config, "tests/page", airflow):
         yield airflow

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from airflow_samza import stream_application
-from airflow_samza.engine import host_tables, warm_tables
-from airflow_samza.engine.table_compaction import compact_here
+from airflow_samza.engine.tables import host_tables, warm_tables
+from airflow_samza.engine.tables.table_compaction import compact_here
 from airflow_samza.errors import NoSuchVersion
 from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.prepare.task_side_inputs import TOPIC_IDENTITY

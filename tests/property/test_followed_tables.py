@@ -16,10 +16,10 @@ from unittest import mock
 import pytest
 
 from airflow_samza.application.loader import load_application
-from airflow_samza.engine import followed_tables
-from airflow_samza.engine.followed_tables import FollowedTables
 from airflow_samza.engine.local_engine import LocalStage
 from airflow_samza.engine.stage_context import StageContext
+from airflow_samza.engine.tables import followed_tables
+from airflow_samza.engine.tables.followed_tables import FollowedTables
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent, Manifest
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import CONTINUOUS
@@ -50,7 +50,7 @@ class Stage:
         self.run = self.here.plan(f"tests.support.side_input_apps:{application}", "run-1", mode=CONTINUOUS)
         plan = self.run.plan
         spec = load_application(self.run.reference).spec()
-        program = SimpleNamespace(spec=spec, plan=plan, stage=plan.stage("views"))
+        program = SimpleNamespace(spec=spec, plan=plan, stage=plan.stage("views"), operators={})
         setup: Any = SimpleNamespace(program=program, task=SimpleNamespace(stage="views", digests={}))
         handle = StageHandle(self.run.application, self.run.run_id, "views", Generation(1, 1))
         self._context: Any = SimpleNamespace(

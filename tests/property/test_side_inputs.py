@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza import stream_application
-from airflow_samza.engine import host_tables, warm_tables
+from airflow_samza.engine.tables import host_tables, warm_tables
 from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.prepare.task_side_inputs import TOPIC_IDENTITY
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent

@@ -1,9 +1,9 @@
-"""Aggregations and tables that are taken down and set up again between epochs, wherever those are cut, end as those that were not."""
+"""Aggregations, copies and tables that are taken down and set up again between epochs, wherever those are cut, end as those that were not."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -23,9 +23,12 @@ from airflow_samza import (
     stream_application,
     sum_,
 )
-from airflow_samza.application.operator_specs import AggregateSpec
+from airflow_samza.application.operator_specs import AggregateSpec, ApplyChangesSpec, DistinctSpec
+from airflow_samza.application.operators.applied_changes import applied_schema
 from airflow_samza.schema import Schema
 from airflow_samza.task.operators.aggregation.aggregate import Aggregate
+from airflow_samza.task.operators.applied_changes import ApplyChanges
+from airflow_samza.task.operators.distinct.operator import Distinct
 from airflow_samza.task.tables.store import TableStore
 from tests.support.budgets import share
 
@@ -105,6 +108,59 @@ def test_an_aggregation_cut_into_epochs_gives_what_it_gives_in_one(epochs: list[
         if state:
             cut.restore(state)
     assert results(cut) == results(whole)
+
+
+def of_distinct(keep: str, within_ms: int | None) -> Distinct:
+    spec = DistinctSpec("test-1-distinct-once", "once", key=("k", "f"), keep=keep, within_ms=within_ms, time_column="i")
+    return Distinct(spec, SCHEMA)
+
+
+def emitted(batches: Iterable[pa.RecordBatch]) -> list[str]:
+    return [repr(row) for made in batches for row in made.to_pylist()]
+
+
+@SETTINGS
+@given(EPOCHS, st.sampled_from(["first", "last"]), st.sampled_from([None, 1, 20]))
+def test_copies_cut_into_epochs_are_those_of_one(
+    epochs: list[list[list[dict[str, Any]]]], keep: str, within_ms: int | None
+) -> None:
+    operators = [of_distinct(keep, within_ms), of_distinct(keep, within_ms)]
+    found: list[list[str]] = [[], []]
+    for number, batches in enumerate(epochs):
+        for operator, rows in zip(operators, found, strict=True):
+            for each in filter(None, batches):
+                rows += emitted(operator.process(batch(each)))
+            if within_ms is not None:
+                rows += emitted(operator.on_watermark(20 * number - 50))
+        state = stored(operators[1].snapshot())
+        operators[1] = of_distinct(keep, within_ms)
+        operators[1].restore(state)
+    for operator, rows in zip(operators, found, strict=True):
+        rows += emitted(operator.flush())
+    assert found[1] == found[0]
+
+
+def of_changes(scd_type: int) -> ApplyChanges:
+    spec = ApplyChangesSpec(
+        "test-1-apply_changes-newest", "newest", key=("k", "f"), sequence_by=("i", "s"), scd_type=scd_type
+    )
+    return ApplyChanges(spec, SCHEMA, applied_schema(SCHEMA, "i", scd_type, "newest"))
+
+
+@SETTINGS
+@given(EPOCHS, st.sampled_from([1, 2]))
+def test_changes_cut_into_epochs_are_those_of_one(epochs: list[list[list[dict[str, Any]]]], scd_type: int) -> None:
+    operators = [of_changes(scd_type), of_changes(scd_type)]
+    found: list[list[str]] = [[], []]
+    for batches in epochs:
+        for operator, rows in zip(operators, found, strict=True):
+            for each in filter(None, batches):
+                rows += emitted(operator.process(batch(each)))
+        state = stored(operators[1].snapshot())
+        operators[1] = of_changes(scd_type)
+        if state:
+            operators[1].restore(state)
+    assert found[1] == found[0]
 
 
 @SETTINGS

@@ -20,7 +20,7 @@ import pytest
 
 from airflow_samza.errors import MessageError, PushError, StageCancelled, StageFailed, StageLost
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.provider.runner_lines import runner_logged
+from airflow_samza.provider.runner_lines import log_runner
 from airflow_samza.runs.stages.runner_log import last_lines
 from airflow_samza.runs.stages.stage_state import CANCELLED, LOST, RUNNING, SUCCEEDED
 from airflow_samza.runs.tables import versions
@@ -116,8 +116,9 @@ def test_the_last_lines_of_the_driver_of_a_failed_stage_come_into_the_tasks_log(
     service = SimpleNamespace(last_lines=lambda path: last_lines(files, path, [SECRET]))
     said: list[str] = []
     log = SimpleNamespace(info=lambda event, *args: said.append(event % args if args else event))
-    with pytest.raises(MessageError, match="never"), runner_logged(service, log):
+    with pytest.raises(MessageError, match="never") as caught:
         session.runtime.run_stage(session.run, "rejected", generation=2)
+    log_runner(service, log, caught.value)
     assert said[0].startswith("::group::The last ")
     assert said[-1] == "::endgroup::"
     # The status follows the log: whoever sees that the stage has failed finds the line of this very attempt.

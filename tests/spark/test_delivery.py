@@ -5,6 +5,7 @@ Delta is the real one: its jars come from Maven (``scripts/setup-jars.sh delta``
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from airflow_samza.prepare.bound_systems import bind_systems
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.stages.stage_runners import StageRequest
+from airflow_samza.schema import Schema
 from airflow_samza.spark.sessions.classic_session import ClassicSession
 from airflow_samza.spark.spark_engine import SparkEngine
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -88,6 +90,7 @@ OUTPUTS = {
     ),
     "a table of a database": Output(False, AGAIN, "jdbc", table="numbers"),
     "a table of a database, replaced": Output(True, ONCE, "jdbc", "overwrite", "numbers"),
+    "a table of a database, upserted": Output(True, ONCE, "jdbc", "upsert", "numbers"),
     **{
         f"{format} files, {mode}": Output(True, ONCE, format, mode)
         for format in ("parquet", "delta")
@@ -137,9 +140,9 @@ class Publishing:
     def stream(self, output: Output) -> StreamSpec:
         format = None if output.format == "jdbc" else output.format
         options = {name: text.format(folder=self.folder) for name, text in output.options.items()}
-        return StreamSpec(
-            "out", 2, COLUMNS, format=format, options=tuple(options.items()), written=True, through="a-1-out/r1/1.1"
-        )
+        key = ("n",) if output.mode == "upsert" else ()
+        said, through = tuple(options.items()), "a-1-out/r1/1.1"
+        return StreamSpec("out", 2, COLUMNS, key=key, format=format, options=said, written=True, through=through)
 
     def system(self, output: Output) -> SparkSystem:
         name = "db" if output.format == "jdbc" else "files" if output.table is None else "catalog"
@@ -209,6 +212,7 @@ QUICK = [
     "a table of delta",
     "a table of delta that nobody declared so",
     "a table of delta by its path",
+    "a table of a database, upserted",
 ]
 
 
@@ -223,3 +227,32 @@ def test_an_output_keeps_what_it_claims_when_a_batch_is_published_twice(publishi
     assert system.delivery(spec).exactly_once == output.claims_exactly_once
     assert len(found) == output.rows
     assert sorted(set(found)) == list(range(EPOCH * EPOCHS))
+
+
+def test_changes_are_upserted_into_a_database_by_key(publishing: Publishing) -> None:
+    output = OUTPUTS["a table of a database, upserted"]
+    system = publishing.system(output)
+    columns = "n bigint not null, m bigint, _deleted boolean"
+    spec = dataclasses.replace(publishing.stream(output), schema=columns, through="a-1-changes/r1/1.1")
+    system.admin.create([spec])
+    options = {**system.table(spec).options, "dbtable": "numbers"}
+    made = publishing.spark.createDataFrame([(0, 0), (9, 9)], "N bigint, M bigint")
+    made.write.format("jdbc").options(**options).save()
+    epochs: tuple[list[tuple[Any, ...]], ...] = (
+        [(1, 10, False), (2, 20, False), (1, 11, False), (9, None, True)],
+        [(2, None, True), (1, 12, None), (3, None, True), (3, 30, False), (4, 40, False), (4, None, True)],
+    )
+    for number, changes in enumerate(epochs):
+        producer = system.producer(spec, f"attempt-{number}")
+        for change in changes:
+            row = dict(zip(("n", "m", "_deleted"), change, strict=True))
+            producer.write(0, pa.RecordBatch.from_pylist([row], Schema.of(columns).to_arrow()))
+        publication = Publication("app/run/stage", "1.1", number, {0: producer.finish()})
+        for _ in range(2):
+            system.publish(spec, publication)
+            system.log.filesystem.delete(system._record(spec, publication))
+    found = publishing.spark.read.format("jdbc").options(**options).load().collect()
+    assert sorted(map(tuple, found)) == [(0, 0), (1, 12), (3, 30)]
+    query = "SELECT TABLENAME FROM SYS.SYSTABLES WHERE TABLENAME LIKE 'SAMZA%'"
+    tables = publishing.spark.read.format("jdbc").options(**{**options, "dbtable": f"({query}) t"}).load().collect()
+    assert [row[0] for row in tables] == ["SAMZA_EPOCHS"], "no staging table is left"

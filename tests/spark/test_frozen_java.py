@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from airflow_samza.errors import StageLost
-from airflow_samza.launch import launcher
+from airflow_samza.launch import own_process
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import read
@@ -54,7 +54,7 @@ def test_a_frozen_java_is_noticed_and_replaced_while_a_busy_one_answers(
     (tmp_path / "holding_app.py").write_text(source)
     monkeypatch.syspath_prepend(str(tmp_path))
     sys.modules.pop("holding_app", None)
-    monkeypatch.setattr(launcher, "RUNNER_MODULE", "tests.support.quick_runner")
+    monkeypatch.setattr(own_process, "RUNNER_MODULE", "tests.support.quick_runner")
     runtime = SparkRuntime(str(tmp_path / "root"), master="local[2]")
     files = open_filesystem(runtime.root)
     log = LogSystem("log", SystemBinding("log", {"root": runtime.root}))

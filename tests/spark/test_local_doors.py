@@ -20,6 +20,7 @@ import psutil
 import pytest
 
 from airflow_samza.private_folder import scratch_folder
+from demo.local_airflow import still_running
 
 pytestmark = [pytest.mark.extended, pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -181,8 +182,7 @@ def test_rows_lie_where_only_we_can_enter_and_are_swept_when_their_process_was_k
             elsewhere = [path for path in open_files if not path.startswith((top, sys.prefix))]
             assert [path for path in elsewhere if path.startswith(("/tmp/", "/var/tmp/"))] == []
             os.kill(process.pid, signal.SIGKILL)
-        psutil.wait_procs([java], 60)
-        assert not java.is_running()
+        assert still_running([java], 60) == []
         sweeping = "from airflow_samza.launch.own_scratch import sweep_left_behind; print(len(sweep_left_behind()))"
         swept = subprocess.run([sys.executable, "-c", sweeping], env=environment, capture_output=True, text=True)
         assert swept.stdout == "1\n", swept.stderr

@@ -183,3 +183,29 @@ def test_a_continuous_run_gives_windows_as_time_goes_and_the_rest_when_drained(f
     driver.drain()
     assert flow.rows("per-minute") == sorted(driver.output_table("per-minute").to_pylist(), key=repr)
     assert flow.rows("hopped") == sorted(driver.output_table("hopped").to_pylist(), key=repr)
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before the producer", "after it"])
+@pytest.mark.few(1)
+def test_a_run_follows_the_run_of_another_application_on_a_spark_of_its_own(flow: Flow, before: bool) -> None:
+    sent = visits(0, 600)
+    flow.send(sent)
+    telling = flow.prepare("samza_spark_apps.modes:telling", "told", "pipelined")
+    request = RunRequest(
+        "samza_spark_apps.modes:listening", "heard", mode="pipelined", sections={"told": "telling@latest"}
+    )
+    listening = flow.runtime.prepare(request)
+    flow.runs.append(listening)
+    assert (listening.stream("told").slice or {})["follows"]["run_id"] == "told"
+    handles = {}
+    for run in (listening, telling) if before else (telling, listening):
+        for stage in run.plan.stages:
+            handles[run.run_id, stage.stage_id] = flow.runtime.submit(run, stage.stage_id)
+    until(lambda: all(flow.runtime.status(found).is_final for found in handles.values()))
+    results = {name: flow.runtime.finish(found) for name, found in handles.items()}
+    assert max(result.epochs for (run_id, _), result in results.items() if run_id == "told") >= 3
+    expected: dict[str, tuple[int, int]] = {}
+    for row in sent:
+        seen, dwell = expected.get(row["country"], (0, 0))
+        expected[row["country"]] = (seen + 1, dwell + row["dwell_ms"])
+    assert {row["country"]: (row["visits"], row["dwell"]) for row in flow.rows("heard")} == expected

@@ -44,6 +44,19 @@ def test_the_page_about_transform_does_what_it_says(tmp_path: Path) -> None:
     assert sorted((row["member"], row["name"]) for row in rows) == [(1, "Ada Lovelace"), (2, "Grace Hopper")]
 
 
+@pytest.mark.nightly
+def test_the_page_about_topics_in_spark_does_what_it_says(tmp_path: Path) -> None:
+    program = dict(BLOCK.findall(text_of("how-to/topics-in-spark.md")))["report.py"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "root"), str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["2", "2"]
+
+
 AVAILABLE_NOW = """
 import json
 from pathlib import Path

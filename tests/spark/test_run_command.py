@@ -161,3 +161,31 @@ def test_stages_of_a_run_may_run_at_the_same_time_over_files(project: Path) -> N
     rejected = run(project, "--mode", "continuous")
     assert rejected.returncode == 2
     assert "has no unbounded input" in rejected.stderr
+
+
+def lines_of(project: Path, run_id: str) -> str:
+    """Return the log of the stage runner of a run."""
+    (log,) = (project / "root").rglob(f"{run_id}*/**/runner.log")
+    return log.read_text()
+
+
+def test_a_small_run_starts_no_java(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__SAMZA__WARM_RUNNERS", "off")
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", f"-Xlog:gc:file={project / 'java.log'}")
+    done = run(project, "--run-id", "first")
+    assert done.returncode == 0, done.stderr
+    assert counted(project) == {"NO": 4, "SE": 4}
+    log = lines_of(project, "first")
+    assert log.count("beside the driver") == 2
+    assert "Spark is up" not in log
+    assert not (project / "java.log").exists()
+
+
+def test_a_run_with_settings_of_spark_has_them_checked_however_small_it_is(project: Path) -> None:
+    (project / "samza.toml").write_text(
+        '[env.dev]\nroot = "root"\n[env.dev.spark]\n"spark.sql.shuffle.partitions" = "many"\n'
+    )
+    done = run(project, "--run-id", "first", "--config-file", "samza.toml")
+    assert done.returncode != 0
+    assert "spark.sql.shuffle.partitions" in done.stderr
+    assert not list((project / "warehouse").rglob("*.parquet"))

@@ -277,11 +277,11 @@ def test_a_table_of_another_format_than_the_plan_promised_is_rejected_before_any
 
 
 @pytest.mark.nightly
-def test_explain_names_the_shuffles_of_a_function_when_it_is_asked_to(tmp_path: Path) -> None:
+def test_a_plan_names_the_shuffles_of_a_function_when_it_is_asked_to(tmp_path: Path) -> None:
     program = [sys.executable, "-c", "from airflow_samza.cli import main; main()"]
     asked = [
         *program,
-        "explain",
+        "plan",
         "samza_spark_apps.spark_system:counted_thirds",
         "--root",
         str(tmp_path / "root"),

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_samza.engine import table_compaction
-from airflow_samza.engine.table_compaction import CompactionTask
+from airflow_samza.engine.tables import table_compaction
+from airflow_samza.engine.tables.table_compaction import CompactionTask
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.tables import versions

@@ -188,6 +188,35 @@ def test_null_and_double_keys_are_rejected_with_examples(pusher: Pusher) -> None
     assert pusher.files.list("tables/log/t0-push/versions") == []
 
 
+def test_a_push_is_checked_by_what_its_table_expects(pusher: Pusher) -> None:
+    pusher.table = "checked"
+    now = datetime.now(timezone.utc)
+
+    def source(name: str, least: int, at: datetime) -> str:
+        types = {"member_id": pa.int64(), "tier": pa.string(), "at": pa.timestamp("us", "UTC"), "amount": pa.int64()}
+        found = [{**row, "at": at, "amount": row["member_id"] + least} for row in MEMBERS]
+        return pusher.file(f"{name}.parquet", found, types)
+
+    columns = {"amount": "CAST(amount AS decimal(12,2))"}
+    version = pusher.push(source("sound", 0, now), columns=columns)
+    assert {each.expectation: (each.outcome, each.rows, each.failed) for each in version.expectations} == {
+        "not_null(member_id)": ("passed", 200, 0),
+        "unique(member_id)": ("passed", 200, 0),
+        "min_rows=1": ("passed", 200, 0),
+        "not_null(tier)": ("dropped", 300, 100),
+        "amount < 200": ("warned", 200, 66),
+        "amount >= 0": ("passed", 200, 0),
+        "rows(at_least=1, change=0.5)": ("passed", 200, 0),
+        "fresh(at, 2 days)": ("passed", 200, 0),
+    }
+    assert pusher.rows(version) == {member: tier for member, tier in BY_ID.items() if tier is not None}
+    with pytest.raises(PushError, match=r"expectation amount >= 0: 7 of 200 rows, such as .*amount"):
+        pusher.push(source("below", -10, now), columns=columns)
+    with pytest.raises(PushError, match=r"expectation fresh\(at, 2 days\): the latest is"):
+        pusher.push(source("old", 0, now - timedelta(days=3)), columns=columns)
+    assert len(pusher.files.list("tables/log/checked-push/versions")) == 1
+
+
 def test_null_keys_are_left_out_and_the_latest_of_a_key_stays_when_asked(pusher: Pusher) -> None:
     types = {"member_id": pa.int64(), "tier": pa.string(), "at": pa.int64()}
     rows = [{"member_id": n % 50, "tier": f"at {n}", "at": n} for n in range(20_000)] + [

@@ -8,7 +8,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from airflow_samza.runs.stages.stage_state import RUNNING, stage_status
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from tests.support.changing_modules import ChangingModules
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.extended, pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -163,18 +164,17 @@ def runs(host: None, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return Runs(lake, ChangingModules(folder, monkeypatch), tmp_path)
 
 
-def until(holds: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, "it never came about"
-        time.sleep(0.05)
-
-
 def the_runner() -> tuple[WarmPlace, dict[str, Any]]:
-    """The one warm runner, once it is idle."""
-    until(lambda: len(warm_places()) == 1 and (ask(warm_places()[0], STATE) or {}).get("state") == "idle")
-    (place,) = warm_places()
-    return place, ask(place, STATE) or {}
+    """The one warm runner, and what it says of itself once it is idle."""
+
+    def idle() -> tuple[WarmPlace, dict[str, Any]] | None:
+        places = warm_places()
+        told = (ask(places[0], STATE) or {}) if len(places) == 1 else {}
+        return (places[0], told) if told.get("state") == "idle" else None
+
+    found = until(idle, WAIT_SECONDS)
+    assert found is not None
+    return found
 
 
 def test_two_versions_of_a_module_never_meet_in_one_java(runs: Runs) -> None:

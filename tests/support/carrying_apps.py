@@ -68,6 +68,17 @@ def _produced(app: Any) -> None:
 producing = stream_application("producing")(_produced)
 
 
+def _produced_each_day(app: Any) -> None:
+    clicks = app.input_stream("clicks", system="log", schema=CLICK, bounded=True).partition_by("member", id="by-member")
+    clicks.send_to(
+        app.output_stream("shared-clicks", system="log", schema=CLICK, key="member", partitions=3, shared=True)
+    )
+
+
+daily = stream_application("daily")(_produced_each_day)
+"""As ``producing``, of bounded runs: one replaces what another has written for its interval."""
+
+
 def _summed(app: Any) -> None:
     clicks = app.shared_stream("shared-clicks", system="log", schema=CLICK, key="member", bounded=True)
     clicks.aggregate("member", clicks=count(), id="per-member").send_to(
@@ -104,7 +115,7 @@ TIMED = "member bigint, n bigint, at timestamp"
 
 
 def windowed(*, bounded: bool) -> Any:
-    """Windows and a join of two inputs; unbounded inputs are carried on from run to run."""
+    """Windows, copies and a join of two inputs; unbounded inputs are carried on from run to run."""
 
     def describe(app: Any) -> None:
         options: dict[str, Any] = {
@@ -118,6 +129,8 @@ def windowed(*, bounded: bool) -> Any:
         views = app.input_stream("views", **options).where("n > 0").partition_by("member", id="views-by-member")
         windows = clicks.window(tumbling("1 minute"), key="member", clicks=count(), total=sum_("n"), id="per-minute")
         windows.send_to(app.output_stream("per-minute", system="log", key="member", partitions=2))
+        once = clicks.distinct(["member", "n"], within="90 seconds", keep="last", id="once")
+        once.send_to(app.output_stream("once", system="log", key="member", partitions=2))
         joined = clicks.join(
             views,
             lambda click, view: {"member": click.member, "click": click.n, "view": view.n},
@@ -204,3 +217,16 @@ def _parted(app: Any) -> None:
 
 parting = stream_application("parting")(_parted)
 """Two stages that both write its output."""
+
+
+@stream_application("open-ended", config={"job.intermediate.stream.partitions": "2"})
+def open_ended(app: Any) -> None:
+    """Says nowhere whether its input has an end: its runs do."""
+    views = app.input_stream(
+        "views", system="log", schema="country string, at timestamp, n bigint", timestamp="at", max_delay="10 minutes"
+    )
+    (
+        views.partition_by("country", id="by-country")
+        .window(tumbling("1 minute"), key="country", views=count(), seen=sum_("n"), id="minutes")
+        .send_to(app.output_stream("per-minute", system="log", key="country", partitions=2))
+    )

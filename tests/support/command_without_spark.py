@@ -6,11 +6,11 @@ import os
 
 from airflow_samza.cli import main
 from airflow_samza.cli import run_command as command
-from airflow_samza.launch import launcher
+from airflow_samza.launch import launcher, own_process
 from tests.support import runner_without_spark
 
 if __name__ == "__main__":
-    launcher.RUNNER_MODULE = runner_without_spark.__name__
+    own_process.RUNNER_MODULE = runner_without_spark.__name__
     launcher.check_place = lambda master, submit, python="": None
     command.CANCEL_SECONDS = float(os.environ.get("CANCEL_SECONDS", command.CANCEL_SECONDS))
     main()

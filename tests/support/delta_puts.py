@@ -16,9 +16,9 @@ def at_each_commit(
     """Have something done before, and after, each commit of a log here; return a list that grows with them."""
     put, tries, inside = LocalFilesystem.put_if_absent, list[int](), threading.local()
 
-    def wrapped(self: LocalFilesystem, path: str, data: bytes) -> bool:
+    def wrapped(self: LocalFilesystem, path: str, data: bytes, *, durable: bool = True) -> bool:
         if not path.endswith(".json") or getattr(inside, "acts", False):
-            return put(self, path, data)
+            return put(self, path, data, durable=durable)
         tries.append(len(tries))
         number = len(tries)
         inside.acts = True
@@ -26,7 +26,7 @@ def at_each_commit(
             act(number)
         finally:
             inside.acts = False
-        done = put(self, path, data)
+        done = put(self, path, data, durable=durable)
         after(number)
         return done
 

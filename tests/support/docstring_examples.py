@@ -9,12 +9,13 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from scripts.site.docstrings import SHOWN
 from tests.support.documentation_pages import DOCS
 
 
 def shown_on(page: str) -> list[str]:
     """Return the names that a page of the reference shows."""
-    return re.findall(r"^::: (\S+)$", (DOCS / "reference" / page).read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return SHOWN.findall((DOCS / "reference" / page).read_text(encoding="utf-8"))
 
 
 def docstring_examples(*pages: str) -> Iterator[tuple[str, str]]:

@@ -34,7 +34,7 @@ class MemoryFilesystem:
     def location(self, path: str) -> str:
         return f"memory/{path}"
 
-    def put_if_absent(self, path: str, data: bytes) -> bool:
+    def put_if_absent(self, path: str, data: bytes, *, durable: bool = True) -> bool:
         if path in self.files:
             return False
         self.files[path] = data
@@ -119,7 +119,7 @@ class SteppedFilesystem:
         return f"memory/{path}"
 
     def __getattr__(self, operation: str) -> Any:
-        def call(*given: Any) -> Any:
+        def call(*given: Any, durable: bool = True) -> Any:  # no power fails here
             return self._run.step(self._name, _Step(operation, given))
 
         return call

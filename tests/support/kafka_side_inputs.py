@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from airflow_samza import stream_application
+from airflow_samza import change_events, debezium, stream_application
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.support.kafka_topics import Sent, Topics, read
@@ -135,6 +135,7 @@ class Profiles:
         config = {
             "streams.views.samza.physical.name": self.views,
             "streams.changes.samza.physical.name": self.changes,
+            **({"streams.again.samza.physical.name": self.changes} if application.startswith("of_") else {}),
             **({} if host is None else {"job.store.local.dir": str(host)}),
             **(more or {}),
         }
@@ -159,3 +160,22 @@ class Profiles:
             return not set(left) & set(offsets)
 
         until(gone, 60)
+
+
+def _captured(app: Any, form: Any, columns: str) -> None:
+    """Changes of a topic as a stream, in their order, and as a table."""
+    topic = {"system": "events", "schema": columns, "changes": form}
+    stream = app.input_stream("changes", slice="checkpoint", **topic).partition_by("id", id="by-id")
+    stream.apply_changes("id", sequence_by="lsn", id="in-order").send_to(
+        app.output_stream("applied", system="log", partitions=1)
+    )
+    changed = app.side_input("again", key="id", **topic)
+    profiles = app.table("profiles", key="id", side_inputs=[changed], sequence_by="lsn")
+    found = app.input_stream("views", system="events", schema="id bigint", key="id", slice="checkpoint")
+    found.join(profiles, how="left", id="with-profile").send_to(app.output_stream("scored", system="log", partitions=1))
+
+
+of_debezium = stream_application("of-debezium")(
+    lambda app: _captured(app, debezium(columns={"lsn": "source.lsn"}), f"{ROWS}, lsn bigint")
+)
+of_columns = stream_application("of-columns")(lambda app: _captured(app, change_events(), f"{ROWS}, lsn bigint"))

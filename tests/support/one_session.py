@@ -21,7 +21,7 @@ from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.names import Generation
-from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
 from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.schema import Schema
@@ -53,20 +53,32 @@ class Runs:
         self._bindings = dict(bindings or {})
         self._root = str(folder)
         self._files = open_filesystem(self._root)
-        self._log = LogSystem("log", SystemBinding("log", {"root": self._root}))
+        self.log = LogSystem("log", SystemBinding("log", {"root": self._root}))
         self.runtime = SparkRuntime(self._root, self._bindings)
 
     def make(self, topic: str, schema: Schema, partitions: int) -> None:
         """A topic without messages."""
-        self._log.admin.create([StreamSpec(topic, partitions, schema.ddl())])
+        self.log.admin.create([StreamSpec(topic, partitions, schema.ddl())])
 
     def send(self, topic: str, schema: Schema, rows: list[dict[str, Any]]) -> None:
         """Appends messages, by their first column."""
-        self._log.append(topic, pa.Table.from_pylist(rows, schema=schema.to_arrow()), key=schema.names[:1])
+        self.log.append(topic, pa.Table.from_pylist(rows, schema=schema.to_arrow()), key=schema.names[:1])
 
     def prepare(self, application: str, run_id: str, **more: Any) -> RunPlan:
         """Plans a run."""
         return self.runtime.prepare(RunRequest(application, run_id, **more))
+
+    def plan(self, application: str, run_id: str, **more: Any) -> RunPlan:
+        """Plans a run."""
+        return self.prepare(application, run_id, **more)
+
+    def stages(self, run: RunPlan) -> None:
+        """Runs all stages: those of a continuous run at once, others one by one."""
+        (self.together if run.mode == CONTINUOUS else self.one_by_one)(run)
+
+    def rows(self, topic: str) -> list[dict[str, Any]]:
+        """All user messages of a topic."""
+        return list(topic_rows(self.log, topic))
 
     def start(self, run: RunPlan, stage_id: str) -> threading.Thread:
         """Runs a stage in a thread; :meth:`join` ends it, and raises what ended the stage."""
@@ -94,7 +106,7 @@ class Runs:
         found: dict[str, list[str]] = {}
         for stream_id in sorted({s for stage in run.plan.stages for s in stage.outputs if not run.is_own(s)}):
             topic = run.stream(stream_id).spec.name
-            found[stream_id] = sorted(repr(row) for row in topic_rows(self._log, topic))
+            found[stream_id] = sorted(repr(row) for row in topic_rows(self.log, topic))
         return found
 
 

@@ -21,7 +21,7 @@ def subclasses(kind: type[T]) -> Iterator[type[T]]:
 
 def operator_kinds() -> set[type[OperatorSpec]]:
     """Return the kinds of operators that can be made; families of them are abstract."""
-    return {kind for kind in subclasses(OperatorSpec) if _is_made(kind)}  # type: ignore[type-abstract]
+    return {kind for kind in subclasses(OperatorSpec) if _is_made(kind)}
 
 
 def _is_made(kind: type) -> bool:

@@ -18,14 +18,26 @@ import uvicorn
 from fastapi import FastAPI, HTTPException
 from fastapi.testclient import TestClient
 
-from airflow_samza.provider.page import looks, opened_run, rights
-from airflow_samza.provider.page.airflow_records import Event, Planned, TaskMark, airflow_records
+from airflow_samza.errors import SamzaError
+from airflow_samza.provider.page import data_map, looks, opened_run, rights
+from airflow_samza.provider.page.airflow_records import (
+    Assets,
+    Event,
+    FailedPlan,
+    Planned,
+    TaskAfter,
+    TaskMark,
+    airflow_records,
+)
 from airflow_samza.provider.page.app import make_app
 from airflow_samza.provider.plan_xcoms import PlanNote
 from airflow_samza.runs.progress.run_list import note_origin
 from airflow_samza.runs.records.data_interval import DataInterval
-from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.records.folders import RunFolder, replace, write_once
+from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_runners import RunnerPlace, StageRequest
+from airflow_samza.runs.stages.stage_state import StatusRecord
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from demo.airflow_settings import free_port
 from tests.support.runs_here import Here
@@ -42,12 +54,16 @@ class KnownToAirflow:
     """Stands in for Airflow's database: notes of plans, task instances, events."""
 
     plans: list[Planned] = field(default_factory=list)
+    failures: list[FailedPlan] = field(default_factory=list)
     dag_runs: set[tuple[str, str]] = field(default_factory=set)
     tasks: dict[str, str | None] = field(default_factory=dict)
     marks: dict[str, TaskMark] = field(default_factory=dict)
     sent: list[Event] = field(default_factory=list)
     form: Any = None
+    after: list[TaskAfter] | None = None
     dates: dict[datetime, str | None] = field(default_factory=dict)
+    states: dict[str, str | None] = field(default_factory=dict)
+    known_assets: Assets = field(default_factory=lambda: Assets({}, {}))
 
     def has_run(self, dag_id: str, run_id: str) -> bool:
         return (dag_id, run_id) in self.dag_runs
@@ -58,8 +74,22 @@ class KnownToAirflow:
     def planned_by(self, dag_id: str, task_id: str, most: int) -> list[Planned]:
         return [plan for plan in self.newest() if (plan.dag_id, plan.task_id) == (dag_id, task_id)][:most]
 
-    def newest(self) -> list[Planned]:
-        return sorted(self.plans, key=lambda plan: -plan.note.planned_at)
+    def newest(self, states: Iterable[str] = ()) -> list[Planned]:
+        wanted = set(states)
+        plans = [plan for plan in self.plans if not wanted or self.states.get(plan.run_id) in wanted]
+        return sorted(plans, key=lambda plan: -plan.note.planned_at)
+
+    def run_states(self, dag_id: str, run_ids: Iterable[str]) -> dict[str, str | None]:
+        return {run_id: self.states[run_id] for run_id in run_ids if run_id in self.states}
+
+    def assets(self, uris: Iterable[str]) -> Assets:
+        return self.known_assets
+
+    def failed_plans(self, dag_id: str, run_id: str) -> list[FailedPlan]:
+        return [failed for failed in self.failures if (failed.dag_id, failed.run_id) == (dag_id, run_id)]
+
+    def newest_failed_plans(self) -> list[FailedPlan]:
+        return self.failures
 
     def task_marks(self, dag_id: str, run_id: str, task_ids: Iterable[str], map_index: int) -> dict[str, TaskMark]:
         return {task_id: self.marks[task_id] for task_id in task_ids if task_id in self.marks}
@@ -69,6 +99,9 @@ class KnownToAirflow:
 
     def schedule(self, dag_id: str) -> Any:
         return self.form
+
+    def tasks_after(self, dag_id: str, run_id: str, task_id: str, map_index: int) -> list[TaskAfter] | None:
+        return self.after
 
     def runs_of_dates(self, dag_id: str, first: datetime, last: datetime) -> dict[datetime, str | None]:
         return {date: state for date, state in self.dates.items() if first <= date <= last}
@@ -81,7 +114,8 @@ class KnownToAirflow:
 class Page:
     """The application, what is under its root, and what Airflow knows.
 
-    ``systems`` are connections by the names of systems; ``forbidden`` are Dags of other users.
+    ``systems`` are connections by the names of systems; ``forbidden`` are Dags of other users, ``unlogged`` those whose
+    task logs the user may not read.
     """
 
     here: Here
@@ -89,6 +123,7 @@ class Page:
     airflow: KnownToAirflow
     systems: Mapping[str, str] = field(default_factory=dict)
     forbidden: set[str] = field(default_factory=set)
+    unlogged: set[str] = field(default_factory=set)
 
     def plan(
         self,
@@ -120,6 +155,7 @@ class Page:
             dict(self.systems),
             tasks,
             run.interval,
+            run.slot.partition_key if run.slot is not None else None,
         )
         self.airflow.plans.append(Planned(dag_id, run_id, task_id, -1, note))
         self.airflow.dag_runs.add((dag_id, run_id))
@@ -132,6 +168,24 @@ class Page:
         self.here.stages(run)
         self.here.runtime.close(run)
         return run
+
+    def attempt(
+        self,
+        run: RunPlan,
+        state: str,
+        error: SamzaError | None = None,
+        number: int = 1,
+        *,
+        stage_id: str = "visits",
+        at: float = 5.0,
+    ) -> None:
+        """Leave the records of an attempt at a stage, made by the runner 1."""
+        files = open_filesystem(str(self.here.root))
+        stage = RunFolder(run.application, run.run_id).stage(stage_id, Generation(1, 1))
+        request = StageRequest(stage_id, "1.1", number, runner=RunnerPlace("key", 1))
+        write_once(files, stage.attempt(number, "request"), request)
+        told = error.to_dict() if error is not None else None
+        replace(files, stage.attempt(number, "status"), StatusRecord(state, told, at=at))
 
     def get(self, path: str, status: int = 200, **asked: Any) -> Any:
         """Return the answer of a route of the run, as JSON."""
@@ -163,6 +217,7 @@ def make_page(
     for name, connection in (connections or {}).items():
         monkeypatch.setenv(f"AIRFLOW_CONN_PAGE_{name.upper()}", json.dumps(connection))
     looks.LOOKS.forget()
+    data_map.forget()
     monkeypatch.setattr(opened_run.AWAY, "_since", {})
     made = Page(here, make_app(), KnownToAirflow(), {name: f"page_{name}" for name in connections or {}})
 
@@ -170,10 +225,15 @@ def make_page(
         if dag_id in made.forbidden:
             raise HTTPException(403)
 
+    def check_logs(dag_id: str) -> None:
+        if dag_id in made.forbidden | made.unlogged:
+            raise HTTPException(403)
+
     made.app.dependency_overrides = {
         rights.may_read_run: check,
-        rights.may_read_logs: check,
+        rights.may_read_logs: check_logs,
         rights.may_read_rows: check,
+        rights.readable_logs: lambda: lambda dag_id: dag_id not in made.forbidden | made.unlogged,
         rights.readable_dags: lambda: lambda dag_id: bool(dag_id) and dag_id not in made.forbidden,
         airflow_records: lambda: cast(Any, made.airflow),
     }

@@ -32,8 +32,18 @@ from airflow_samza.planner.plan import (
     Stage,
 )
 from airflow_samza.records import FORMS, encode, plain
-from airflow_samza.runs.progress.run_list import Origin
+from airflow_samza.runs.held_outputs import Decision, HeldPublication
+from airflow_samza.runs.progress.run_list import NotPlanned, Origin
+from airflow_samza.runs.records.comparison import Comparison, OutputComparison
 from airflow_samza.runs.records.epoch_records import Commit, InputIntent, Intent, Manifest, Staged, control_entries
+from airflow_samza.runs.records.expectations import (
+    FAILED,
+    Checked,
+    Declared,
+    ExpectationResult,
+    PublishedRows,
+    Rejection,
+)
 from airflow_samza.runs.records.first_events import FirstEvent
 from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.records.run_code import RunCode
@@ -120,6 +130,10 @@ _TOTALS = Totals(
     {"late_messages": 1, "gauges": {"size": {"0": 1.5}}, "bad_records": ["{"]},
     1.25,
     3.25,
+)
+_CHECKED = Checked("age >= 0", "condition", "drop", ("age",), {"change": 0.5}, 10, 2, 7, samples=("{}",))
+_EXPECTED = ExpectationResult(
+    "unique(id)", "unique", FAILED, ("id",), 5, 1, "1 row whose key comes before, of 5", ("id=3",)
 )
 _RAN = (Span(1, AT, 2.5), Span(2, AT + 600, 1.0))
 _ERROR = {
@@ -235,8 +249,47 @@ SAMPLES: tuple[Any, ...] = (
         {"inputs": {"views": {"messages": 5, "next_offsets": {"0": 5}}}},
     ),
     Commit(
-        "views", "1.1", 3, 2, ("3-0-7",), {"out": control_entries([_END])}, {0: 3, 1: 1}, frozenset({1}), _TOTALS, AT
+        "views",
+        "1.1",
+        3,
+        2,
+        ("3-0-7",),
+        {"out": control_entries([_END])},
+        {0: 3, 1: 1},
+        frozenset({1}),
+        _TOTALS,
+        AT,
+        {"out": (_EXPECTED,)},
     ),
+    Decision(approved=True, who="ann", at=0.0),
+    HeldPublication({"out": {"path": "/out"}}, 0.0),
+    Comparison(
+        "page-views",
+        "compare-1",
+        "page-views",
+        "run-1",
+        (
+            OutputComparison(
+                "out",
+                ("id",),
+                10,
+                10,
+                7,
+                1,
+                1,
+                2,
+                {"cents": 2},
+                ("new",),
+                ("old",),
+                {"at": ("date", "string")},
+                {"added": ({"id": "***"},)},
+            ),
+        ),
+        ("The input 'views' is not read any more.",),
+        1_767_225_600.0,
+    ),
+    PublishedRows((("run-1", 10), ("run-0", 9))),
+    Rejection(("3-0-7",), {"type": "ExpectationFailed", "sentence": "No."}, {"out": (_EXPECTED,)}),
     StageResult(
         "page-views",
         "run-1",
@@ -246,7 +299,7 @@ SAMPLES: tuple[Any, ...] = (
         3.5,
         6.0,
         (InputResult("views", "log", "views", 2, 5, 1, 100),),
-        (OutputResult("out", "log", "out", 2, 4, 2, 50, False, {"commit": 3}, "partial results"),),
+        (OutputResult("out", "log", "out", 2, 4, 2, 50, False, {"commit": 3}, "partial results", (_EXPECTED,)),),
         {"late_messages": 1},
         2,
         ran=_RAN,
@@ -281,6 +334,7 @@ SAMPLES: tuple[Any, ...] = (
         4,
         1,
         {"iceberg": "ml.profiles", "system": "lake", "snapshot": "8271638172635514"},
+        expectations=(_EXPECTED,),
     ),
     Compaction(
         2, ("compactions/profiles/2", "1.1"), ((5, 6), (6, 7)), 3, 10, 90, (("a", "1.1"),), ((0, 5), (0, 6)), TEXT, 1
@@ -304,10 +358,11 @@ SAMPLES: tuple[Any, ...] = (
         interval=(TEXT, TEXT),
         after=1,
         config={"a": "b"},
+        expect=(Declared("age >= 0", "condition", "drop", ("age",), {"change": 0.5}, "age >= 0"),),
     ),
     PushIntent(0, 2, "0123456789abcdef", "member bigint"),
-    PushManifest(5, 1, 1, 1, 50, _DESCRIBED, (7,), {"name": 1}),
-    PushPublication("0123456789abcdef", "1.1", {0: _DESCRIBED}, "member bigint", 5, 1, 50),
+    PushManifest(5, 1, 1, 1, 50, _DESCRIBED, (7,), {"name": 1}, (_CHECKED,)),
+    PushPublication("0123456789abcdef", "1.1", {0: _DESCRIBED}, "member bigint", 5, 1, 50, 1, 1, (_CHECKED,)),
     PushResult(2, "tuesday"),
     PushBegun(1),
     TablePin("page-views/run-1", TEXT),
@@ -334,6 +389,7 @@ SAMPLES: tuple[Any, ...] = (
     Abort("it failed", "airflow", AT),
     RunEnd(True, AT),
     Origin("views", "scheduled__2026-01-01", "views.plan", AT),
+    NotPlanned("views", "nightly-1", "views:app", 2, {"type": "PlanError", "sentence": "It has no file."}, AT),
     Slimmed(AT, ("file:///lake/views",), True),
     Removal(AT),
     ProgramSource(

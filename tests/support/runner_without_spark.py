@@ -28,7 +28,7 @@ from airflow_samza.engine.local_engine import LocalEngine, LocalStage
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_runner import end_process, run_process
 from airflow_samza.engine.stage_setup import StageSetup
-from airflow_samza.launch import launcher
+from airflow_samza.launch import launcher, own_process
 from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 
@@ -84,7 +84,7 @@ class Dials:
 def use_instead(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Dials:
     """Has the launcher start such runners from now on; returns their dials."""
     monkeypatch.setenv(VARIABLE, str(folder))
-    monkeypatch.setattr(launcher, "RUNNER_MODULE", __name__)
+    monkeypatch.setattr(own_process, "RUNNER_MODULE", __name__)
     monkeypatch.setattr(launcher, "check_place", lambda master, submit, python="": None)
     return Dials(folder)
 

@@ -136,3 +136,103 @@ def views_by_lake(app: Any) -> None:
     changes = app.side_input("profile-changes", system="lake", bounded=bounded, **place, **lies)
     profiles = app.table("profiles", key="member_id", side_inputs=[changes])
     views.join(profiles, how="left", id="with-profile").send_to(app.output_stream("scored", key="member_id"))
+
+
+TIMED_VIEWS = "id bigint, n bigint, at timestamp"
+TIERS = "id bigint, tier string"
+
+
+def _as_of(app: Any, how: str, bounded: bool) -> None:
+    views = app.input_stream("views", schema=TIMED_VIEWS, key="id", timestamp="at", bounded=bounded, partitions=2)
+    profiles = app.pushed_table("profiles", key="id", schema=TIERS, partitions=2)
+    joined = views.join(profiles, how=how, as_of="event time", id="with-profile")
+    joined.send_to(app.output_stream("scored", key="id"))
+
+
+@stream_application("views-as-of", default_system="log")
+def views_as_of(app: Any) -> None:
+    """Views, each beside the profile that was valid at its time; null where none was."""
+    _as_of(app, "left", True)
+
+
+@stream_application("known-views-as-of", default_system="log")
+def known_views_as_of(app: Any) -> None:
+    """Views beside the profile that was valid at their time, where one was."""
+    _as_of(app, "inner", True)
+
+
+@stream_application("following-as-of", default_system="log")
+def following_as_of(app: Any) -> None:
+    """Views as they come, each beside the profile that was valid at its time."""
+    _as_of(app, "left", False)
+
+
+@stream_application("views-now", default_system="log")
+def views_now(app: Any) -> None:
+    """Views, each beside the newest profile."""
+    views = app.input_stream("views", schema=TIMED_VIEWS, key="id", timestamp="at", partitions=2)
+    profiles = app.pushed_table("profiles", key="id", schema=TIERS, partitions=2)
+    views.join(profiles, how="left", id="with-profile").send_to(app.output_stream("scored", key="id"))
+
+
+def _month(app: Any, views: Any, name: str) -> None:
+    profiles = app.pushed_table("profiles", key="id", schema=TIERS, partitions=2)
+    joined = views.join(profiles, how="left", as_of="event time", id="with-profile")
+    joined.send_to(app.output_stream(name, key="id"))
+
+
+def _views(app: Any, **said: Any) -> Any:
+    return app.input_stream("views", schema=TIMED_VIEWS, key="id", timestamp="at", partitions=2, **said)
+
+
+def _views_of_a_day(app: Any) -> Any:
+    views = app.input_stream(
+        "views", system="lake", path="views/{ds}", format="parquet", schema=TIMED_VIEWS, timestamp="at"
+    )
+    return views.partition_by("id", id="by-id")
+
+
+@stream_application("pushed-by-day", default_system="log", config={"job.intermediate.stream.partitions": "2"})
+def pushed_by_day(app: Any) -> None:
+    """Views of a day, each beside the profile that was valid at its time."""
+    _month(app, _views_of_a_day(app), "by-day")
+
+
+@stream_application("pushed-caught-up", default_system="log")
+def pushed_caught_up(app: Any) -> None:
+    """Views since the last run, each beside the profile that was valid at its time."""
+    _month(app, _views(app, slice="checkpoint"), "caught-up")
+
+
+@stream_application("pushed-continuous", default_system="log")
+def pushed_continuous(app: Any) -> None:
+    """Views as they come, each beside the profile that was valid at its time."""
+    _month(app, _views(app, bounded=False), "continuous")
+
+
+CHANGES = "id bigint, tier string, since timestamp, _deleted boolean"
+
+
+def _timed_month(app: Any, views: Any, name: str, *, bounded: bool = True) -> None:
+    changes = app.side_input("changes", schema=CHANGES, key="id", timestamp="since", partitions=2, bounded=bounded)
+    profiles = app.table("profiles", key="id", side_inputs=[changes], schema=TIERS, retain="60 days")
+    joined = views.join(profiles, how="left", as_of="event time", wait="3 days", id="with-profile")
+    joined.send_to(app.output_stream(name, key="id"))
+
+
+@stream_application("timed-by-day", default_system="log", config={"job.intermediate.stream.partitions": "2"})
+def timed_by_day(app: Any) -> None:
+    """Views of a day, each beside the profile that was valid at its time by a side input."""
+    _timed_month(app, _views_of_a_day(app), "by-day")
+
+
+@stream_application("timed-caught-up", default_system="log")
+def timed_caught_up(app: Any) -> None:
+    """Views since the last run, each beside the profile that was valid at its time by a side input."""
+    _timed_month(app, _views(app, slice="checkpoint", max_delay="0 seconds"), "caught-up")
+
+
+@stream_application("timed-continuous", default_system="log")
+def timed_continuous(app: Any) -> None:
+    """Views as they come, each beside the profile that was valid at its time by a side input."""
+    _timed_month(app, _views(app, bounded=False, max_delay="0 seconds"), "continuous", bounded=False)

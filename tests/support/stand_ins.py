@@ -17,6 +17,7 @@ class Session:
     """Stands for a Spark that runs nothing."""
 
     place = "Spark"
+    is_up = True
     passes_properties = False
     cores = None
     knows_executors = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from airflow_samza.launch import launcher
+from airflow_samza.launch import launcher, own_process
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records import liveness
 from airflow_samza.runs.stages import stage_runners
@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
     """Run the task."""
     root, run_id, stages, generation, own = arguments
     sys.path.insert(0, os.environ[APPLICATIONS])
-    launcher.RUNNER_MODULE = runner_without_spark.__name__
+    own_process.RUNNER_MODULE = runner_without_spark.__name__
     launcher.check_place = lambda master, submit, python="": None
     stage_runners.ATTACH_SECONDS = 2.0
     runtime = SparkRuntime(root, owner=f"{liveness.place()}/{os.getpid()}" if own == "own" else "")

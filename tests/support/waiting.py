@@ -9,10 +9,10 @@ from typing import TypeVar
 Found = TypeVar("Found")
 
 
-def until(condition: Callable[[], Found], seconds: float = 600) -> Found:
+def until(condition: Callable[[], Found], seconds: float = 600, *, pause: float = 0.02) -> Found:
     """Wait until the condition holds, and return what it gave."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
+        time.sleep(pause)
     return found

@@ -98,6 +98,8 @@ def test_rejects_standby_copies_when_the_old_key_switches_host_affinity_off() ->
 WRONG = {
     "app.mode": "SOMETIMES",
     "job.host-affinity.enabled": "sometimes",
+    "job.inputs.bounded": "perhaps",
+    "job.inputs.flush": "now",
     "job.messages.shown": "sometimes",
     "yarn.samza.host-affinity.enabled": "sometimes",
     "job.intermediate.stream.whole.messages": "perhaps",
@@ -119,6 +121,7 @@ WRONG = {
     "task.watermark.idle.timeout.ms": "0",
     "streams.views.samza.offset.default": "newest",
     "streams.views.samza.bootstrap": "first",
+    "streams.views.samza.bounded": "perhaps",
     "streams.views.samza.priority": "high",
     "systems.kafka.streams.views.samza.bootstrap": "first",
     "systems.kafka.streams.views.samza.priority": "1.5",

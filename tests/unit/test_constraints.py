@@ -90,7 +90,7 @@ def wanted_by(*extras: str) -> list[Requirement]:
     [
         ("constraints.txt", tuple(PROJECT["project"]["optional-dependencies"])),
         ("requirements.txt", ("dev",)),
-        ("docker/requirements.txt", ("avro", "demo", "s3", "kafka")),
+        ("docker/requirements.txt", ("avro", "s3", "kafka")),
     ],
 )
 @pytest.mark.parametrize("python", PYTHONS)

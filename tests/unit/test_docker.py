@@ -86,6 +86,20 @@ def test_what_the_compose_file_names_exists() -> None:
         assert "/" not in source or (COMPOSE.parent / source).is_dir(), source
 
 
+def test_the_image_lacks_tests_and_headers_of_packages_and_nothing_else(tmp_path: Path) -> None:
+    (command,) = (rest for word, rest in instructions() if word == "RUN" and "requirements.txt" in rest)
+    kept = ["jinja2/tests.py", "pyspark/mllib/stat/test.py", "pyspark/licenses/LICENSE", "test/__init__.py", "a/b/c.so"]
+    gone = ["numpy/tests/data/a.npy", "numpy/_core/include/numpy/a.h", "pyarrow/lib.pxd", "pyspark/examples/a.py"]
+    gone += ["sklearn/tests/include/test.py", "py4j/test/a.py"]
+    for name in (*kept, *gone):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    removing = [part for part in command.split("&& ") if part.startswith("find ")]
+    done = subprocess.run(["sh", "-ec", "\n".join(removing)], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()} == set(kept)
+
+
 def test_what_listens_is_reachable_from_this_machine_only() -> None:
     ports = [port for service in services().values() for port in service.get("ports", ())]
     assert len(ports) > 8

@@ -21,7 +21,7 @@ from tests.support.syntax_trees import parsed
 PACKAGE = Path(__file__).parents[2] / "airflow_samza"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("figures", "quoting", "typed_values"),
+    ("columns", "figures", "quoting", "typed_values"),
     ("errors",),
     ("config", "records", "row", "schema", "secrecy", "private_folder", "system_kinds"),
     ("murmur3",),
@@ -63,12 +63,15 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "runs": (
         ("failpoints", "records"),
         ("stages",),
+        ("expectations",),
         ("kept_results", "state_history", "tables"),
         ("branch_publication", "finish", "progress"),
-        ("upkeep",),
+        ("held_outputs",),
+        ("compared_runs",),
+        ("publication", "upkeep"),
     ),
     "task": (
-        ("checkpoint", "expressions"),
+        ("checkpoint", "expressions", "row_differences"),
         ("report", "messages"),
         ("tables",),
         ("operators",),
@@ -82,6 +85,7 @@ FUNCTIONS_ONLY = "in functions"
 ANYWHERE = "anywhere"
 
 THIRD_PARTY: dict[str, dict[str, str]] = {
+    "columns": {},
     "figures": {},
     "quoting": {},
     "errors": {},
@@ -140,7 +144,7 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
         "aiolimiter": ANYWHERE,
     },
     "prepare": {},
-    "launch": {},
+    "launch": {"kubernetes": FUNCTIONS_ONLY, "urllib3": FUNCTIONS_ONLY},
     # No pyspark: stages are driven through a port.
     "engine": {"psutil": ANYWHERE, "pyarrow": FUNCTIONS_ONLY},
     "spark": {
@@ -177,7 +181,7 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
     "triggers": {},
     "cli": {
         "typer": ANYWHERE,
-        "rich": ANYWHERE,
+        "rich": FUNCTIONS_ONLY,  # on a terminal only: it takes a twentieth of a second to load
         "pyarrow": FUNCTIONS_ONLY,
         "pendulum": ANYWHERE,
         "tomli": FUNCTIONS_ONLY,

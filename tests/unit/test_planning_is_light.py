@@ -132,16 +132,43 @@ def test_the_watcher_would_notice_a_heavy_import(tmp_path: Path) -> None:
     assert {"numpy", "pyarrow"} <= loaded_by("from airflow_samza.systems.log import system; import pyarrow", tmp_path)
 
 
-OF_RUNNERS = ("airflow_samza.spark", "airflow_samza.engine", "airflow_samza.launch", "pyspark", "py4j")
-"""Packages that start, drive and are Spark."""
-
-STATUS = """
+COMMAND = """
 from airflow_samza.cli.app import app
 try:
-    app(["status", "--root", {root!r}, "circling", "run"])
+    app({words!r})
 except SystemExit as end:
     assert not end.code, end
 """
+
+
+def test_a_command_loads_the_commands_of_no_other_module(tmp_path: Path) -> None:
+    modules = modules_loaded_by(COMMAND.format(words=["runs", "list", "--root", str(tmp_path)]), tmp_path)
+    of_commands = {
+        name for name in modules if name.startswith("airflow_samza.cli") and name.endswith(("command", "commands"))
+    }
+    assert of_commands == {"airflow_samza.cli.runs_commands"}
+
+
+def test_the_version_loads_nothing_of_plans_and_records(tmp_path: Path) -> None:
+    modules = modules_loaded_by(COMMAND.format(words=["--version"]), tmp_path)
+    assert not [name for name in modules if name.startswith(("airflow_samza.planner", "airflow_samza.runs.records"))]
+
+
+def test_a_sweep_of_the_root_loads_nothing_that_reads_rows(tmp_path: Path) -> None:
+    (tmp_path / "looping_app.py").write_text(LOOPING)
+    place = Place(tmp_path)
+    place.send(0, 5)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(str(tmp_path))
+        place.prepare("circle", "pipelined")
+    modules = modules_loaded_by(COMMAND.format(words=["gc", "--root", str(place.runtime.root)]), tmp_path)
+    assert "airflow_samza.runs.upkeep.retention" in modules
+    heavy = {*HEAVY, "airflow_samza.task", "airflow_samza.launch.runtime"} - {"typer"}
+    assert sorted(modules & heavy) == []
+
+
+OF_RUNNERS = ("airflow_samza.spark", "airflow_samza.engine", "airflow_samza.launch", "pyspark", "py4j")
+"""Packages that start, drive and are Spark."""
 
 
 def of_runners(modules: set[str]) -> list[str]:
@@ -167,6 +194,7 @@ def test_the_status_of_a_run_loads_nothing_of_runners_and_spark(
     place = Place(tmp_path)
     place.send(0, 5)
     place.prepare("circle", "pipelined")
-    modules = modules_loaded_by(STATUS.format(root=place.runtime.root), tmp_path)
+    words = ["status", "--root", str(place.runtime.root), "circling", "run"]
+    modules = modules_loaded_by(COMMAND.format(words=words), tmp_path)
     assert "airflow_samza.cli.status_command" in modules
     assert of_runners(modules) == []

@@ -65,6 +65,19 @@ def test_the_first_screen_has_fewer_than_forty_lines() -> None:
     assert all(part in first for part in ("pip install", "airflow-samza plan", "airflow-samza run", "```python"))
 
 
+def test_the_readme_leads_four_ways_with_few_links() -> None:
+    ways = README.partition("\n## Documentation\n")[2].partition("\n\n`make")[0]
+    assert re.findall(r"^\| \*\*(\w+)", ways, flags=re.MULTILINE) == ["start", "look", "operate", "understand"]
+    assert len(re.findall(r"\]\(", ways)) <= 20
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/get-started/install.md", "docs/reference/compatibility.md"])
+def test_a_page_that_installs_pyspark_names_the_version_of_the_constraints(page: str) -> None:
+    (version,) = re.findall(r"^pyspark==(\S+)$", (ROOT / "constraints.txt").read_text(), flags=re.MULTILINE)
+    named = re.findall(r'^pip install .*"pyspark==(\S+?)" "pyspark-client==(\S+?)"', (ROOT / page).read_text(), re.M)
+    assert named == [(version, version)]
+
+
 @pytest.mark.extended
 def test_the_readme_application_counts_late_flights(project: Path) -> None:
     program = (

@@ -15,12 +15,12 @@ from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.application.times import is_time_zone, time_zone_hint
 
 INTERVAL_START, INTERVAL_END, DATE, DATE_WITHOUT_DASHES = "data_interval_start", "data_interval_end", "ds", "ds_nodash"
-RUN_ID = "run_id"
+RUN_ID, PARTITION_KEY = "run_id", "partition_key"
 
 TIMES = (INTERVAL_START, INTERVAL_END, DATE, DATE_WITHOUT_DASHES)
 """The fields that are times: they follow UTC, or the zone that they name."""
 
-_KNOWN = ", ".join("{" + name + "}" for name in (*TIMES, RUN_ID, "config[…]"))
+_KNOWN = ", ".join("{" + name + "}" for name in (*TIMES, RUN_ID, PARTITION_KEY, "config[…]"))
 _PLACEHOLDERS = f"The placeholders are {_KNOWN}; write {{{{ and }}}} for braces."
 _DIRECTIVES = "aAbBcCdDeFfGhHIjmMpRSTuUVwWxXyYzZ%"
 """Letters of ``strftime`` that all hosts know."""
@@ -93,8 +93,8 @@ def _wrong_in(field: PathField) -> tuple[str, str] | None:
         return None
     if field.conversion:
         return f"has the conversion !{field.conversion}", _PLACEHOLDERS
-    if name not in (*TIMES, RUN_ID) and field.config_key is None:
-        near = did_you_mean(name, (*TIMES, RUN_ID))
+    if name not in (*TIMES, RUN_ID, PARTITION_KEY) and field.config_key is None:
+        near = did_you_mean(name, (*TIMES, RUN_ID, PARTITION_KEY))
         return f"has the unknown placeholder {{{name}}}", f"{near}{_PLACEHOLDERS}"
     if field.zone is not None and name not in TIMES:
         return f"gives {{{name}}} the time zone {field.zone!r}", "Only times have a zone: leave it out."

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypedDict
 
 from airflow_samza.application.checked_calls import reject_unknown
 from airflow_samza.application.columns import Columns, optional_columns
+from airflow_samza.application.declarations.change_events import changed_schema
 from airflow_samza.application.declarations.path_templates import TIMES, path_fields, wrong_in_path
 from airflow_samza.application.declarations.serdes import checked_serde
-from airflow_samza.application.descriptors import CHANGE_TYPE, ErrorPolicy, StreamDescriptor, StreamRole
+from airflow_samza.application.descriptors import (
+    CHANGE_TYPE,
+    ChangeEvents,
+    ErrorPolicy,
+    Expectation,
+    StreamDescriptor,
+    StreamRole,
+)
 from airflow_samza.application.event_times import SystemTime, time_column
 from airflow_samza.application.identifiers import checked_id
-from airflow_samza.application.operator_checks import former_id
-from airflow_samza.application.rejections import located, reject
+from airflow_samza.application.operator_checks import checked_doc, former_id
+from airflow_samza.application.rejections import did_you_mean, listed, located, reject
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.watermarks import WatermarkStrategy, bounded_delay, watermark_strategy
-from airflow_samza.config import MAX_PARTITIONS
+from airflow_samza.config import INPUTS_BOUNDED, MAX_PARTITIONS, Config
+from airflow_samza.errors import ConfigError
 from airflow_samza.schema import Schema
 from airflow_samza.secrecy import gives_away
 
@@ -45,8 +54,9 @@ class StreamOptions(TypedDict, total=False):
     partitions: int | None
     """The partition count, where the system does not know it (files)."""
     bounded: bool
-    """If true, a run reads the stream to its end; if false, runs continue where the last one stopped. With
-    ``slice="checkpoint"``, and for a shared stream, it is false unless it is set. Default: ``True``
+    """If true, a run reads the stream to its end; if false, runs continue where the last one stopped. If it is left
+    out, a run may say it: ``job.inputs.bounded``, or ``streams.<stream>.samza.bounded``. If no run does, it is true;
+    with ``slice="checkpoint"``, and for a shared stream, false.
     """
     timestamp: str | SystemTime | None
     """The event-time column (``timestamp``, ``date``, or ``bigint`` in ms since 1970), or
@@ -86,10 +96,11 @@ class StreamOptions(TypedDict, total=False):
     """The number of data intervals that a run reads, the last of which is its own: ``90`` of a daily run is the last
     90 days. ``path`` names the files of each interval. By default 1.
     """
-    changes: bool
+    changes: bool | ChangeEvents
     """If true, the messages are the rows of the table that were inserted, deleted and updated since the last run: with
     ``_change_type``, ``_commit_version`` and ``_commit_timestamp`` as further columns. For kinds ``iceberg`` and
-    ``delta``, with ``slice="checkpoint"``. Default: ``False``
+    ``delta``, with ``slice="checkpoint"``. Of any system, :func:`change_events` or :func:`debezium` says in which form
+    its messages are changes of rows. Default: ``False``
     """
     broadcast: bool
     """If true, every task reads the whole stream. Default: ``False``"""
@@ -103,10 +114,16 @@ class StreamOptions(TypedDict, total=False):
     """The treatment of messages that cannot be read, or do not fit the schema: ``"fail"`` (the stage fails),
     ``"drop"``, or ``dead_letter(app.output_stream("bad"))``. Default: ``"fail"``
     """
+    expect: Sequence[Expectation | str] | None
+    """The facts that must be true of each message that is read: a list of :func:`not_null` and conditions in SQL, such
+    as ``"amount >= 0"``. By default a run that reads another message fails, and publishes nothing.
+    """
     options: Mapping[str, object] | None
     """Options of the system for this stream, such as ``{"header": False}`` for CSV."""
     renamed_from: str | None
     """The former id of the stream: a run reads on from where runs had read it under that id."""
+    doc: str | None
+    """A description for people, which the page in Airflow shows."""
 
 
 class PushedTableOptions(TypedDict, total=False):
@@ -126,12 +143,18 @@ class PushedTableOptions(TypedDict, total=False):
     """
     renamed_from: str | None
     """The former id of the table, under which its rows are found."""
+    doc: str | None
+    """A description for people, which the page in Airflow shows."""
     from_table: str | None
     """The table of Iceberg or Delta that it is, in the system ``system``: nothing is pushed, and a version is a
     snapshot.
     """
     options: Mapping[str, object] | None
     """Options of ``from_table``, such as ``{"ref": "monthly"}``."""
+    expect: Sequence[object] | None
+    """Facts that must hold of the rows of a push before anybody reads them: a list of :func:`not_null`, :func:`rows`,
+    :func:`fresh`, and conditions in SQL such as ``"age >= 0"``. By default a push that does not meet one is rejected.
+    """
 
 
 def check_words(arguments: Mapping[str, object], where: str, options: type = StreamOptions) -> None:
@@ -140,6 +163,67 @@ def check_words(arguments: Mapping[str, object], where: str, options: type = Str
     for word in arguments:
         if word not in words:
             reject_unknown(word, words, where)
+
+
+def bounded_by_run(id: str, more: StreamOptions, config: Config, *, shared: bool = False) -> None:
+    """Set ``bounded`` and ``slice`` of an input as the run's configuration says, where its declaration leaves it open.
+
+    An unbounded input is read by what arrived since the last run, a bounded one to its end, or over the data interval.
+    """
+    asked, is_own_key = config.bounded(id), id in config.bounded_streams()
+    if asked is None:
+        return
+    fixed = _why_fixed(more)
+    if fixed and is_own_key:
+        raise ConfigError(
+            f"streams.{id}.samza.bounded is {str(asked).lower()}, and the declaration of the input {id!r} says it "
+            f"already: it has {fixed}.",
+            hint=f"Remove the key, or leave {fixed.partition('=')[0]}= out of the declaration.",
+            key=f"streams.{id}.samza.bounded",
+            stream=id,
+        )
+    if not fixed:
+        more["bounded"] = asked
+        if asked and more.get("slice") == "checkpoint":
+            more["slice"] = None
+        elif not asked and not shared:
+            more["slice"] = "checkpoint"
+
+
+def check_bounded(config: Config, application: str, inputs: Mapping[str, StreamDescriptor]) -> None:
+    """Reject keys about boundedness that no input of an application follows."""
+    unknown = next((stream_id for stream_id in config.bounded_streams() if stream_id not in inputs), None)
+    if unknown is not None:
+        raise ConfigError(
+            f"streams.{unknown}.samza.bounded is set, and the application {application!r} has no input {unknown!r}.",
+            hint=f"{did_you_mean(unknown, inputs)}Its inputs are {listed(sorted(inputs)) or 'none'}.",
+            key=f"streams.{unknown}.samza.bounded",
+            stream=unknown,
+        )
+    if inputs and config.inputs_bounded is False and all(stream.bounded for stream in inputs.values()):
+        fixed = next(iter(inputs.values()))
+        raise ConfigError(
+            f"{INPUTS_BOUNDED} is false, and every input of the application {application!r} has an end by its "
+            f"declaration, such as {fixed.stream_id!r}.",
+            hint="Leave bounded=True, intervals= and times in path= out of the declaration of an input that a run may "
+            "follow, or remove the key.",
+            key=INPUTS_BOUNDED,
+            stream=fixed.stream_id,
+        )
+
+
+def _why_fixed(more: Mapping[str, Any]) -> str:
+    """Return the argument of an input that says whether it is bounded, and "" where none does."""
+    if more.get("bounded") is not None:
+        return f"bounded={more['bounded']!r}"
+    if more.get("intervals") is not None:
+        return f"intervals={more['intervals']!r}"
+    if more.get("changes") is True:
+        return "changes=True"
+    path = more.get("path")
+    if isinstance(path, str) and wrong_in_path(path) is None and any(one.name in TIMES for one in path_fields(path)):
+        return f"path={path!r}"
+    return ""
 
 
 def declared_stream(
@@ -161,7 +245,7 @@ def declared_stream(
     serde: str | type | None = None,
     slice: str | None = None,
     intervals: int | None = None,
-    changes: bool = False,
+    changes: bool | ChangeEvents = False,
     broadcast: bool = False,
     bootstrap: bool = False,
     priority: int | None = None,
@@ -171,12 +255,26 @@ def declared_stream(
     options: Mapping[str, object] | None = None,
     topic: str | None = None,
     renamed_from: str | None = None,
+    doc: str | None = None,
+    expect: Sequence[Expectation | str] | None = (),
+    publish: str | None = None,
 ) -> StreamDescriptor:
     """Return the descriptor of a stream; contradictions are rejected here."""
     stream_id = checked_id(id, _WORDS[role])
     where = f"{_WORDS[role]} {stream_id!r}"
     with located():
         shape = None if schema is None else Schema.of(schema)
+    events = changes if isinstance(changes, ChangeEvents) else None
+    if events is not None:
+        shape = changed_schema(events, shape, where, of_input=role is StreamRole.INPUT)
+        changes = False
+        if slice == "timestamp" and events.images is not None:
+            reject(
+                f'{where} has changes=debezium(…) and slice="timestamp", and its time is inside of the events',
+                hint='Read what came since the last run (slice="checkpoint"), or leave slice= out.',
+                stream=stream_id,
+            )
+    read = shape if events is None or shape is None else events.events(shape)
     columns = optional_columns(key, shape, where)
     time = None if timestamp is None else time_column(timestamp, shape, where)
     strategy = _strategy(max_delay, watermarks, time, where)
@@ -202,7 +300,8 @@ def declared_stream(
     flags = {"bounded": bounded, "broadcast": broadcast, "bootstrap": bootstrap, "shared": shared, "changes": changes}
     for name, flag in flags.items():
         if not isinstance(flag, bool):
-            reject(f"{where} has {name}={flag!r}", hint="Write True or False.", stream=stream_id)
+            more = ", change_events(…) or debezium(…)" if name == "changes" else ""
+            reject(f"{where} has {name}={flag!r}", hint=f"Write True or False{more}.", stream=stream_id)
     if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int)):
         reject(
             f"{where} has priority={priority!r}", hint="Write a whole number; higher is read first.", stream=stream_id
@@ -226,10 +325,11 @@ def declared_stream(
         watermarks=strategy,
         path=path,
         format=format,
-        serde=checked_serde(serde, _inside(shape, options), where, stream_id, read=role is not StreamRole.OUTPUT),
+        serde=checked_serde(serde, _inside(read, options), where, stream_id, read=role is not StreamRole.OUTPUT),
         slice_by=slice,
         intervals=intervals,
-        changes=changes,
+        changes=bool(changes),
+        events=events,
         broadcast=broadcast,
         bootstrap=bootstrap,
         priority=priority,
@@ -239,8 +339,30 @@ def declared_stream(
         options=options_of(options if table is None else options_with(options, "table", table, where)),
         topic=topic,
         renamed_from=former_id(renamed_from, stream_id, _WORDS[role]),
+        doc=checked_doc(doc, where),
+        expect=tuple(each for each in expect or () if isinstance(each, Expectation)),
+        waits_for_approval=_waits_for_approval(publish, options, where),
         location=SourceLocation.of_caller(),
     )
+
+
+AFTER_APPROVAL, AT_ONCE = "after approval", "at once"
+"""The moments at which an output is published (``publish=``)."""
+
+
+def _waits_for_approval(publish: object, options: Mapping[str, object] | None, where: str) -> bool:
+    """Return whether an output waits for an approval before it is published."""
+    if publish not in (None, AT_ONCE, AFTER_APPROVAL):
+        reject(
+            f"{where} has publish={publish!r}, which is not known",
+            hint=f'Write publish="{AFTER_APPROVAL}", or leave it out: it is published when its stage has ended.',
+        )
+    if publish == AFTER_APPROVAL and "branch" in (options or {}):
+        reject(
+            f'{where} has branch= and publish="{AFTER_APPROVAL}", and both keep it back',
+            hint="Leave one of them out: a branch can be read before it is published.",
+        )
+    return publish == AFTER_APPROVAL
 
 
 def checked_partitions(partitions: object, where: str) -> int | None:
@@ -280,6 +402,28 @@ def options_with_mode(options: Mapping[str, object] | None, mode: object, where:
     if not isinstance(mode, str) or not mode.strip():
         reject(f"{where} has mode={mode!r}", hint='Write the mode as a text: mode="append".')
     return options_with(options, "mode", mode, where)
+
+
+def check_upsert(key: object, expected: Sequence[Expectation], *, shared: bool, where: str) -> None:
+    """Reject an output that is upserted without a key, that others read as a stream, or that expects unique keys."""
+    if key is None:
+        reject(
+            f'{where} has mode="upsert" and no key=, by which rows would be replaced',
+            hint='Name the columns by which a row is known: key="member_id".',
+        )
+    if shared:
+        reject(
+            f'{where} has mode="upsert" and is shared, and a stream has no rows that could be replaced',
+            hint="Leave one of them out: readers of a shared stream get the changes as messages.",
+        )
+    unique = next((one for one in expected if one.kind == "unique"), None)
+    if unique is not None:
+        reject(
+            f'{where} has mode="upsert" and expects {unique.text}, and messages of one key are no error there: '
+            "the last one counts",
+            hint="Leave it out: the table has one row of each key.",
+            expectation=unique.text,
+        )
 
 
 def options_with(options: Mapping[str, object] | None, name: str, value: object, where: str) -> dict[str, str]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 from airflow_samza.application.callables import check_callable, reject_async_methods
+from airflow_samza.application.columns import check_column
 from airflow_samza.application.declarations.streams import declared_stream
-from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, TableDescriptor
+from airflow_samza.application.descriptors import ROW_DELETED, StreamDescriptor, StreamRole, TableDescriptor
 from airflow_samza.application.identifiers import is_system_stream, parts_of
 from airflow_samza.application.rejections import located, reject
 from airflow_samza.application.times import duration_ms
 from airflow_samza.errors import BadId
+from airflow_samza.schema import Schema
 
 
 def milliseconds(ttl: str | int | timedelta | None) -> int | None:
@@ -108,3 +110,49 @@ def lake_stream(
         broadcast=True,
         options=options,
     )
+
+
+def rows_of(stream: StreamDescriptor) -> Schema | None:
+    """Return the columns of the rows of which a side input's messages are changes."""
+    if stream.events is None or stream.schema is None:
+        return stream.schema
+    return Schema(tuple(field for field in stream.schema.fields if field.name != ROW_DELETED))
+
+
+_ORDERED = ("bigint", "int", "smallint", "tinyint", "timestamp", "timestamp_ntz", "date")
+
+
+def checked_sequence(
+    table: TableDescriptor, sequence_by: object, streams: Sequence[StreamDescriptor], where: str
+) -> str:
+    """Return the column that orders the changes of a table, if all of its side inputs have it."""
+    if not isinstance(sequence_by, str) or not sequence_by.strip():
+        reject(
+            f"{where} has sequence_by={sequence_by!r}",
+            hint='Name the column that orders the changes of a key: sequence_by="lsn".',
+            table=table.table_id,
+        )
+    if table.processor is not None:
+        reject(
+            f"{where} has sequence_by={sequence_by!r} and a processor, which gets the messages as they come",
+            hint="Leave one of them out.",
+            table=table.table_id,
+        )
+    for stream in streams:
+        check_column(sequence_by, stream.schema, f"sequence_by of {where}, fed by {stream.stream_id!r}")
+        if stream.schema is None:
+            reject(
+                f"{where} has sequence_by={sequence_by!r}, and the columns of its side input {stream.stream_id!r} are "
+                "not known",
+                hint="Declare them: schema= of the side input.",
+                table=table.table_id,
+            )
+        kind = stream.schema[sequence_by].type
+        if kind.name not in _ORDERED:
+            reject(
+                f"Column {sequence_by!r} of the side input {stream.stream_id!r} is of type {kind.ddl()}, which orders "
+                f"no changes of {where}",
+                hint="Order them by a whole number, a timestamp or a date.",
+                column=sequence_by,
+            )
+    return sequence_by

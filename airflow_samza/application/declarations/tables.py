@@ -20,8 +20,10 @@ from airflow_samza.application.declarations.streams import (
 from airflow_samza.application.declarations.table_checks import (
     changelog_stream,
     checked_processor,
+    checked_sequence,
     lake_stream,
     milliseconds,
+    rows_of,
     with_changelog,
 )
 from airflow_samza.application.descriptors import (
@@ -32,14 +34,16 @@ from airflow_samza.application.descriptors import (
     TableKind,
     push_stream_id,
 )
+from airflow_samza.application.expectations import checked_expectations_of_pushes
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.identifiers import checked_id, is_system_stream, parts_of
 from airflow_samza.application.message_stream import MessageStream
-from airflow_samza.application.operator_checks import DECLARE_HERE, former_id
+from airflow_samza.application.operator_checks import DECLARE_HERE, checked_doc, former_id
 from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.application.rejections import located, reject
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.stream import SideInput, Table
+from airflow_samza.application.times import duration_ms
 from airflow_samza.config import Config
 from airflow_samza.errors import BadId, SideInputsWithChangelog
 from airflow_samza.schema import Schema
@@ -102,6 +106,7 @@ class TableDeclarations:
         ttl: str | int | timedelta | None = ...,
         changelog: bool | str = ...,
         renamed_from: str | None = ...,
+        doc: str | None = ...,
     ) -> Table[T]: ...
 
     @overload
@@ -114,6 +119,7 @@ class TableDeclarations:
         ttl: str | int | timedelta | None = ...,
         changelog: bool | str = ...,
         renamed_from: str | None = ...,
+        doc: str | None = ...,
     ) -> Table[Any]: ...
 
     def local_table(
@@ -125,6 +131,7 @@ class TableDeclarations:
         ttl: str | int | timedelta | None = None,
         changelog: bool | str = True,
         renamed_from: str | None = None,
+        doc: str | None = None,
     ) -> Table[Any]:
         """Declare a table that the application writes with ``send_to``, and reads by joins.
 
@@ -143,11 +150,14 @@ class TableDeclarations:
         :param changelog: True: the rows are kept. ``"system.stream"`` (or the key ``stores.<id>.changelog``):
             ``send_to`` also writes them to that stream, for others to read. False: the rows are lost with the run.
         :param renamed_from: The former id of the table, under which its rows are found.
+        :param doc: A description for people, which the page in Airflow shows.
         """
         if isinstance(id, str) and self._configured.feeds(id):
             has_changelog = None if isinstance(changelog, bool) else bool(changelog)  # side inputs make no use of it
-            return self.table(id, key=key, schema=schema, ttl=ttl, changelog=has_changelog, renamed_from=renamed_from)
-        table = self._described(id, TableKind.LOCAL, key, schema, renamed_from)
+            return self.table(
+                id, key=key, schema=schema, ttl=ttl, changelog=has_changelog, renamed_from=renamed_from, doc=doc
+            )
+        table = self._described(id, TableKind.LOCAL, key, schema, renamed_from, doc)
         if changelog is True:
             changelog = self._settings.changelog(table.table_id) or True
         stream = changelog_stream(table, changelog) if isinstance(changelog, str) else None
@@ -165,6 +175,7 @@ class TableDeclarations:
         reader: Callable[[Any], Any] | None = None,
         writer: Callable[..., Any] | None = None,
         schema: object = None,
+        doc: str | None = None,
         **access: Unpack[RemoteAccessOptions],
     ) -> Table[Any]:
         """Declare a table that functions of yours read and write: a service, a database.
@@ -180,9 +191,10 @@ class TableDeclarations:
         :param reader: A callable ``reader(key)`` that returns a row or None, for joins.
         :param writer: A callable ``writer(key, row)`` for ``send_to``; the row None deletes.
         :param schema: The columns of a row. Without a schema joins get what the reader returned.
+        :param doc: A description for people, which the page in Airflow shows.
         """
         check_words(access, "remote_table", RemoteAccessOptions)
-        table = self._described(id, TableKind.REMOTE, key, schema, None)
+        table = self._described(id, TableKind.REMOTE, key, schema, None, doc)
         self._configured.reject_any(
             table.table_id,
             f"The table {table.table_id!r} is remote",
@@ -206,8 +218,11 @@ class TableDeclarations:
         processor: Callable[..., Any] | str | None = None,
         schema: object = None,
         ttl: str | int | timedelta | None = None,
+        retain: str | int | timedelta | None = None,
+        sequence_by: str | None = None,
         changelog: bool | None = None,
         renamed_from: str | None = None,
+        doc: str | None = None,
     ) -> Table[Any]:
         """Declare a table that side inputs fill, through a processor where their messages are no rows.
 
@@ -224,11 +239,17 @@ class TableDeclarations:
             ``"package.module:factory"``. By default each message is a row (rule S2).
         :param schema: The columns of a row. By default those of the side input.
         :param ttl: Rejected: a row lives until its side input deletes it.
+        :param retain: For joins as of event times: how far behind the watermark a message may be and still find the
+            row of its time. Rows that were replaced before are dropped. Required behind unbounded inputs.
+        :param sequence_by: The column that orders the changes of a key: a number or a time, such as the position in the
+            log of a database. A message counts if no other one of its key has a greater value, in whatever order they
+            come. By default the last message that is read counts.
         :param changelog: Rejected if true: the side inputs bring the table back
             (:class:`~airflow_samza.errors.SideInputsWithChangelog`).
         :param renamed_from: The former id of the table, under which its rows are found.
+        :param doc: A description for people, which the page in Airflow shows.
         """
-        table = self._described(id, TableKind.PUSHED, key, schema, renamed_from)
+        table = self._described(id, TableKind.PUSHED, key, schema, renamed_from, doc)
         where = f"table {table.table_id!r}"
         topic = self._settings.changelog(table.table_id)
         if changelog or topic is not None:
@@ -245,6 +266,9 @@ class TableDeclarations:
                 hint="Leave it out: a row lives until its side input deletes it.",
                 table=table.table_id,
             )
+        if retain is not None:
+            with located():
+                table = replace(table, retain_ms=duration_ms(retain))
         in_code = side_inputs is not None
         if side_inputs is None:
             side_inputs = self._configured.of(table.table_id)
@@ -277,8 +301,10 @@ class TableDeclarations:
             for stream in streams:
                 if stream.schema is not None:  # each message is a row: its key columns must be there
                     key_columns(table.key, stream.schema, f"{where}, fed by {stream.stream_id!r}")
-        inferred = table.schema or (streams[0].schema if checked is None and len(streams) == 1 else None)
+        inferred = table.schema or (rows_of(streams[0]) if checked is None and len(streams) == 1 else None)
         table = replace(table, schema=inferred, side_inputs=tuple(ids), processor=checked)
+        if sequence_by is not None:
+            table = replace(table, sequence_by=checked_sequence(table, sequence_by, streams, where))
         added = self._added(table)
         for stream in streams:
             self._graph.side_inputs.setdefault(stream.stream_id, stream)
@@ -297,8 +323,10 @@ class TableDeclarations:
         renamed_from: str | None = None,
         from_table: str | None = None,
         options: Mapping[str, object] | None = None,
+        doc: str | None = None,
+        expect: Sequence[object] | None = None,
     ) -> Table[Any]:
-        table = self._described(id, TableKind.PUSHED, key, schema, renamed_from)
+        table = self._described(id, TableKind.PUSHED, key, schema, renamed_from, doc)
         where = f"table {table.table_id!r}"
         is_lake = from_table is not None or options is not None
         if not is_lake and table.schema is not None and PUSH_DELETES in table.schema:
@@ -309,6 +337,13 @@ class TableDeclarations:
                 "delete their key.",
                 table=table.table_id,
             )
+        if is_lake and expect is not None:
+            reject(
+                f"The {where} is a table of a lake, which nothing is pushed to, and has expect=",
+                hint="Leave it out, or push to the table: leave from_table= out.",
+                table=table.table_id,
+            )
+        table = replace(table, expect=checked_expectations_of_pushes(expect, self._graph, table))
         if is_lake:
             stream = lake_stream(table, system, from_table, options, partitions, partitioner)
             table = replace(table, options=((FROM_TABLE, str(from_table)),))
@@ -376,6 +411,7 @@ class TableDeclarations:
         key: Columns,
         schema: object,
         renamed_from: str | None,
+        doc: str | None,
     ) -> TableDescriptor:
         table_id = checked_id(id, "table")
         where = f"table {table_id!r}"
@@ -388,6 +424,7 @@ class TableDeclarations:
             key=key_columns(key, shape, where),
             schema=shape,
             renamed_from=former,
+            doc=checked_doc(doc, where),
             location=SourceLocation.of_caller(),
         )
 

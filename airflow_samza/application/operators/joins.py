@@ -11,7 +11,7 @@ from airflow_samza.application.bad_records import on_error_fields
 from airflow_samza.application.callables import check_callable, declared_schema
 from airflow_samza.application.columns import Columns, key_columns, optional_columns
 from airflow_samza.application.declarations.remote_access import GIVE_READER
-from airflow_samza.application.descriptors import TableKind
+from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor, TableKind
 from airflow_samza.application.event_times import kept_time
 from airflow_samza.application.operator_checks import (
     check_same_application,
@@ -23,11 +23,14 @@ from airflow_samza.application.operator_specs import MergeSpec, StreamJoinSpec, 
 from airflow_samza.application.output_schemas import joined_schema, joined_streams_schema, merged_schema
 from airflow_samza.application.rejections import did_you_mean, listed, located, reject
 from airflow_samza.application.stream import Stream, Table
-from airflow_samza.application.times import duration_ms
+from airflow_samza.application.times import duration_ms, duration_text
 from airflow_samza.schema import Schema
 
 _STREAM_JOINS = ("inner", "left", "right", "full")
 _TABLE_JOINS = ("inner", "left")
+
+AS_OF_EVENT_TIME = "event time"
+"""The time as of which a join with a table may look rows up."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class JoinOptions:
     assume_partitioned_by: Columns | None = None
     renamed_from: str | None = None
     on_error: object = "fail"
+    as_of: object = None
+    wait: str | int | timedelta | None = None
 
 
 def join_table(stream: Stream[Any], table: Table[Any], options: JoinOptions) -> TableJoinSpec:
@@ -80,6 +85,8 @@ def join_table(stream: Stream[Any], table: Table[Any], options: JoinOptions) -> 
     else:
         columns = key_columns(options.key, stream.schema, where)
     _check_key_count(columns, descriptor.key, f"table {descriptor.table_id!r}", where)
+    as_of_time = _as_of_time(stream, descriptor, options, where)
+    wait_ms = _wait_ms(descriptor, options, where)
     shape = _declared_result(stream, options, where)
     if options.function is None:
         shape = joined_schema(stream.schema, descriptor.schema, descriptor.key, how, where)
@@ -92,10 +99,96 @@ def join_table(stream: Stream[Any], table: Table[Any], options: JoinOptions) -> 
         key=columns,
         function=options.function,
         how=how,
-        time_column=stream._time(where) if descriptor.ttl_ms is not None else None,
+        time_column=as_of_time or (stream._time(where) if descriptor.ttl_ms is not None else None),
+        as_of=AS_OF_EVENT_TIME if as_of_time is not None else None,
+        wait_ms=wait_ms,
         event_time=kept_time(stream, shape) if options.function is not None else None,
         **_common(stream, options, name, options.function or descriptor.reader, where),
     )
+
+
+def _as_of_time(stream: Stream[Any], table: TableDescriptor, options: JoinOptions, where: str) -> str | None:
+    """Return the column of the event time as of which rows are looked up; None: ``as_of`` is not given."""
+    if options.as_of is None:
+        return None
+    if options.as_of != AS_OF_EVENT_TIME:
+        reject(
+            f"{where} has as_of={options.as_of!r}",
+            hint=f'Write as_of="{AS_OF_EVENT_TIME}": each message finds the row that was valid at its event time.',
+            operator=where,
+            value=repr(options.as_of),
+        )
+    if not table.has_times:
+        reason = "rows with a ttl" if table.is_pushed and table.ttl_ms is not None else "no versions of its rows"
+        if table.processor is not None:
+            reason = "a processor, which gives rows no times"
+        kind = "is a table of a lake, and" if table.from_table else f"is {table.word}, and"
+        reject(
+            f"{where} looks rows up as of the event time, and the table {table.table_id!r} {kind} has {reason}",
+            hint="Declare a table that is pushed in versions (app.pushed_table(…) without ttl), or one whose side "
+            "inputs have event times (app.table(…) of app.side_input(…, timestamp=…)); or leave as_of= out.",
+            operator=where,
+            table=table.table_id,
+        )
+    if table.sequence_by is not None:
+        reject(
+            f"{where} looks rows up as of the event time, and the table {table.table_id!r} has "
+            f"sequence_by={table.sequence_by!r}, which keeps the newest row alone",
+            hint="Leave sequence_by= out: the rows are ordered by the event time of the side input.",
+            operator=where,
+            table=table.table_id,
+        )
+    for stream_id in () if table.is_pushed else table.side_inputs:
+        _check_times(stream._graph.side_inputs[stream_id], table, where)
+    return stream._required_time(where, "leave as_of= out")
+
+
+def _check_times(side_input: StreamDescriptor, table: TableDescriptor, where: str) -> None:
+    """Reject a side input that does not tell from when its rows are valid, or may leave some out."""
+    if side_input.timestamp is None:
+        reject(
+            f"{where} looks rows up as of the event time, and the side input {side_input.stream_id!r} of the table "
+            f"{table.table_id!r} names no column of it",
+            hint='Name the column from whose time on a row is valid: app.side_input(…, timestamp="at").',
+            operator=where,
+            stream=side_input.stream_id,
+            table=table.table_id,
+        )
+    if side_input.on_error is not None:
+        reject(
+            f"{where} looks rows up as of the event time, and the side input {side_input.stream_id!r} of the table "
+            f"{table.table_id!r} has on_error={side_input.on_error.text}: a row that is left out would leave an older "
+            "one valid",
+            hint="Leave on_error= of the side input out.",
+            operator=where,
+            stream=side_input.stream_id,
+            table=table.table_id,
+        )
+
+
+def _wait_ms(table: TableDescriptor, options: JoinOptions, where: str) -> int | None:
+    """Return how long messages wait for late rows (ms); None: not at all."""
+    if options.wait is None:
+        return None
+    if options.as_of is None:
+        reject(
+            f"{where} has wait={options.wait!r} and no as_of=",
+            hint=f'Messages wait for rows of their time: say as_of="{AS_OF_EVENT_TIME}", or leave wait= out.',
+            operator=where,
+            value=repr(options.wait),
+        )
+    with located():
+        wait_ms = duration_ms(options.wait)
+    if table.retain_ms is not None and wait_ms > table.retain_ms:
+        reject(
+            f"{where} has wait={options.wait!r}, and the table {table.table_id!r} keeps its rows for "
+            f"{duration_text(table.retain_ms)} only",
+            hint="Give the table a retain= that is at least as long as messages wait.",
+            operator=where,
+            table=table.table_id,
+            value=repr(options.wait),
+        )
+    return wait_ms
 
 
 def join_stream(stream: Stream[Any], other: object, options: JoinOptions) -> StreamJoinSpec:
@@ -110,6 +203,13 @@ def join_stream(stream: Stream[Any], other: object, options: JoinOptions) -> Str
         reject(
             f"join got the very same stream twice, {stream!r}",
             hint="Aggregate or window it instead; to pair its messages join two maps of it.",
+            operator="join",
+        )
+    if options.as_of is not None or options.wait is not None:
+        said = f"as_of={options.as_of!r}" if options.as_of is not None else f"wait={options.wait!r}"
+        reject(
+            f"{named('join', options.id)} of two streams has {said}",
+            hint="as_of= and wait= belong to joins with a table; two streams are joined within ttl=.",
             operator="join",
         )
     id, how, key, left_key, right_key = options.id, options.how, options.key, options.left_key, options.right_key

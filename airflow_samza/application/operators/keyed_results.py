@@ -1,8 +1,9 @@
-"""Aggregations and windows: a row for each key, or for each window and key."""
+"""Aggregations and windows: a row for each key, or for each window and key; and one message of several copies."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from airflow_samza.application.bad_records import error_policy
@@ -10,8 +11,10 @@ from airflow_samza.application.callables import check_callable, declared_schema,
 from airflow_samza.application.checked_calls import reject_unknown
 from airflow_samza.application.columns import Columns, key_columns, optional_columns
 from airflow_samza.application.descriptors import StreamDescriptor
+from airflow_samza.application.event_times import time_column
 from airflow_samza.application.operator_checks import former_id, named, required_id
-from airflow_samza.application.operator_specs import AggregateSpec, WindowOperatorSpec
+from airflow_samza.application.operator_spec import EventTime
+from airflow_samza.application.operator_specs import AggregateSpec, DistinctSpec, WindowOperatorSpec
 from airflow_samza.application.operators.sending import check_stream_takes
 from airflow_samza.application.output_schemas import (
     aggregated_schema,
@@ -20,8 +23,9 @@ from airflow_samza.application.output_schemas import (
     window_columns,
     windowed_schema,
 )
-from airflow_samza.application.rejections import did_you_mean, listed, reject
+from airflow_samza.application.rejections import did_you_mean, listed, located, reject
 from airflow_samza.application.stream import OutputStream, Stream
+from airflow_samza.application.times import duration_ms
 from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.schema import Schema
 
@@ -50,15 +54,23 @@ def aggregate(
     stream: Stream[Any],
     key: Columns,
     id: str | None,
+    timestamp: object,
     renamed_from: str | None,
     assume_partitioned_by: Columns | None,
     aggregations: Mapping[str, object],
 ) -> AggregateSpec:
     """Return the unwindowed aggregation; parameters as :meth:`MessageStream.aggregate`."""
     where = named("aggregate", id)
-    _reject_misspelt(aggregations, ("key", "id", "renamed_from", "assume_partitioned_by"), where)
+    _reject_misspelt(aggregations, ("key", "id", "timestamp", "renamed_from", "assume_partitioned_by"), where)
     name = required_id(id, "aggregate")
     columns = key_columns(key, stream.schema, where)
+    if isinstance(timestamp, Aggregation):
+        reject(
+            f"{where} has timestamp={timestamp.function}({timestamp.column or ''}), and timestamp= names a column of "
+            "its rows",
+            hint='Name the aggregation, and then its column: at=max_("at"), timestamp="at".',
+            operator=where,
+        )
     if not aggregations:
         reject(
             f"{where} computes nothing",
@@ -66,15 +78,17 @@ def aggregate(
             operator=where,
         )
     results = named_aggregations(dict(aggregations), stream.schema, columns, where)
+    shape = aggregated_schema(stream.schema, columns, (), results, where)
     return stream._graph.add(
         AggregateSpec,
         name,
         inputs=(stream._operator,),
-        schema=aggregated_schema(stream.schema, columns, (), results, where),
+        schema=shape,
+        event_time=None if timestamp is None else _time_of_rows(timestamp, shape, (*columns, *aggregations), where),
         key=columns,
         aggregations=results,
         renamed_from=former_id(renamed_from, name, "aggregate"),
-        assume_partitioned_by=_assumed(assume_partitioned_by, columns, stream, where),
+        assume_partitioned_by=assumed_partitions(assume_partitioned_by, columns, stream, where),
     )
 
 
@@ -103,13 +117,7 @@ def window(
             operator=where,
         )
     columns = optional_columns(key, stream.schema, where)
-    time = stream._time(where) if window.time == "event" else None
-    if window.time == "event" and time is None:
-        reject(
-            f"{where} uses event time, and its input declares no event-time column",
-            hint='Declare it on the input, timestamp="at", and keep the column; or use time="processing".',
-            operator=where,
-        )
+    time = stream._required_time(where, 'use time="processing"') if window.time == "event" else None
     between = window_columns(window)
     taken = (*columns, *(field.name for field in between))
     double = [field.name for field in between if field.name in columns]
@@ -141,7 +149,8 @@ def window(
             hint="Aggregations do not fail on single messages: leave on_error= out.",
             operator=where,
         )
-    late = () if late_to is None else (_late_stream(stream, window, late_to, where),)
+    nothing_late = "goes by processing time" if window.time != "event" else None
+    late = () if late_to is None else (_late_stream(stream, nothing_late, late_to, where),)
     if policy is not None and policy.stream is not None and policy.stream in late:
         reject(
             f"{where} sends late messages and dead letters to one stream",
@@ -161,13 +170,79 @@ def window(
         fold_schema=folded,
         initial=initial,
         renamed_from=former_id(renamed_from, name, "window"),
-        assume_partitioned_by=_assumed(assume_partitioned_by, columns, stream, where),
+        assume_partitioned_by=assumed_partitions(assume_partitioned_by, columns, stream, where),
         side_outputs=(*late, *(policy.side_outputs if policy is not None else ())),
         on_error=policy,
     )
 
 
-def _assumed(assumed: Columns | None, key: tuple[str, ...], stream: Stream[Any], where: str) -> tuple[str, ...]:
+def _time_of_rows(timestamp: object, shape: Schema | None, names: Sequence[str], where: str) -> EventTime:
+    """Return the event time that an aggregation's rows have, in one of their columns.
+
+    No watermark comes before the rows, so that none of these is late.
+    """
+    column = time_column(timestamp, shape, where)
+    if column not in names:
+        reject(
+            f"{where} has timestamp={column!r}, which is no column of its rows",
+            hint=f'Name one of {listed(names)}; or add it: {column}=max_("{column}").',
+            operator=where,
+        )
+    return EventTime(column, max_delay_ms=0)
+
+
+def distinct(
+    stream: Stream[Any],
+    key: Columns,
+    id: str | None,
+    within: str | int | timedelta | None,
+    keep: str,
+    late_to: OutputStream | None,
+    renamed_from: str | None,
+    assume_partitioned_by: Columns | None,
+) -> DistinctSpec:
+    """Return what keeps one of several copies; parameters as :meth:`MessageStream.distinct`."""
+    where = named("distinct", id)
+    name = required_id(id, "distinct")
+    columns = key_columns(key, stream.schema, where)
+    if keep not in _KEPT:
+        reject(
+            f"{where} has keep={keep!r}",
+            hint=f"{did_you_mean(str(keep), _KEPT)}It is one of {listed(_KEPT)}.",
+            operator=where,
+            value=repr(keep),
+        )
+    within_ms = None
+    if within is not None:
+        with located():
+            within_ms = duration_ms(within)
+    last_resort = "leave within= out, if the input is bounded, to keep one message of each key"
+    time = stream._time(where) if within is None else stream._required_time(where, last_resort)
+    late: tuple[StreamDescriptor, ...] = ()
+    if late_to is not None:
+        nothing_late = "goes by the order of arrival" if time is None else None
+        late = (_late_stream(stream, nothing_late, late_to, where),)
+    return stream._graph.add(
+        DistinctSpec,
+        name,
+        inputs=(stream._operator,),
+        schema=stream.schema,
+        key=columns,
+        within_ms=within_ms,
+        keep=keep,
+        time_column=time,
+        side_outputs=late,
+        renamed_from=former_id(renamed_from, name, "distinct"),
+        assume_partitioned_by=assumed_partitions(assume_partitioned_by, columns, stream, where),
+    )
+
+
+_KEPT = ("first", "last")
+
+
+def assumed_partitions(
+    assumed: Columns | None, key: tuple[str, ...], stream: Stream[Any], where: str
+) -> tuple[str, ...]:
     """Return the columns by which the user knows the messages to lie, which have to be of the key."""
     columns = optional_columns(assumed, stream.schema, where)
     beside = [column for column in columns if column not in key]
@@ -180,16 +255,16 @@ def _assumed(assumed: Columns | None, key: tuple[str, ...], stream: Stream[Any],
     return columns
 
 
-def _late_stream(stream: Stream[Any], window: WindowSpec, target: object, where: str) -> StreamDescriptor:
-    """Return the output stream to which late messages go, as they came."""
+def _late_stream(stream: Stream[Any], nothing_late: str | None, target: object, where: str) -> StreamDescriptor:
+    """Return the output stream to which late messages go, as they came; ``nothing_late`` says why there are none."""
     if not isinstance(target, OutputStream):
         reject(
             f"{where} has late_to={target!r}, which is no output stream",
             hint='Give an output stream: late_to=app.output_stream("late").',
             operator=where,
         )
-    if window.time != "event":
-        reject(f"{where} goes by processing time, in which nothing is late", hint="Leave late_to= out.", operator=where)
+    if nothing_late is not None:
+        reject(f"{where} {nothing_late}, in which nothing is late", hint="Leave late_to= out.", operator=where)
     return check_stream_takes(stream._graph, target, stream.schema, where)
 
 

@@ -8,6 +8,7 @@ from airflow_samza.application.bad_records import on_error_fields
 from airflow_samza.application.columns import check_column
 from airflow_samza.application.declarations.remote_access import GIVE_WRITER
 from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor, TableKind
+from airflow_samza.application.expectations import check_expected_columns, dead_letter_streams, referring
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.operator_checks import check_same_application, named
 from airflow_samza.application.operator_specs import SendToSpec, SendToTableSpec
@@ -25,7 +26,8 @@ def send(stream: Stream[Any], target: object, id: str | None, on_error: object) 
         output = check_stream_takes(stream._graph, target, schema, "send_to")
         if output.shared and output.timestamp is not None:
             stream._time(f"send_to of the shared stream {output.stream_id!r}")
-        stream._graph.add(SendToSpec, id, inputs=(stream._operator,), schema=schema, stream=output)
+        beside, before = dead_letter_streams(output.expect), referring(stream, output.expect)
+        stream._graph.add(SendToSpec, id, inputs=(before,), schema=schema, stream=output, side_outputs=beside)
     elif isinstance(target, Table):
         _send_to_table(stream, target, id, on_error)
     elif isinstance(target, Stream):
@@ -58,7 +60,8 @@ def _send_to_table(stream: Stream[Any], target: Table[Any], id: str | None, on_e
     graph.add(SendToTableSpec, id, inputs=(sender,), schema=schema, table=table, time_column=time, **more)
     changelog = graph.changelogs.get(table.table_id)
     if changelog is not None:
-        graph.add(SendToSpec, None, inputs=(sender,), schema=schema, stream=changelog)
+        before = referring(stream, changelog.expect)
+        graph.add(SendToSpec, None, inputs=(before,), schema=schema, stream=changelog)
 
 
 def check_stream_takes(
@@ -70,6 +73,7 @@ def check_stream_takes(
     _check_fits(stream.schema, schema, f"output stream {stream.stream_id!r}")
     for column in (*stream.key, *([stream.timestamp] if stream.timestamp else [])):
         check_column(column, schema, f"output stream {stream.stream_id!r}")
+    check_expected_columns(stream.expect, stream.schema or schema, f"output stream {stream.stream_id!r}")
     return stream
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_samza.errors import RuntimeMissing
-from airflow_samza.launch.log_lines import killed_by, most_informative_line
+from airflow_samza.launch.log_lines import innermost_cause, killed_by, most_informative_line
 from airflow_samza.private_folder import scratch_folder
 
 OLDEST = 17
@@ -40,7 +40,23 @@ _SAYS_NOTHING = "WARNING: Using incubator modules"
 """The line with which every Java of Spark's begins."""
 
 
-def why_java_ended(error: BaseException, lines: Sequence[str]) -> str:
+_JAVA_ENDED = "JAVA_GATEWAY_EXITED"
+"""PySpark's class of the error of a Java that has ended before it was up; the reason is in what Java has printed."""
+
+
+def why_spark_does_not_start(error: BaseException, log: str) -> str:
+    """Return the reason why Spark did not come up: from Java where it ended, else the innermost cause of the error.
+
+    ``log`` is the path of the file that Java has printed to; it is read before the error itself is logged to it.
+    """
+    why = innermost_cause(str(error)) or f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    if _JAVA_ENDED not in why:
+        return why
+    printed = Path(log).read_text(encoding="utf-8", errors="replace").splitlines() if os.path.isfile(log) else []
+    return _why_java_ended(error, printed)
+
+
+def _why_java_ended(error: BaseException, lines: Sequence[str]) -> str:
     """Return the reason why Java ended before it was up, from PySpark's error about it and what Java has printed.
 
     A signal is known by the exit code of the process, which PySpark keeps to itself, in a variable.

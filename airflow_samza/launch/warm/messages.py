@@ -14,6 +14,8 @@ END = "end"
 """End, unless a run is there; with ``now`` also then."""
 STATE = "state"
 """Tell how it is."""
+LEND = "lend"
+"""Lend Spark: of a driver process, to the keeper that serves its run."""
 
 _LENGTH = struct.Struct(">Q")
 _MOST_BYTES = 1 << 30

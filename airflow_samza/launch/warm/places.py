@@ -68,6 +68,19 @@ class WarmPlace:
     def _first_run(self) -> str:
         return os.path.join(self.folder, "first-run")
 
+    @property
+    def _wanted(self) -> str:
+        return os.path.join(self.folder, "wanted")
+
+    def want_spark(self) -> None:
+        """Have its Spark started before a run asks for it."""
+        with suppress(OSError), open(self._wanted, "wb"):
+            pass
+
+    def wants_spark(self) -> bool:
+        """Return whether its Spark is to be started."""
+        return os.path.exists(self._wanted)
+
     def start_for(self, run: str) -> None:
         """Note the run that gets it first, by a text that names the run."""
         with open(self._first_run, "w", encoding="utf-8") as file:

@@ -18,7 +18,7 @@ from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError
 
 if TYPE_CHECKING:
-    from airflow_samza.launch.java.memory_limit import MemoryRoom
+    from airflow_samza.launch.java.container_limits import MemoryRoom
 
 VARIABLE = "AIRFLOW__SAMZA__WARM_RUNNERS"
 """The setting in the environment, for Airflow and for the command line."""
@@ -119,7 +119,7 @@ def _number(text: str, value: str, least: int = 0) -> int:
 def why_not_kept(rooms: Sequence[MemoryRoom], *, is_for_commands: bool, needed: int = 0) -> str:
     """Return why no warm runner that takes ``needed`` further bytes may stay for the next run; empty where one may.
 
-    >>> from airflow_samza.launch.java.memory_limit import MemoryRoom
+    >>> from airflow_samza.launch.java.container_limits import MemoryRoom
     >>> gib = 1 << 30
     >>> why_not_kept([MemoryRoom("this host", 6 * gib, gib)], is_for_commands=False)
     'of the 6144 MiB of this host 1024 MiB are free, less than 2048'

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_samza.launch.java.memory_limit import memory_rooms
+from airflow_samza.launch.java.container_limits import memory_rooms
 from airflow_samza.launch.runner_settings import RunnerSettings
 from airflow_samza.launch.warm.key import lasting_environment, warm_key
 from airflow_samza.launch.warm.messages import END, SERVE, STATE, receive, send
@@ -127,7 +127,7 @@ def take_warm(
     for place in [place for place in warm_places() if place.key == key]:
         lent = _ask_for(place, request)
         if lent is not None:
-            log.info("the run takes the warm runner %s, whose Spark is up", place.name)
+            log.info("the run takes the warm runner %s", place.name)
             return lent
     with counted():
         sweep_orphans()
@@ -154,8 +154,16 @@ def take_warm(
     return _ask_for(place, request)
 
 
+def want_spark(settings: RunnerSettings, environment: Mapping[str, str]) -> None:
+    """Have Spark started in the warm runners that may serve a run whose first stage waits its turn."""
+    key = warm_key(settings, environment)
+    for place in warm_places():
+        if place.key == key:
+            place.want_spark()
+
+
 def start_ahead(settings: RunnerSettings, python: str, run_id: str, environment: Mapping[str, str]) -> None:
-    """Start a warm runner for a run that is being planned: its Spark comes up while the first stage waits its turn.
+    """Start a warm runner for a run that is being planned: it imports what runs need meanwhile.
 
     None is started where one of the same key is there, free or not, or where the host keeps as many as it may, or
     memory is short.
@@ -254,5 +262,5 @@ def _start_keeper(
     assert process.stdin is not None
     with suppress(BrokenPipeError), process.stdin as pipe:
         pipe.write(json.dumps(settings.to_warm_json()).encode())
-    log.info("the run starts the warm runner %s, which stays for later runs where memory allows it", place.name)
+    log.info("the run starts the warm runner %s, kept for later runs while memory allows", place.name)
     return process

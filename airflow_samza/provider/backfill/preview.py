@@ -19,7 +19,8 @@ from airflow_samza.provider.backfill.waits import Awaited, awaited, awaited_by, 
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.operators.planning import FUSED, PlanningOperator
-from airflow_samza.provider.run_identity import partition_key_of, run_id_of
+from airflow_samza.provider.run_identity import run_id_of
+from airflow_samza.runs.progress.later_writers import LaterWriters, later_writers
 from airflow_samza.runs.progress.run_costs import (
     Estimate,
     History,
@@ -56,7 +57,7 @@ class SlicePreview:
     there is one. ``problem`` is the sentence by which its plan task would fail. ``awaited`` are inputs of which nothing
     is there yet, because tasks before the plan write them. ``stages`` says, where the run was planned before, of each
     stage whether a new plan keeps its result, and why. ``outputs`` is what the plan notes of outputs, by stream: what
-    would be replaced there.
+    would be replaced there. ``later`` are runs behind the backfill that have written newer rows to outputs of this one.
     """
 
     slice: Slice
@@ -71,6 +72,7 @@ class SlicePreview:
     awaited: tuple[Awaited, ...] = ()
     stages: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, str] = field(default_factory=dict)
+    later: LaterWriters = field(default_factory=LaterWriters)
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ def _of_task(task: PlanningOperator, slices: Sequence[Slice], runs: Mapping[date
         of_function.bring()
     name = load_application(task.application).spec(_config(task)).name
     former_runs = _FormerRuns(name)
-    slice_previews = tuple(_of_slice(task, slice_, runs, former_runs) for slice_ in slices)
+    slice_previews = _behind_the_last(tuple(_of_slice(task, slice_, runs, former_runs) for slice_ in slices))
     former = former_runs.newest
     return ApplicationPreview(task.task_id, name, former_runs.root, len(former.runs), former.unread, slice_previews)
 
@@ -138,7 +140,7 @@ class _FormerRuns:
 
 
 def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str], past: _FormerRuns) -> SlicePreview:
-    airflow_run = runs.get(slice_.logical_date) if slice_.logical_date is not None else None
+    airflow_run = runs.get(slice_.date) if slice_.date is not None else None
     try:
         rendered, context = for_slice(task, slice_)
     except Exception as error:  # whatever a template of the user's raises
@@ -154,11 +156,11 @@ def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str
         hook = rendered.hook
         request = replace(
             request_of(rendered, context),
-            partition_key=partition_key_of(context),
             mode=STAGED if rendered.mode == FUSED else rendered.mode,
             state_from=str(rendered.state_from or FRESH),
             tables=text_map("table_versions", rendered.table_versions),
             input_versions=text_map("input_versions", rendered.input_versions),
+            sections=text_map("sections", rendered.sections),
             reuse=rendered.reuse,
         )
         former = past.of(hook)
@@ -181,7 +183,7 @@ def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str
         run.interval,
         inputs,
         tables,
-        tuple(former.of_interval(run.interval)),
+        tuple(former.of_data(run.interval, request.partition_key)),
         airflow_run,
         None if lacks else former.estimate(inputs),
         awaited=lacks,
@@ -193,7 +195,14 @@ def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str
             for stream_id in stage.outputs
             if stream_id in texts and not run.is_own(stream_id)
         },
+        later=later_writers(hook.files, run),
     )
+
+
+def _behind_the_last(previews: tuple[SlicePreview, ...]) -> tuple[SlicePreview, ...]:
+    """Return the runs of a backfill without those that later ones of the backfill write again among the later runs."""
+    again = {run_id for each in previews for run_id in (each.run_id, *(run.run_id for run in each.there))}
+    return tuple(replace(each, later=each.later.without(again)) for each in previews)
 
 
 def _problem(task: PlanningOperator, error: Exception) -> str:
@@ -241,8 +250,8 @@ def _tables(hook: SamzaHook, run: RunPlan) -> tuple[TableRead, ...]:
 
 
 def _airflow_runs(dag_id: str, slices: Sequence[Slice]) -> tuple[dict[datetime, str], list[str]]:
-    """Return the states of a Dag's runs by logical date, and a note where Airflow's database cannot be asked."""
-    dates = [slice_.logical_date for slice_ in slices if slice_.logical_date is not None]
+    """Return the states of a Dag's runs by logical or partition date, and a note where no database can be asked."""
+    dates = [slice_.date for slice_ in slices if slice_.date is not None]
     if not dates:
         return {}, []
     from sqlalchemy import select
@@ -253,10 +262,13 @@ def _airflow_runs(dag_id: str, slices: Sequence[Slice]) -> tuple[dict[datetime, 
         from airflow.utils.session import create_session
 
         with create_session() as session:
-            query: Any = select(DagRun.logical_date, DagRun.state).where(
-                DagRun.dag_id == dag_id, DagRun.logical_date >= min(dates), DagRun.logical_date <= max(dates)
+            date: Any = DagRun.logical_date if slices[0].logical_date is not None else DagRun.partition_date
+            query: Any = (
+                select(date, DagRun.state)
+                .where(DagRun.dag_id == dag_id, date >= min(dates), date <= max(dates))
+                .order_by(DagRun.id)
             )
-            return {date: str(getattr(state, "value", state)) for date, state in session.execute(query)}, []
+            return {moment: str(getattr(state, "value", state)) for moment, state in session.execute(query)}, []
     except (ImportError, RuntimeError, SQLAlchemyError) as error:  # RuntimeError: not from here, Airflow says
         why = without_passwords(str(error).splitlines()[0] if str(error) else type(error).__name__)
         return {}, [f"Airflow's database was not asked for runs that exist: {why}"]

@@ -17,25 +17,32 @@ from airflow_samza.provider.airflow_versions import dags_in, scheduler_form
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.operators.planning import PlanningOperator
 from airflow_samza.provider.operators.samza_operator import SamzaOperator
-from airflow_samza.provider.run_identity import interval_of, run_id_of
+from airflow_samza.provider.run_identity import interval_of, partition_key_of, run_id_of
 
 Task = TypeVar("Task", bound=SamzaOperator)
 
 
 @dataclass(frozen=True)
 class Slice:
-    """One run that a backfill would make: its logical date and data interval, of timetables that have them."""
+    """One run that a backfill would make: its logical date and data interval, or the key and date of its partition."""
 
     run_after: datetime
     logical_date: datetime | None = None
     start: datetime | None = None
     end: datetime | None = None
     partition_key: str | None = None
+    partition_date: datetime | None = None
 
     @property
     def run_id(self) -> str:
-        """Return the id of a Dag run as Airflow makes it for a backfill."""
-        return f"backfill__{self.run_after.isoformat()}"
+        """Return the id of a Dag run as Airflow makes it for a backfill; that of a partition gets a random end."""
+        key = "" if self.partition_key is None else f"__{self.partition_key}"
+        return f"backfill__{self.run_after.isoformat()}{key}"
+
+    @property
+    def date(self) -> datetime | None:
+        """Return the date by which Airflow finds a Dag's run of the slice."""
+        return self.logical_date or self.partition_date
 
     @property
     def text(self) -> str:
@@ -117,7 +124,10 @@ def request_of(task: SamzaOperator, context: Mapping[str, Any]) -> RunRequest:
     """Return the request that a rendered task would make of a run, as far as it says where streams are."""
     run_id = run_id_of(context, task.task_id if task.scope is None else task.scope)
     interval = interval_of(context, getattr(task, "data_interval", None))
-    return RunRequest(task.application, run_id, config=text_map("config", task.config), interval=interval)
+    config = text_map("config", task.config)
+    return RunRequest(
+        task.application, run_id, config=config, interval=interval, partition_key=partition_key_of(context)
+    )
 
 
 def _context(task: Any, slice_: Slice, ti: Any) -> dict[str, Any]:
@@ -132,6 +142,7 @@ def _context(task: Any, slice_: Slice, ti: Any) -> dict[str, Any]:
         logical_date=slice_.logical_date,
         run_after=slice_.run_after,
         partition_key=slice_.partition_key,
+        partition_date=slice_.partition_date,
         **interval,
     )
     context: dict[str, Any] = {
@@ -147,7 +158,7 @@ def _context(task: Any, slice_: Slice, ti: Any) -> dict[str, Any]:
         "macros": MacrosAccessor(),
     }
     if slice_.partition_key is not None:
-        context["partition_key"] = slice_.partition_key
+        context |= {"partition_key": slice_.partition_key, "partition_date": slice_.partition_date}
     if slice_.logical_date is not None and slice_.start is not None:
         context |= {"logical_date": slice_.logical_date, **interval, **_texts(slice_.logical_date)}
     return context
@@ -176,6 +187,7 @@ def _past(infos: Iterable[Any], now: datetime) -> Iterator[Slice]:
             interval.start if interval is not None else None,
             interval.end if interval is not None else None,
             getattr(info, "partition_key", None),
+            getattr(info, "partition_date", None),
         )
 
 

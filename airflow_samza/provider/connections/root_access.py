@@ -52,11 +52,15 @@ def read_access(conn_id: str, connection: Any, root: str, named: str | None, acc
     if kind not in types:
         raise ConfigError(
             f"The connection {conn_id!r} opens {root} with the connection {named!r}, which is of type {kind!r}.",
-            hint=f"Name a connection of type {' or '.join(types)} as {FIELD}.",
+            hint=f"Name a connection of type {' or '.join(types)} as {FIELD}."
+            + (_KEEPS_TYPE if kind == "generic" else ""),
             key=FIELD,
             value=named,
         )
     return RootAccess(OF_TYPES[kind](named, access_connection), conn_id)
+
+
+_KEEPS_TYPE = " Without the cloud's provider Airflow makes it generic, unless it is added with --conn-json or as a URI."
 
 
 def _reject_field(conn_id: str, root: str, named: str | None) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_samza.errors import ConfigError, RuntimeMissing
-from airflow_samza.launch.masters import DEFAULT_MASTER, SubmitOptions, parse_master
+from airflow_samza.launch.masters import DEFAULT_MASTER, SubmitOptions, options_for, parse_master
 from airflow_samza.provider.connections.fields import extra_of
 
 # What the Spark provider's hook finds in a connection, and the Spark setting that says the same.
@@ -58,7 +58,8 @@ def spark_place(conn_id: str, connection: Any, start_seconds: float) -> SparkPla
     resolved = _resolved(conn_id)
     master = _checked(conn_id, _with_scheme(resolved["master"]))
     named = extra_of(conn_id, connection).get("spark-binary")  # the hook's own default is whatever is on PATH
-    submit = SubmitOptions(resolved["deploy_mode"] or "client", str(named or ""), start_seconds)
+    asked = SubmitOptions(resolved["deploy_mode"] or "client", str(named or ""), start_seconds)
+    submit = options_for(parse_master(master), asked)
     return SparkPlace(master, submit, {key: str(resolved[name]) for name, key in _SETTING_OF.items() if resolved[name]})
 
 
@@ -73,7 +74,7 @@ def _resolved(conn_id: str) -> dict[str, Any]:
             raise RuntimeMissing(
                 f"The connection {conn_id!r} names a Kubernetes, which Airflow's Spark provider reads only with its "
                 "Kubernetes part.",
-                hint="Install it: pip install 'apache-airflow-providers-apache-spark[cncf.kubernetes]'.",
+                hint="Install it: pip install 'apache-airflow-providers-apache-spark[cncf-kubernetes]'.",
             ) from error
         raise ConfigError(
             f"Airflow's Spark provider rejects the connection {conn_id!r}: {error}",

@@ -32,7 +32,7 @@ from airflow_samza.system_kinds import KINDS_OF_NAMES
 
 if TYPE_CHECKING:
     from airflow_samza.launch.runtime import SparkRuntime
-    from airflow_samza.runs.upkeep.kept_runs import Keep
+    from airflow_samza.runs.upkeep.keep import Keep
     from airflow_samza.systems.system import SystemBinding
 
 
@@ -206,7 +206,7 @@ class RuntimeHook(RootHook):
     @property
     def keep(self) -> Keep:
         """Return the number of runs that are kept, and the days: ``[samza] keep_runs`` and ``keep_runs_days``."""
-        from airflow_samza.runs.upkeep.kept_runs import Keep
+        from airflow_samza.runs.upkeep.keep import Keep
 
         usual = Keep()
         return Keep(

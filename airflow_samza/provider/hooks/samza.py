@@ -11,18 +11,20 @@ from airflow_samza.prepare.run_request import PREVIOUS, RunRequest
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.connections.fields import DEFAULT_CONNECTION, connection_id
 from airflow_samza.provider.hooks.tables import TablesHook
-from airflow_samza.runs.branch_publication import PublishedBranch
 from airflow_samza.runs.progress.run_list import note_origin
 from airflow_samza.runs.progress.stage_progress import newest_generation
+from airflow_samza.runs.publication import GivenUp, Published
 from airflow_samza.runs.records.folders import RunFolder
-from airflow_samza.runs.records.run_plan import STAGED
+from airflow_samza.runs.records.run_plan import STAGED, other_code
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.state_history.lease_holder import finished_stage, holder_works
 
 if TYPE_CHECKING:
     from airflow_samza.launch.runtime import SparkRuntime
     from airflow_samza.provider.plan_xcoms import PlanTicket
+    from airflow_samza.runs.held_outputs import HeldOutput
     from airflow_samza.runs.progress.progress import ProgressReport
+    from airflow_samza.runs.records.comparison import Comparison
     from airflow_samza.runs.records.data_interval import DataInterval
     from airflow_samza.runs.records.run_plan import RunPlan
     from airflow_samza.runs.records.stage_result import StageResult
@@ -122,14 +124,15 @@ class SamzaHook(TablesHook):
         :param application: The application, as ``package.module:attribute``.
         :param run_id: The id of the run.
         :param generation: The number of the plan of this run, from 1.
-        :param interval: The data interval to read.
+        :param interval: The data interval to read. Default: the one that a partition key names, in UTC.
         :param config: Configuration keys, over those of the application.
         :param plans_anew: If true, a run whose application or options have changed is planned anew, as the next
             generation; if false, that is an error.
         :param reuse: If true, a run that is planned anew keeps the results of stages that have not changed.
         :param mode: ``staged``, ``pipelined`` or ``continuous``.
         :param state_from: ``previous``, ``fresh``, or the id of a run.
-        :param sections: The runs whose parts of shared streams are read, by stream. Default: all new ones.
+        :param sections: The runs whose parts of shared streams are read, by stream: a run id, ``APPLICATION@interval``
+            or ``APPLICATION@latest``. Default: all new ones.
         :param tables: The versions of pushed tables, by table: ``current``, ``as_of_interval``, or the id of a push.
         :param input_versions: The snapshots or versions up to which inputs that are tables of a lake are read.
         :param partition_key: The partition key of the data: a later run for the same key and interval replaces what
@@ -165,7 +168,9 @@ class SamzaHook(TablesHook):
         run = self.get_conn().prepare(replace(request, wait_seconds=0.0))
         if origin is not None:
             note_origin(self.files, RunFolder(run.application, run.run_id), origin)
-        return PlannedRun(run, explain(run.plan, run.engine_texts, run.notes, run.reuse_texts))
+        text = explain(run.plan, run.engine_texts, run.notes, run.reuse_texts)
+        said = other_code(run.bundle, {"version": run.bundle.get("before", "")})
+        return PlannedRun(run, f"{text}\n{said}\n" if said else text)
 
     def preview(self, request: RunRequest) -> RunPlan:
         """Return the plan that a run would get now; nothing is stored.
@@ -292,12 +297,50 @@ class SamzaHook(TablesHook):
         keep = after_success if succeeded else after_failure
         return ClosedRun(succeeded, runtime.close(run, succeeded=succeeded, keep_seconds=keep.total_seconds()), keep)
 
-    def publish(self, run: RunPlan) -> list[PublishedBranch]:
-        """Publish what a run has committed to branches of tables; a run that has not succeeded is rejected.
+    def publish(self, run: RunPlan, who: str = "") -> list[Published]:
+        """Publish what a run keeps back; a run that has not succeeded is rejected.
+
+        That are outputs which wait for approval, and branches of tables.
+
+        :param run: The plan of the run.
+        :param who: The name of who has approved it, to keep on record.
+        """
+        return self.get_conn().publish(run, who)
+
+    def request_to_compare(self, request: RunRequest, as_of: str | None = None, other: str | None = None) -> RunRequest:
+        """Return the request for a run of what another run has read, whose outputs are compared with that run's.
+
+        :param request: The request.
+        :param as_of: The id of the other run. Default: the last one that has succeeded.
+        :param other: The application of the other run, as ``package.module:attribute`` or by name. Default: the same.
+        """
+        return self.get_conn().request_to_compare(request, as_of, other)
+
+    def compare(self, run: RunPlan, keys: Mapping[str, Sequence[str]] | None = None, samples: int = 5) -> Comparison:
+        """Return how the outputs of a run differ from those of the run with which it is compared, and keep it.
+
+        :param run: The plan of the run, which was made with :meth:`request_to_compare`.
+        :param keys: The columns by which rows of an output are found again, by output.
+        :param samples: The number of rows of each kind of which the masked keys are kept.
+        """
+        return self.get_conn().compare(run, keys, samples=samples)
+
+    def held(self, run: RunPlan) -> list[HeldOutput]:
+        """Return the outputs of a run's finished stages that wait for an approval, or did.
 
         :param run: The plan of the run.
         """
-        return self.get_conn().publish(run)
+        from airflow_samza.runs.held_outputs import held_outputs
+
+        return held_outputs(self.files, run)
+
+    def give_up(self, run: RunPlan, who: str = "") -> list[GivenUp]:
+        """Discard what a run keeps back, so that readers never see it.
+
+        :param run: The plan of the run.
+        :param who: The name of who has rejected it, to keep on record.
+        """
+        return self.get_conn().give_up(run, who)
 
     def sweep_after(self, application: str, tell: Callable[[str], None]) -> None:
         """Delete what has expired of an application, in at most ten seconds; it never raises.

@@ -16,6 +16,7 @@ from openlineage.client.facet_v2 import (
     JobFacet,
     RunFacet,
     column_lineage_dataset,
+    data_quality_assertions_dataset,
     dataset_version_dataset,
     error_message_run,
     input_statistics_input_dataset,
@@ -27,12 +28,15 @@ from openlineage.client.facet_v2 import (
 )
 from openlineage.client.uuid import generate_static_uuid
 
+from airflow_samza.application.expectations import CONDITION, FOREIGN_KEY, FRESH, NOT_NULL, ROWS, UNIQUE
 from airflow_samza.provider.lineage.dataset_names import DatasetName, TableName
 from airflow_samza.provider.lineage.push_lineage import PushLineage
 from airflow_samza.provider.lineage.task_lineage import TaskLineage, WholeRun
 from airflow_samza.runs.progress.run_costs import table_facts
+from airflow_samza.runs.records.expectations import DEAD_LETTERS, DROPPED, WARNED
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.records.stage_result import OutputResult, StageResult
+from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult
+from airflow_samza.runs.tables.table_version import TableVersion
 from airflow_samza.schema import Schema
 from airflow_samza.task.program.column_sources import ColumnSource, StreamLineage
 
@@ -193,6 +197,7 @@ def _of_push(push: PushLineage) -> Lineage:
         statistics["outputStatistics"] = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
             rowCount=push.version.rows, size=push.version.bytes, producer=PRODUCER
         )
+        facets.update(_assertions([push.version]))
     if push.columns is not None and push.source is not None:
         facets["columnLineage"] = column_facet(push.columns, {push.SOURCE: push.source})
     failed = {}
@@ -232,7 +237,9 @@ def outputs_of(lineage: TaskLineage) -> list[OutputDataset]:
             for more in lineages[1:]:
                 columns = columns.with_(more)
             facets["columnLineage"] = column_facet(columns, places)
-        statistics = _written(lineage.written(streams))
+        written = lineage.written(streams)
+        statistics = _written(written)
+        facets.update(_assertions(written))
         datasets.append(OutputDataset(name.namespace, name.name, facets=facets, outputFacets=statistics))
     return datasets
 
@@ -346,7 +353,40 @@ def _read(lineage: TaskLineage, streams: Sequence[str]) -> dict[str, Any]:
         fileCount=sum(files) if files else None,
         producer=PRODUCER,
     )
-    return {"inputStatistics": statistics}
+    return {"inputStatistics": statistics, **_assertions(results)}
+
+
+def _assertions(results: Sequence[InputResult | OutputResult | TableVersion]) -> dict[str, Any]:
+    """Return the facet of what was expected of data; a client of an older release knows fewer fields."""
+    assertion = data_quality_assertions_dataset.Assertion
+    known = {each.name for each in attr.fields(assertion)}
+    assertions = []
+    for each in (each for result in results for each in result.expectations):
+        more = {
+            "severity": "warn" if each.outcome in (WARNED, DROPPED, DEAD_LETTERS) else "error",
+            "name": each.expectation,
+            "actual": f"{each.failed} of {each.rows} rows",
+            "content": each.expectation if each.kind == CONDITION else None,
+            "contentType": "sql" if each.kind == CONDITION else None,
+        }
+        column = each.columns[0] if len(each.columns) == 1 else None
+        further: dict[str, Any] = {name: value for name, value in more.items() if name in known and value is not None}
+        assertions.append(assertion(_CLASSES[each.kind], not each.failed, column, **further))
+    if not assertions:
+        return {}
+    facet = data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(assertions, producer=PRODUCER)
+    return {"dataQualityAssertions": facet}
+
+
+_CLASSES = {
+    UNIQUE: "unique",
+    NOT_NULL: "not_null",
+    CONDITION: "custom_sql",
+    ROWS: "row_count",
+    FRESH: "freshness",
+    FOREIGN_KEY: "relationships",
+}
+"""The kinds of expectations by the names that OpenLineage gives tests."""
 
 
 def _written(results: Sequence[OutputResult]) -> dict[str, Any]:

@@ -158,7 +158,7 @@ def announce(
 ) -> None:
     """Add the run and what it wrote to the events of its outputs, and say what it read and wrote.
 
-    What it wrote to the branch of a table has an event when that is published.
+    What it wrote to the branch of a table, or waits for an approval, has an event when that is published.
     ``names`` are those of the run's streams. Airflow sends events when the task has succeeded. Of several outputs at
     one place there is one event. ``events`` is None where a task is executed by hand, outside of Airflow: there is
     nobody to tell then.
@@ -174,6 +174,8 @@ def announce(
     at_one_place: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for result in results:
         for output in result.outputs:
+            if output.held:
+                continue
             facts = output_facts(run, result, output, slice_)
             if output.stream_id in shared:
                 _announce(events[shared[output.stream_id]], facts, slice_)
@@ -203,6 +205,7 @@ def output_facts(run: RunPlan, result: StageResult, output: OutputResult, slice_
         "bytes": output.bytes,
         "files": len(files) if isinstance(files, list | tuple) else None,
         **{name: output.facts[name] for name in ("snapshot", "version") if output.facts.get(name) is not None},
+        **({"expectations": {e.expectation: e.outcome for e in output.expectations}} if output.expectations else {}),
         "partition_key": slice_.named,
         "interval": list(slice_.interval) if slice_.interval is not None else None,
     }

@@ -57,7 +57,7 @@ class SamzaAutoPlanOperator(SamzaPlanOperator, SkipMixin):
 
     def _plan(self, context: Any, deadline: float | None) -> dict[str, Any]:
         ticket = super()._plan(context, deadline)
-        with mapped_failures(self.log.error, lambda: self.hook.root):
+        with mapped_failures(self.log, lambda: self.hook):
             limit = configured_number("fuse_below", FUSE_BELOW, "bytes", may_be_0=True)
             choice = choose(self.hook.load_plan(PlanTicket.from_dict(ticket)), limit)
         how = "in one task" if choice.fused else "in a task per stage"

@@ -49,7 +49,7 @@ class SamzaCleanupOperator(TellsLineage, EndOfRunOperator):
 
     def execute(self, context: Any) -> None:
         """Close the run."""
-        with mapped_failures(self.log.error, lambda: self.hook.root):
+        with mapped_failures(self.log, lambda: self.hook):
             hook, scopes = self.hook, scopes_to_close(self, context)
             runs = self._runs(hook, context, scopes)
             if not runs:
@@ -110,6 +110,8 @@ def close_run(hook: SamzaHook, run: RunPlan, tell: Callable[[str], None]) -> Clo
     tell(f"{outcome}: the run is closed{kept}.")
     for topic in closed.topics:
         tell(f"  {topic}")
+    for held in hook.held(run):
+        tell(str(held))
     hook.sweep_after(run.application, tell)
     return closed
 

@@ -77,7 +77,7 @@ class SamzaDrainOperator(SamzaOperator):
 
     def execute(self, context: Any) -> str | None:
         """Request the end, and wait; return the id of the run that was ended."""
-        with mapped_failures(self.log.error, lambda: self.hook.root):
+        with mapped_failures(self.log, lambda: self.hook):
             if self.action not in (DRAIN, STOP):
                 raise ConfigError(
                     f"action={self.action!r} of {self.task_id!r} is not known.",
@@ -102,7 +102,7 @@ class SamzaDrainOperator(SamzaOperator):
         self, context: Any, event: Mapping[str, Any] | None = None, *, application: str, run_id: str, generation: int
     ) -> str:
         """Return the id of the run after its end."""
-        with mapped_failures(self.log.error, lambda: self.hook.root):
+        with mapped_failures(self.log, lambda: self.hook):
             raise_what_the_trigger_met(event, self.task_id)
             hook = self.hook
             run = hook.load_run(application, run_id, generation)

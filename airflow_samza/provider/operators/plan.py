@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_samza.errors import PlanChanged
 from airflow_samza.planner.plan import ExecutionPlan
-from airflow_samza.provider.deferral import deadline_of, is_deferrable, raise_what_the_trigger_met
+from airflow_samza.provider.deferral import deadline_of, is_deferrable
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.lineage.methods import TellsLineage
 from airflow_samza.provider.operators.planning import PlanningOperator
@@ -57,12 +57,12 @@ class SamzaPlanOperator(TellsLineage, PlanningOperator):
         self, context: Any, event: Mapping[str, Any] | None = None, *, deadline: float | None = None
     ) -> dict[str, Any]:
         """Plan, now that the run that held the state has given it back."""
-        with mapped_failures(self.log.error, lambda: self.hook.root):
-            raise_what_the_trigger_met(event, self.task_id)
+        with mapped_failures(self.log, lambda: self.hook):
+            self.met(event)
         return self._plan(context, deadline)
 
     def _plan(self, context: Any, deadline: float | None) -> dict[str, Any]:
-        with mapped_failures(self.log.error, lambda: self.hook.root):
+        with mapped_failures(self.log, lambda: self.hook), self.leaving_failure(context):
             self.hook.reject_own_disk()
             for task_id, executor in self._deferring(context).items():
                 self.hook.reject_short_lived(task_id, executor)

@@ -6,7 +6,8 @@ Its mode, its slice of time, the state that it continues from, the sections that
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -15,24 +16,30 @@ from airflow_samza.application.loader import load_application
 from airflow_samza.application.rejections import unknown_mode
 from airflow_samza.application.times import duration_ms
 from airflow_samza.config import Config
-from airflow_samza.errors import ConfigError, StateBusy
+from airflow_samza.errors import ConfigError, SamzaError, SectionOpen, StateBusy
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import plan_shape
 from airflow_samza.prepare.run_request import FRESH, PREVIOUS, PREVIOUS_ALIAS, RunRequest
 from airflow_samza.provider.assets import consumed_sections
 from airflow_samza.provider.connections.bindings import text_map
+from airflow_samza.provider.deferral import OVER, SECTIONS, raise_what_the_trigger_met
+from airflow_samza.provider.disclosure import hint_of, sentence_of
 from airflow_samza.provider.hooks.samza import PlannedRun, SamzaHook
 from airflow_samza.provider.operators.samza_operator import SamzaOperator
-from airflow_samza.provider.plan_xcoms import PLAN_NOTE, PlanNote
-from airflow_samza.provider.run_identity import airflow_run_of, interval_of, partition_key_of
+from airflow_samza.provider.plan_xcoms import PLAN_FAILURE, PLAN_NOTE, PlanFailure, PlanNote
+from airflow_samza.provider.run_identity import airflow_run_of, bundle_of, interval_of, partition_key_of
 from airflow_samza.provider.run_tasks import STAGES, run_tasks
 from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, STAGED, RunPlan
+from airflow_samza.secrecy import without_passwords
 
 FUSED = "fused"
 MODES = (STAGED, FUSED, PIPELINED, CONTINUOUS)
 
 PLAN_TEXT = "plan_text"
 """XCom key of the plan as text."""
+
+SECTION_WAIT_SECONDS = 600.0
+"""Seconds for which a plan waits for the runs whose sections it follows, unless job.state.lease.wait.ms is set."""
 
 STATE_POLL_SECONDS = 5.0
 """Seconds between two looks at the run that holds the state; runs take minutes."""
@@ -44,8 +51,8 @@ class PlanningOperator(SamzaOperator):
     :param mode: How the stages run: ``staged`` (one after the other), ``fused`` (the same in one task), ``pipelined``
         (all at the same time), or ``continuous`` (all at the same time, without an end).
     :param run_for: The time after which a continuous run stops: ``"10 minutes"``, a timedelta or seconds (templated).
-    :param data_interval: The data interval to read: two datetimes, or a text ``start/end`` (templated). Default: the
-        Dag run's.
+    :param data_interval: The data interval to read: two datetimes, or a text ``start/end`` or ``start/length``
+        (``2026-01-01/P1D``, templated). Default: the Dag run's, else that of its partition.
     :param state_from: The state with which the run starts, if the application carries state: ``previous`` (the run
         before), ``fresh`` (none), or the id of a run (templated). Default: ``fresh`` in a backfill, otherwise
         ``previous``.
@@ -53,6 +60,10 @@ class PlanningOperator(SamzaOperator):
         that was current when the data interval began), or the id of a push (templated). Default: ``current``.
     :param input_versions: The snapshots (Iceberg) or versions (Delta) up to which inputs that are tables are read, by
         input, or ``current`` (templated). Default: those that the Dag run's asset events name, otherwise ``current``.
+    :param sections: The runs whose sections of shared streams are read, by stream: a run id, ``APPLICATION@interval``
+        (the run for the same data interval and partition key) or ``APPLICATION@latest`` (templated). Default: those
+        that the asset events name, otherwise all new ones. A pipelined or continuous run follows one that is still
+        written, and waits, deferred, until its run is planned.
     :param wait_for_state: If true, the task waits, deferred, while another run holds the state; if false, it fails and
         can be retried.
     :param reuse: If true, a run that is planned anew (after a clear, or by a retry after an edit) keeps the results of
@@ -66,6 +77,7 @@ class PlanningOperator(SamzaOperator):
         "state_from",
         "table_versions",
         "input_versions",
+        "sections",
     )
 
     def __init__(
@@ -77,6 +89,7 @@ class PlanningOperator(SamzaOperator):
         state_from: str | None = None,
         table_versions: Mapping[str, str] | None = None,
         input_versions: Mapping[str, str] | None = None,
+        sections: Mapping[str, str] | None = None,
         wait_for_state: bool = True,
         reuse: bool = True,
         **kwargs: Any,
@@ -89,6 +102,8 @@ class PlanningOperator(SamzaOperator):
         self.state_from = state_from
         self.table_versions = table_versions
         self.input_versions = input_versions
+        self.sections = sections
+        self._has_waited = False
         self.wait_for_state = wait_for_state
         self.reuse = reuse
 
@@ -97,34 +112,70 @@ class PlanningOperator(SamzaOperator):
         config = text_map("config", self.config)
         spec = load_application(self.application).spec(config)
         self.check_tasks(plan_shape(spec), context)
+        request = RunRequest(
+            self.application,
+            self._run_id(context),
+            generation=generation,
+            plans_anew=True,
+            reuse=self.reuse,
+            config=config,
+            interval=interval_of(context, self.data_interval),
+            partition_key=partition_key_of(context),
+            mode=STAGED if self.mode == FUSED else self.mode,
+            state_from=self._state_from(context, hook, spec.name),
+            sections=self._sections(context, spec),
+            tables=text_map("table_versions", self.table_versions),
+            input_versions=self._input_versions(context, hook, spec),
+            bundle=bundle_of(context),
+        )
         try:
-            request = RunRequest(
-                self.application,
-                self._run_id(context),
-                generation=generation,
-                plans_anew=True,
-                reuse=self.reuse,
-                config=config,
-                interval=interval_of(context, self.data_interval),
-                partition_key=partition_key_of(context),
-                mode=STAGED if self.mode == FUSED else self.mode,
-                state_from=self._state_from(context, hook, spec.name),
-                sections=self._sections(context, spec),
-                tables=text_map("table_versions", self.table_versions),
-                input_versions=self._input_versions(context, hook, spec),
-            )
-            planned = hook.plan_run(request, airflow_run_of(context))
+            planned = hook.plan_run(self._asked(hook, request), airflow_run_of(context))
         except StateBusy as busy:
             grace = Config(spec.config).state_lease_grace_ms / 1000
             if not self.wait_for_state or not hook.holder_works(spec.name, spec.app_id, grace):
                 raise
             self.tell(f"{busy.sentence} This task waits for it, deferred.")
             self._defer_for_state(hook, spec.name, spec.app_id, grace, deadline)
+        except SectionOpen as missing:
+            named = {name: run for name, run in request.sections.items() if name in spec.inputs}
+            if self._has_waited or not named or self.mode not in (PIPELINED, CONTINUOUS):
+                raise
+            self.tell(f"{missing.sentence} This task waits for it, deferred.")
+            self._defer_for_sections(hook, spec, request, named, deadline)
         if self.run_for is not None:
             hook.stop(
                 planned.run, at=time.time() + seconds_of(self.run_for, self.task_id), who=f"run_for={self.run_for}"
             )
         return planned
+
+    def _asked(self, hook: SamzaHook, request: RunRequest) -> RunRequest:
+        """Return the request for the run as the task asks for it."""
+        return request
+
+    @contextmanager
+    def leaving_failure(self, context: Any) -> Iterator[None]:
+        """Leave why the run cannot be planned, in the body, where the page of this package finds it."""
+        try:
+            yield
+        except SamzaError as error:
+            failure = PlanFailure(
+                self.application if isinstance(self.application, str) else self.task_id,
+                self.conn_id,
+                type(error).__name__,
+                without_passwords(sentence_of(error)),
+                without_passwords(hint_of(error)),
+                time.time(),
+                error.rule,
+            )
+            with suppress(Exception):  # an Airflow that takes no XCom must not hide the error
+                context["ti"].xcom_push(key=PLAN_FAILURE, value=failure.to_dict())
+            from airflow_samza.prepare.plan_step import leave_why_not_planned
+
+            with suppress(SamzaError, OSError):  # without a root there is no place for it
+                config = text_map("config", self.config)
+                run_id, origin = self._run_id(context), airflow_run_of(context)
+                leave_why_not_planned(self.hook.files, self.application, run_id, config, error, origin)
+            raise
 
     def check_tasks(self, shape: ExecutionPlan, context: Any) -> None:
         """Reject a Dag whose tasks are not those of an application's stages, before any of them runs."""
@@ -159,6 +210,7 @@ class PlanningOperator(SamzaOperator):
             dict(self.systems or {}),
             dict(tasks),
             run.interval,
+            run.slot.partition_key if run.slot is not None else None,
         )
 
     def _defer_for_state(
@@ -174,6 +226,37 @@ class PlanningOperator(SamzaOperator):
                 application=application,
                 app_id=app_id,
                 grace_seconds=grace,
+            ),
+            method_name="execute_again",
+            kwargs={"deadline": deadline},
+        )
+
+    def met(self, event: Mapping[str, Any] | None) -> None:
+        """Take what a trigger says: whether the time for which a plan waits for sections is over."""
+        self._has_waited = bool(event and event.get(SECTIONS) == OVER)
+        raise_what_the_trigger_met(event, self.task_id)
+
+    def _defer_for_sections(
+        self,
+        hook: SamzaHook,
+        spec: ApplicationSpec,
+        request: RunRequest,
+        named: Mapping[str, str],
+        deadline: float | None,
+    ) -> None:
+        from airflow_samza.prepare.run_streams import physical_name
+        from airflow_samza.provider.triggers.sections import SamzaSectionsTrigger
+
+        wait = Config(spec.config).state_lease_wait_ms / 1000 or SECTION_WAIT_SECONDS
+        self.defer(
+            trigger=SamzaSectionsTrigger(
+                **hook.place_of_root,
+                poll_interval=STATE_POLL_SECONDS,
+                deadline=deadline,
+                sections={name: [physical_name(spec.inputs[name], spec), run] for name, run in named.items()},
+                interval=request.interval.iso() if request.interval is not None else None,
+                partition_key=request.partition_key,
+                until=time.time() + wait,
             ),
             method_name="execute_again",
             kwargs={"deadline": deadline},
@@ -200,15 +283,16 @@ class PlanningOperator(SamzaOperator):
         return versions
 
     def _sections(self, context: Any, spec: Any) -> dict[str, str]:
-        """Return the section of each shared stream that this run's asset event names.
+        """Return the section of each shared stream that is set, else the one that this run's asset event names.
 
-        Several of them at once are all that are new.
+        Several events at once are all sections that are new.
         """
-        sections = consumed_sections(context, spec)
+        own = text_map("sections", self.sections)
+        sections = {name: runs for name, runs in consumed_sections(context, spec).items() if name not in own}
         for stream_id, runs in sections.items():
             more = "" if len(runs) == 1 else f" and {len(runs) - 1} more: everything that is new is read"
             self.tell(f"The shared stream {stream_id} has a section of the run {runs[0]}{more}.")
-        return {stream_id: runs[0] for stream_id, runs in sections.items() if len(runs) == 1}
+        return {**own, **{stream_id: runs[0] for stream_id, runs in sections.items() if len(runs) == 1}}
 
 
 def check_mode(what: str, mode: str, run_for: Any = None, modes: Sequence[str] = MODES) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_samza.planner.titles import stage_names
+from airflow_samza.prepare.section_writers import followed
 from airflow_samza.provider.deferral import interval_seconds
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.producer_tasks import ProducerTasks, look_at_producers, producer_failed
@@ -30,7 +31,8 @@ class WaitsForProducers:
     def _wait_for_producers(
         self, hook: SamzaHook, run: RunPlan, stage_id: str, context: Any, deadline: float | None
     ) -> None:
-        """Return when all stages that this one reads from have started; defer until then."""
+        """Return when all stages that this one reads from have started, in other runs, too; defer until then."""
+        self._wait_for_other_runs(hook, run, stage_id, deadline)
         producers_now = look_at_producers(hook.files, run, stage_id, self._producer_tasks(run, context))
         if producers_now.lost:
             own = replace(
@@ -43,13 +45,33 @@ class WaitsForProducers:
         have = "has" if len(producers_now.waited_for) == 1 else "have"
         names = stage_names(run.plan)
         producers = " and ".join(names[producer] for producer in producers_now.waited_for)
-        tell, defer = self.tell, self.defer  # type: ignore[attr-defined]  # of the operator
-        tell(f"Stage {names[stage_id]}: waiting, deferred, until {producers} {have} started.")
+        text = f"Stage {names[stage_id]}: waiting, deferred, until {producers} {have} started."
+        self.tell(text)  # type: ignore[attr-defined]  # of the operator
+        self._defer_for(hook, run, producers_now.upstream, producers_now.beyond, deadline)
+
+    def _wait_for_other_runs(self, hook: SamzaHook, run: RunPlan, stage_id: str, deadline: float | None) -> None:
+        """Defer until the stages of other runs have started whose sections the stage follows."""
+        for stream_id in run.plan.stage(stage_id).inputs:
+            writer = followed(run.stream(stream_id).slice)
+            if writer is None:
+                continue
+            writer.reject_lost(hook.files, None, stream_id, stage_id, run.run_id)
+            if writer.newest(hook.files) is not None:
+                continue
+            name, other = stage_names(run.plan)[stage_id], writer.text(hook.files)
+            what = f"Stage {name}: waiting, deferred, until {other} writes {stream_id}."
+            self.tell(what)  # type: ignore[attr-defined]  # of the operator
+            plan = hook.load_run(writer.application, writer.run_id)
+            self._defer_for(hook, plan, [writer.stage], {}, deadline)
+
+    def _defer_for(
+        self, hook: SamzaHook, run: RunPlan, upstream: list[str], beyond: Mapping[str, str], deadline: float | None
+    ) -> None:
         from airflow_samza.provider.triggers.runs import SamzaProducersTrigger  # a Dag file need not load it
 
-        # Now and then Airflow is asked for its tasks' states again: a producer may fail before it has started anything.
+        # Now and then the states are asked for again: a producer may fail before it has started anything.
         again = time.time() + LOOK_AGAIN_SECONDS
-        defer(
+        self.defer(  # type: ignore[attr-defined]  # of the operator
             trigger=SamzaProducersTrigger(
                 **hook.place_of_root,
                 poll_interval=interval_seconds("poll_interval", self.poll_interval),
@@ -57,8 +79,8 @@ class WaitsForProducers:
                 application=run.application,
                 run_id=run.run_id,
                 generation=run.generation,
-                upstream=producers_now.upstream,
-                beyond=producers_now.beyond,
+                upstream=upstream,
+                beyond=beyond,
             ),
             method_name="execute_again",
             kwargs={"deadline": deadline},

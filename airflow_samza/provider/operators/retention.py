@@ -11,7 +11,7 @@ from airflow_samza.provider.configured_numbers import check_number
 from airflow_samza.provider.connections.fields import connection_id
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.samza import SamzaHook
-from airflow_samza.runs.upkeep.kept_runs import Keep
+from airflow_samza.runs.upkeep.keep import Keep
 
 
 class SamzaRetentionOperator(BaseOperator):
@@ -64,7 +64,7 @@ class SamzaRetentionOperator(BaseOperator):
 
         ``runs``, ``topics``, ``folders``, ``kept`` (reasons by run), ``files`` and ``bytes``.
         """
-        with mapped_failures(self.log.error, lambda: SamzaHook(self.conn_id).root):
+        with mapped_failures(self.log, lambda: SamzaHook(self.conn_id)):
             hook = SamzaHook(self.conn_id, systems=self.systems)
             configured = hook.keep
             keep = Keep(

@@ -45,12 +45,12 @@ from airflow_samza.provider.parsed_application import application_if_there, word
 from airflow_samza.provider.plan_xcoms import PlanTicket
 from airflow_samza.provider.producer_tasks import producer_failed
 from airflow_samza.provider.progress_log import ProgressLog
-from airflow_samza.provider.run_identity import generation_of, has_another_try
+from airflow_samza.provider.run_identity import bundle_of, generation_of, has_another_try
 from airflow_samza.provider.run_tasks import STAGES, no_such_stage
 from airflow_samza.provider.stage_summary import summary
 from airflow_samza.provider.stage_watch import StageWatch
 from airflow_samza.provider.stats import emitter
-from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.run_plan import RunPlan, other_code
 from airflow_samza.runs.records.stage_result import StageResult, describe_result
 from airflow_samza.runs.stages.stage_state import StageHandle
 
@@ -139,11 +139,11 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
         self, context: Any, event: Mapping[str, Any] | None = None, *, deadline: float | None = None
     ) -> dict[str, Any]:
         """Begin, now that the application's state or the producers are there."""
-        with mapped_failures(self.log.error, lambda: self.hook.root):
+        with mapped_failures(self.log, lambda: self.hook):
             if not (
                 event and event.get(TIMED_OUT) and (deadline is None or time.time() < deadline)
             ):  # it was only time to look again
-                raise_what_the_trigger_met(event, self.task_id)
+                self.met(event)
         return self._begin(context, deadline)
 
     def execute_complete(
@@ -160,7 +160,7 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
 
         ``stages`` are the handles of what was submitted, ``told`` those whose results the log has already.
         """
-        with mapped_failures(self.log.error, lambda: self.hook.root):
+        with mapped_failures(self.log, lambda: self.hook):
             hook = self.hook
             handles = {stage_id: StageHandle.from_dict(handle) for stage_id, handle in stages.items()}
             first = next(iter(handles.values()))
@@ -192,7 +192,7 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
                 raise
 
     def _begin(self, context: Any, deadline: float | None) -> dict[str, Any]:
-        with mapped_failures(self.log.error, lambda: self.hook.root):
+        with mapped_failures(self.log, lambda: self.hook):
             hook = self.hook
             if self.deferrable:
                 hook.reject_short_lived(self.task_id, self.executor)
@@ -236,6 +236,12 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
             close_run(hook, run, self.tell)
         results = lineage.results = [watch.results[stage_id] for stage_id in stage_ids]
         announce(context.get("outlet_events"), self.outlets, run, results, hook, lineage.names, written)
+        return self._summarized(hook, run, results, context)
+
+    def _summarized(
+        self, hook: SamzaHook, run: RunPlan, results: Sequence[StageResult], context: Any
+    ) -> dict[str, Any]:
+        """Return the task's return value for stages that have ended."""
         return summary(run, results)
 
     def _begun(self, hook: SamzaHook, run: RunPlan) -> TaskLineage:
@@ -344,13 +350,16 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
             ticket = PlanTicket.from_dict(self.plan)
             # A retry or a clear of a stage runs what this task names, as far as that is what was planned.
             run = replace(hook.load_plan(ticket), reference=self.application)
+            if said := other_code(bundle_of(context), run.bundle):
+                self.tell(said)
             config = text_map("config", self.config)
             if config:
                 reject_other_config(run, config, PLAN_ANEW)
             return run, own
         # A stage by itself adopts the plan of its siblings and supersedes only its own output; a whole application
         # supersedes all.
-        planned = self.plan_run(hook, context, 1 if self.stage is not None else own, deadline)
+        with self.leaving_failure(context):
+            planned = self.plan_run(hook, context, 1 if self.stage is not None else own, deadline)
         self.show_plan(planned, context)
         return planned.run, own if self.stage is not None else 1
 

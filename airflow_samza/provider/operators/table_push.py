@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from airflow_samza.application.loader import load_application
-from airflow_samza.errors import ConfigError, SamzaError
+from airflow_samza.errors import ConfigError, PushError, SamzaError
 from airflow_samza.provider.assets import version_facts
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.connections.fields import connection_id
@@ -28,6 +28,8 @@ from airflow_samza.provider.links import DATA, OUTPUT, PAGE, RESULTS, RUNNER_LOG
 from airflow_samza.provider.operators.samza_operator import SamzaOperator, WatchesStages
 from airflow_samza.provider.run_identity import has_another_try, interval_of
 from airflow_samza.provider.stage_watch import StageWatch
+from airflow_samza.provider.stats import emit_push
+from airflow_samza.records import plain
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.tables.compacting import COMPACT_AFTER
 from airflow_samza.runs.tables.push_request import STAGE, push_handle
@@ -91,6 +93,7 @@ class TableOperator(TellsLineage, SamzaOperator):
         )
         return {
             **version_facts(version),
+            "expectations": [plain(each) for each in version.expectations],
             "offsets": [list(span) for span in version.offsets],
             "topic_commits": version.commits,
             "is_new": version.push_id == self._push_id(context),
@@ -137,8 +140,8 @@ class SamzaTablePushOperator(WatchesStages, TableOperator):
     :param keep_versions: The number of versions to keep, for rollbacks and backfills.
     :param compact_after: The number of incremental pushes after which the rows are written as one section, for new
         readers. 0: never.
-    :param data_interval: The data interval of the rows: two datetimes, or a text ``start/end`` (templated). Default:
-        the Dag run's.
+    :param data_interval: The data interval of the rows: two datetimes, or a text ``start/end`` or ``start/length``
+        (``2026-01-01/P1D``, templated). Default: the Dag run's, else that of its partition.
     :param poll_interval: Seconds between two checks of the push. Default ``[samza] poll_interval`` (1).
     :param deferrable: If true, the task gives its worker slot back while Spark works. Default ``[operators]
         default_deferrable``.
@@ -202,7 +205,7 @@ class SamzaTablePushOperator(WatchesStages, TableOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Submit the push, wait or defer, and make it a version."""
-        with mapped_failures(self.log.error, lambda: self.hook.root):
+        with mapped_failures(self.log, lambda: self.hook):
             hook = self.hook
             if self.deferrable:
                 hook.reject_short_lived(self.task_id, self.executor)
@@ -212,7 +215,7 @@ class SamzaTablePushOperator(WatchesStages, TableOperator):
         self, context: Any, event: Mapping[str, Any] | None = None, *, push: Mapping[str, Any], deadline: float | None
     ) -> dict[str, Any]:
         """Continue after the deferral."""
-        with mapped_failures(self.log.error, lambda: self.hook.root):
+        with mapped_failures(self.log, lambda: self.hook):
             hook, handle = self.hook, StageHandle.from_dict(push)
             try:
                 raise_what_the_trigger_met(event, self.task_id)
@@ -253,12 +256,20 @@ class SamzaTablePushOperator(WatchesStages, TableOperator):
         except SamzaError as error:
             if self._lineage is not None:
                 self._lineage.error = sentence_of(error)
+            if isinstance(error, PushError) and error.facts.get("expectation"):
+                self._emit({str(error.facts["expectation"]): int(str(error.facts.get("failed") or 0))})
             if not (error.retryable and has_another_try(context)):
                 for handle in {**watch.ended, **watch.active}.values():
                     hook.close_push(handle)
             raise
-        self.tell(describe_push(watch.results[STAGE], self._push_id(context)))
-        return self._announced(hook, context, watch.results[STAGE])
+        version = watch.results[STAGE]
+        self._emit({each.expectation: each.failed for each in version.expectations})
+        self.tell(describe_push(version, self._push_id(context)))
+        return self._announced(hook, context, version)
+
+    def _emit(self, failures: Mapping[str, int]) -> None:
+        application = load_application(self.application).spec(text_map("config", self.config)).name
+        emit_push(application, self.table, failures)
 
     def _submit(self, hook: SamzaHook, context: Any) -> StageHandle:
         return hook.push(
@@ -346,7 +357,7 @@ class SamzaTableRollbackOperator(TableOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Write the record of the new version."""
-        with mapped_failures(self.log.error, lambda: self.hook.root):
+        with mapped_failures(self.log, lambda: self.hook):
             hook = self.hook
             self._note_lineage(hook)
             version, text = hook.rollback(

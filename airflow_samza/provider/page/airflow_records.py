@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.models.asset import AssetEvent as EventModel
+from airflow.models.asset import AssetModel, DagScheduleAssetReference
 from airflow.models.dagrun import DagRun
 from airflow.models.serialized_dag import SerializedDagModel
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
 from fastapi import Depends
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import selectinload
 
-from airflow_samza.provider.plan_xcoms import PLAN_NOTE, PlanNote
+from airflow_samza.provider.plan_xcoms import PLAN_FAILURE, PLAN_NOTE, PlanFailure, PlanNote
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+Left = TypeVar("Left", PlanNote, PlanFailure)
+
 _PLANNING = ("SamzaPlanOperator", "SamzaAutoPlanOperator")
 _RUNNING = ("SamzaStreamOperator", "_SamzaStreamDecoratedOperator")
 """Operators that plan a run and do nothing else, and those that run stages, by the names that Airflow keeps."""
+
+_NOT_BEGUN = (None, "scheduled", "queued", "upstream_failed", "skipped", "removed")
 
 NEWEST = 2000
 """Notes that a list of all runs looks at."""
@@ -43,13 +48,40 @@ class Planned:
 
 
 @dataclass(frozen=True)
+class FailedPlan:
+    """Reason why a task has failed to plan, and the task."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+    failure: PlanFailure
+
+
+@dataclass(frozen=True)
 class TaskMark:
-    """A task instance: its state, its tries and when it began; another one after each try and each clear."""
+    """A task instance: its state, its tries, when it began, and its pool; another one after each try and each clear."""
 
     state: str | None
     try_number: int
     max_tries: int
     began_at: float | None
+    pool: str = ""
+
+    @property
+    def never_begun(self) -> bool:
+        """Return whether the task has never run: nothing of its stage is under the root."""
+        return self.try_number == 0 and self.state in _NOT_BEGUN
+
+
+@dataclass(frozen=True)
+class TaskAfter:
+    """A task of a Dag run that comes after another one; its state is None where it has none yet."""
+
+    task_id: str
+    state: str | None
+    runs_stages: bool
+    has_begun: bool
 
 
 @dataclass(frozen=True)
@@ -71,6 +103,21 @@ class Event:
     at: float
     extra: dict[str, Any]
     runs: tuple[StartedRun, ...]
+
+
+class Sender(NamedTuple):
+    """A Dag that has sent events of an asset, and when it last did."""
+
+    dag_id: str
+    at: float
+
+
+@dataclass(frozen=True)
+class Assets:
+    """The Dags that have ``sent`` events of assets, and those that assets start (``starts``), by URI."""
+
+    sent: Mapping[str, list[Sender]]
+    starts: Mapping[str, list[str]]
 
 
 class AirflowRecords:
@@ -101,18 +148,27 @@ class AirflowRecords:
             query = query.where(DagRun.state.in_(run_states))
         return self._plans(query.order_by(XComModel.timestamp.desc()).limit(NEWEST))
 
+    def failed_plans(self, dag_id: str, run_id: str) -> list[FailedPlan]:
+        """Return why plans of a Dag run have failed, by task and map index."""
+        query = self._notes(PLAN_FAILURE).where(XComModel.dag_id == dag_id, XComModel.run_id == run_id)
+        return self._failures(query.order_by(XComModel.task_id, XComModel.map_index))
+
+    def newest_failed_plans(self) -> list[FailedPlan]:
+        """Return why the newest plans of all Dags that have failed did so."""
+        return self._failures(self._notes(PLAN_FAILURE).order_by(XComModel.timestamp.desc()).limit(NEWEST))
+
     def task_marks(self, dag_id: str, run_id: str, task_ids: Iterable[str], map_index: int) -> dict[str, TaskMark]:
         """Return the tasks of a Dag run as they are now, by task id: what is unchanged need not be looked at again."""
         columns = (TaskInstance.task_id, TaskInstance.state, TaskInstance.try_number, TaskInstance.max_tries)
-        query = select(*columns, TaskInstance.start_date).where(
+        query = select(*columns, TaskInstance.start_date, TaskInstance.pool).where(
             TaskInstance.dag_id == dag_id,
             TaskInstance.run_id == run_id,
             TaskInstance.map_index == map_index,
             TaskInstance.task_id.in_(list(task_ids)),
         )
         return {
-            task_id: TaskMark(_text(state), try_number, max_tries, None if begun is None else begun.timestamp())
-            for task_id, state, try_number, max_tries, begun in self._session.execute(query)
+            task_id: TaskMark(_text(state), tries, max_tries, None if begun is None else begun.timestamp(), pool)
+            for task_id, state, tries, max_tries, begun, pool in self._session.execute(query)
         }
 
     def plan_tasks(self, dag_id: str, run_id: str) -> dict[str, str | None]:
@@ -129,17 +185,42 @@ class AirflowRecords:
                 return {task_id: None if state is None else str(state) for task_id, state in rows}
         return {}
 
+    def tasks_after(self, dag_id: str, run_id: str, task_id: str, map_index: int) -> list[TaskAfter] | None:
+        """Return the tasks after a task, in the order of their ids; None where Airflow has no version of the Dag."""
+        dag = self.schedule(dag_id)
+        if dag is None or not dag.has_task(task_id):
+            return None
+        after = sorted(dag.get_task(task_id).get_flat_relative_ids(upstream=False))
+        query = select(TaskInstance.task_id, TaskInstance.state, TaskInstance.try_number, TaskInstance.operator).where(
+            TaskInstance.dag_id == dag_id,
+            TaskInstance.run_id == run_id,
+            TaskInstance.map_index.in_((-1, map_index)),
+            TaskInstance.task_id.in_(after),
+        )
+        found = {
+            name: TaskAfter(name, _text(state), operator in _RUNNING, bool(tries))
+            for name, state, tries, operator in self._session.execute(query)
+        }
+        return [found.get(name) or TaskAfter(name, None, runs_stages=False, has_begun=False) for name in after]
+
     def schedule(self, dag_id: str) -> Any:
         """Return a Dag as the scheduler has it; None where Airflow has none of its versions."""
         serialized = SerializedDagModel.get(dag_id, session=self._session)
         return None if serialized is None else serialized.dag
 
     def runs_of_dates(self, dag_id: str, first: datetime, last: datetime) -> dict[datetime, str | None]:
-        """Return the states of a Dag's runs by their logical dates."""
-        query = select(DagRun.logical_date, DagRun.state).where(
-            DagRun.dag_id == dag_id, DagRun.logical_date >= first, DagRun.logical_date <= last
-        )
-        return {date: _text(state) for date, state in self._session.execute(query)}
+        """Return the states of a Dag's runs by their logical dates, those of partitions by their partition dates."""
+        states: dict[datetime, str | None] = {}
+        for name in ("logical_date", "partition_date"):
+            date: Any = getattr(DagRun, name, None)  # there are no partitions before Airflow 3.2
+            if date is not None:
+                query = (
+                    select(date, DagRun.state)
+                    .where(DagRun.dag_id == dag_id, date >= first, date <= last)
+                    .order_by(DagRun.id)
+                )
+                states |= {moment: _text(state) for moment, state in self._session.execute(query)}
+        return states
 
     def events(self, dag_id: str, run_id: str, task_ids: Sequence[str]) -> list[Event]:
         """Return the events of assets that tasks of a Dag run have sent, oldest first."""
@@ -166,18 +247,56 @@ class AirflowRecords:
             if event.asset is not None
         ]
 
-    def _notes(self) -> Any:
+    def assets(self, uris: Collection[str]) -> Assets:
+        """Return the Dags that write and wait for assets, by two queries whatever their number."""
+        sent: dict[str, list[Sender]] = {}
+        starts: dict[str, list[str]] = {}
+        for part in _parts(sorted(uris)):
+            last = (
+                select(AssetModel.uri, EventModel.source_dag_id, func.max(EventModel.timestamp))
+                .join(AssetModel, EventModel.asset_id == AssetModel.id)
+                .where(AssetModel.uri.in_(part), EventModel.source_dag_id.is_not(None))
+                .group_by(AssetModel.uri, EventModel.source_dag_id)
+            )
+            for uri, dag_id, at in self._session.execute(last):
+                sent.setdefault(uri, []).append(Sender(str(dag_id), at.timestamp()))
+            waiting = select(AssetModel.uri, DagScheduleAssetReference.dag_id).join(
+                AssetModel, DagScheduleAssetReference.asset_id == AssetModel.id
+            )
+            for uri, dag_id in self._session.execute(waiting.where(AssetModel.uri.in_(part))):
+                starts.setdefault(uri, []).append(dag_id)
+        return Assets(sent, starts)
+
+    def run_states(self, dag_id: str, run_ids: Sequence[str]) -> dict[str, str | None]:
+        """Return the states of runs of a Dag, by run id."""
+        states = {}
+        for part in _parts(run_ids):
+            query = select(DagRun.run_id, DagRun.state).where(DagRun.dag_id == dag_id, DagRun.run_id.in_(part))
+            states.update({run_id: _text(state) for run_id, state in self._session.execute(query)})
+        return states
+
+    def _notes(self, key: str = PLAN_NOTE) -> Any:
         columns = (XComModel.dag_id, XComModel.run_id, XComModel.task_id, XComModel.map_index, XComModel.value)
         query = select(*columns).join(DagRun, XComModel.dag_run_id == DagRun.id)
-        return query.where(XComModel.key == PLAN_NOTE)
+        return query.where(XComModel.key == key)
 
     def _plans(self, query: Any) -> list[Planned]:
-        planned = []
+        return [Planned(*whose, note) for whose, note in self._left(query, PlanNote)]
+
+    def _failures(self, query: Any) -> list[FailedPlan]:
+        return [FailedPlan(*whose, failure) for whose, failure in self._left(query, PlanFailure)]
+
+    def _left(self, query: Any, kind: type[Left]) -> Iterator[tuple[tuple[str, str, str, int], Left]]:
+        """Yield what tasks have left in XComs, with Dag, run, task and map index; what is no ``kind`` is left out."""
         for dag_id, run_id, task_id, map_index, value in self._session.execute(query):
-            note = PlanNote.from_dict(_plain(value))
-            if note is not None:
-                planned.append(Planned(dag_id, run_id, task_id, map_index, note))
-        return planned
+            left = kind.from_dict(_plain(value))
+            if left is not None:
+                yield (dag_id, run_id, task_id, map_index), left
+
+
+def _parts(names: Sequence[str], size: int = 500) -> Iterator[Sequence[str]]:
+    """Yield parts of names that a query may hold."""
+    return (names[first : first + size] for first in range(0, len(names), size))
 
 
 def _text(state: Any) -> str | None:

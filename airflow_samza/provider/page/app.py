@@ -13,7 +13,7 @@ from fastapi.staticfiles import StaticFiles
 from airflow_samza import __version__
 from airflow_samza.provider.page.guard import FILES, Guard
 from airflow_samza.provider.page.problems import RESPONSES, answer_problems
-from airflow_samza.provider.page.routes import data, failures, plan, progress, results, runs
+from airflow_samza.provider.page.routes import data, data_map, failures, plan, progress, results, runs
 
 STATIC = Path(__file__).parent / "static"
 
@@ -34,7 +34,7 @@ def make_app() -> FastAPI:
         redoc_url=None,
         openapi_url=None,
     )
-    for module in (runs, plan, progress, results, failures, data):
+    for module in (runs, plan, progress, results, failures, data, data_map):
         app.include_router(module.router, responses=RESPONSES)
     answer_problems(app)
     serve_files(app)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -12,7 +13,9 @@ from airflow_samza.provider.backfill.slices import Slice, scheduled_slices
 from airflow_samza.provider.page.airflow_records import AirflowRecords
 from airflow_samza.provider.page.answer import Answer
 from airflow_samza.provider.page.opened_run import OpenedRun
+from airflow_samza.runs.progress.later_writers import LaterWriters, later_writers
 from airflow_samza.runs.progress.run_costs import Estimate, History, RunCost, history
+from airflow_samza.runs.progress.run_list import origin_of
 from airflow_samza.runs.tables.pins import AS_OF_INTERVAL, CURRENT
 from airflow_samza.runs.tables.versions import as_of, newest
 
@@ -90,17 +93,23 @@ def backfill_answer(
 ) -> Backfill:
     """Return the runs that a backfill of the Dag would make, and what is on record of their intervals."""
     dag_id = opened.planned.dag_id
-    slices, note = _slices(records.schedule(dag_id), first, last)
+    slices, note = scheduled(records.schedule(dag_id), first, last)
     former = history(opened.files, opened.run.application, RUNS_READ)
-    states = records.runs_of_dates(dag_id, first, last) if slices else {}
+    dates = [slice_.date for slice_ in slices if slice_.date is not None]
+    states = records.runs_of_dates(dag_id, min(dates), max(dates)) if dates else {}
     by_interval: dict[tuple[datetime, datetime], list[RunCost]] = {}
+    by_key: dict[str, list[RunCost]] = {}
     for run in former.runs:
         if run.interval is not None:
             start, end = (datetime.fromisoformat(text) for text in run.interval)
             by_interval.setdefault((start, end), []).append(run)
+        if run.partition_key is not None:
+            by_key.setdefault(run.partition_key, []).append(run)
     answers = []
     for slice_ in slices:
         there = by_interval.get((slice_.start, slice_.end), []) if slice_.start and slice_.end else []
+        if slice_.partition_key is not None:
+            there = by_key.get(slice_.partition_key, [])
         answers.append((_slice(opened, slice_, there, states, may_read), _estimate(former, there)))
     estimates = [estimate for _, estimate in answers if estimate is not None]
     return Backfill(
@@ -112,11 +121,23 @@ def backfill_answer(
         task_seconds=sum(estimate.task_seconds for estimate in estimates) if estimates else None,
         rows=sum(estimate.rows for estimate in estimates) if estimates else None,
         command=f"airflow-samza backfill-preview {dag_id} --from {first:%Y-%m-%d} --to {last:%Y-%m-%d}",
-        note=note,
+        note=" ".join([*([note] if note else []), *_later(opened, slices, may_read).sentences]) or None,
     )
 
 
-def _slices(form: Any, first: datetime, last: datetime) -> tuple[list[Slice], str | None]:
+def _later(opened: OpenedRun, slices: Sequence[Slice], may_read: Callable[[str], bool]) -> LaterWriters:
+    """Return the later runs whose rows the last run of a backfill replaces by older ones."""
+    last = slices[-1] if slices else None
+    if last is None or last.start is None or last.end is None:
+        return LaterWriters()
+    run = replace(opened.run, run_id=last.run_id, state=None, interval=(last.start.isoformat(), last.end.isoformat()))
+    later = later_writers(opened.files, run, list(run.streams))
+    return later.renamed(
+        lambda run_id: run_id if may_read(origin_of(opened.files, run.application, run_id).dag_id) else HIDDEN_RUN
+    )
+
+
+def scheduled(form: Any, first: datetime, last: datetime) -> tuple[list[Slice], str | None]:
     """Return the slices, and a sentence where there are none or not all."""
     if form is None:
         return [], "Airflow has no version of this Dag any more."
@@ -144,7 +165,7 @@ def _slice(
         name=slice_.text,
         start=slice_.start.isoformat() if slice_.start is not None else None,
         end=slice_.end.isoformat() if slice_.end is not None else None,
-        airflow_run=states.get(slice_.logical_date) if slice_.logical_date is not None else None,
+        airflow_run=states.get(slice_.date) if slice_.date is not None else None,
         there=[
             RunThere(
                 run=run.run_id if may_read(run.dag_id) else HIDDEN_RUN,

@@ -20,6 +20,7 @@ from airflow_samza.provider.page.airflow_records import TaskMark
 from airflow_samza.provider.page.opened_run import Heads, OpenedRun
 from airflow_samza.provider.page.parallel import of_each
 from airflow_samza.provider.page.stage_answers import Count, HeldTable, Progress, Stage, ended_stage, stage_answer
+from airflow_samza.provider.page.waits import bottleneck_of, why_not_begun
 from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
 from airflow_samza.runs.progress.run_costs import run_requests
 from airflow_samza.runs.progress.run_list import RUNNING, run_state
@@ -48,8 +49,6 @@ RUNS_KEPT = 32
 
 TASKS_KEPT = 16_384
 """Tasks of which a run's looks keep what their manifests tell: those of eight stages of 2,048 tasks."""
-
-_NOT_BEGUN = (None, "scheduled", "queued", "upstream_failed", "skipped", "removed")
 
 
 class Looked(NamedTuple):
@@ -147,7 +146,7 @@ def _look(records: _RunRecords, marks: Mapping[str, TaskMark]) -> Progress:
         before = records.stages.get(stage_id)
         if before is not None and before[0] == mark and before[1].state in (SUCCEEDED, FAILED, CANCELLED):
             continue
-        if mark is not None and mark.state in _NOT_BEGUN and mark.try_number == 0:
+        if mark is not None and mark.never_begun:
             not_begun = stage_answer(run, _not_begun(run.generation, stage_id), records.names[stage_id], task_id, {})
             records.stages[stage_id] = (mark, not_begun)
         else:
@@ -160,7 +159,15 @@ def _look(records: _RunRecords, marks: Mapping[str, TaskMark]) -> Progress:
             marks.get(tasks[stage_id]),
             answer or _at_work(records, heads, stage_id, tasks[stage_id]),
         )
-    stages = [records.stages[stage_id][1] for stage_id in tasks]
+    found = {stage_id: records.stages[stage_id][1] for stage_id in tasks}
+    waits = {
+        stage.stage_id: why_not_begun(found[stage.stage_id], marks.get(tasks[stage.stage_id]), stage.upstream, found)
+        for stage in run.plan.stages
+    }
+    stages = [
+        answer if waits[stage_id] is None else answer.model_copy(update={"waits": waits[stage_id]})
+        for stage_id, answer in found.items()
+    ]
     state = run_state(files, opened.folder)
     return Progress(
         application=run.application,
@@ -170,6 +177,7 @@ def _look(records: _RunRecords, marks: Mapping[str, TaskMark]) -> Progress:
         state=state,
         stages=stages,
         requests=[Count(name=kind, value=number, unit="") for kind, number in sorted(_requests(opened, state).items())],
+        bottleneck=bottleneck_of(stages),
         state_version=_state_version(opened, stages),
         next_look=0.0 if state != RUNNING else files.pace.seldom(LOOK_SECONDS),
         note=heads.why,

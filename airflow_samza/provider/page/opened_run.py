@@ -12,7 +12,7 @@ from fastapi import Depends
 
 from airflow_samza.errors import SamzaError, StorageUnavailable
 from airflow_samza.provider.hooks.samza import SamzaHook
-from airflow_samza.provider.page.airflow_records import Planned, Records
+from airflow_samza.provider.page.airflow_records import AirflowRecords, Planned, Records, TaskMark
 from airflow_samza.provider.page.parallel import Result, of_each
 from airflow_samza.provider.page.problems import NotFound
 from airflow_samza.provider.page.routes.addresses import DagId, MapIndex, PlanTask, RunId
@@ -38,6 +38,8 @@ AWAY_SECONDS = 10.0
 
 SERVER_SECONDS = 5.0
 """For how long the page waits for the servers of a system, such as brokers, at each question."""
+
+NOTHING_PLANNED = "No run of a Dag that you may read has planned an application yet."
 
 
 class Away:
@@ -99,6 +101,11 @@ class OpenedRun:
                 rule="not-planned",
             )
         return files
+
+    def task_marks(self, records: AirflowRecords) -> dict[str, TaskMark]:
+        """Return the tasks of the run's stages as Airflow has them now, by task id."""
+        here = self.planned
+        return records.task_marks(here.dag_id, here.run_id, set(self.note.tasks.values()), here.map_index)
 
     def is_there(self) -> bool:
         """Return whether the records that were opened are still there."""

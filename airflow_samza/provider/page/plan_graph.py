@@ -45,6 +45,10 @@ class PlanStream(Answer):
     """Its schema, as DDL."""
     slice: list[Detail]
     """The amounts that the run reads of it: files, bytes, messages."""
+    doc: str | None
+    """Its description."""
+    code: str | None
+    """The place of its declaration: file and line."""
 
 
 class PlanOperator(Answer):
@@ -65,6 +69,10 @@ class PlanOperator(Answer):
     why: str | None
     """The reason for that engine."""
     details: list[Detail]
+    doc: str | None
+    """Its description, or the docstring of its callable."""
+    code: str | None
+    """The place of its call in the application: file and line."""
 
 
 class PlanTable(Answer):
@@ -79,6 +87,10 @@ class PlanTable(Answer):
     version: int | None
     """The pushed version that the run reads; None of other tables."""
     push_id: str | None
+    doc: str | None
+    """Its description."""
+    code: str | None
+    """The place of its declaration: file and line."""
 
 
 class Flow(Answer):
@@ -132,6 +144,7 @@ class Plan(Answer):
     mode: str
     interval: list[str] | None
     """Start and end of the data interval, ISO texts in UTC."""
+    partition_key: str | None
     stages: list[PlanStage]
     operators: list[PlanOperator]
     streams: list[PlanStream]
@@ -194,6 +207,7 @@ def plan_answer(run: RunPlan, tasks: Mapping[str, str], mode: str) -> Plan:
         fingerprint=plan.fingerprint,
         mode=mode,
         interval=list(run.interval) if run.interval is not None else None,
+        partition_key=run.partition_key,
         stages=[
             PlanStage(
                 node=f"stage:{stage.stage_id}",
@@ -231,6 +245,7 @@ def plan_answer(run: RunPlan, tasks: Mapping[str, str], mode: str) -> Plan:
                 engine=engines.get(operator.op_id, (None, None))[0],
                 why=engines.get(operator.op_id, (None, None))[1] or None,
                 details=[Detail(name=name, text=without_passwords(text)) for name, text in operator.details],
+                **_notes(run, f"operator:{operator.op_id}"),
             )
             for operator in plan.operators
         ],
@@ -245,6 +260,7 @@ def plan_answer(run: RunPlan, tasks: Mapping[str, str], mode: str) -> Plan:
                 side_inputs=list(table.side_inputs),
                 version=run.tables.get(table.table_id, {}).get("number"),
                 push_id=run.tables.get(table.table_id, {}).get("push_id"),
+                **_notes(run, f"table:{table.table_id}"),
             )
             for table in plan.tables
         ],
@@ -271,7 +287,14 @@ def _stream(run: RunPlan, stream_id: str) -> PlanStream:
         broadcast=stream.broadcast,
         columns=run.schemas.get(stream_id) or stream.schema,
         slice=list(_slice(bound)) if bound is not None else [],
+        **_notes(run, f"stream:{stream_id}"),
     )
+
+
+def _notes(run: RunPlan, node: str) -> dict[str, str | None]:
+    noted = run.nodes.get(node, {})
+    doc = noted.get("doc")
+    return {"doc": None if doc is None else without_passwords(doc), "code": noted.get("place")}
 
 
 def _slice(bound: BoundStream) -> Iterator[Detail]:

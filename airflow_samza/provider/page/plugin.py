@@ -49,6 +49,13 @@ class LazyApp:
 VIEWS = [
     {"name": "Samza", "href": "samza/", "destination": "nav", "category": "browse", "url_route": "samza"},
     {
+        "name": "Samza: map of data",
+        "href": "samza/map",
+        "destination": "nav",
+        "category": "browse",
+        "url_route": "samza-map",
+    },
+    {
         "name": "Samza",
         "href": "samza/runs/{DAG_ID}/{RUN_ID}",
         "destination": "dag_run",

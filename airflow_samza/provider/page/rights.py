@@ -25,12 +25,21 @@ OF_ROWS = [Depends(may_read_rows)]
 
 def readable_dags(request: Request, user: GetUserDep) -> Callable[[str], bool]:
     """Return what tells whether the user may read the runs of a Dag; each Dag is asked for once."""
+    return _asked_once(request, user, DagAccessEntity.RUN)
+
+
+def readable_logs(request: Request, user: GetUserDep) -> Callable[[str], bool]:
+    """Return what tells whether the user may read the task logs of a Dag; each Dag is asked for once."""
+    return _asked_once(request, user, DagAccessEntity.TASK_LOGS)
+
+
+def _asked_once(request: Request, user: Any, what: DagAccessEntity) -> Callable[[str], bool]:
     answers: dict[str, bool] = {}
 
     def may_read(dag_id: str) -> bool:
         if dag_id not in answers:
             try:
-                check: Any = requires_access_dag("GET", DagAccessEntity.RUN, dag_id)
+                check: Any = requires_access_dag("GET", what, dag_id)
                 check(request, user)
                 answers[dag_id] = bool(dag_id)
             except HTTPException:
@@ -41,3 +50,4 @@ def readable_dags(request: Request, user: GetUserDep) -> Callable[[str], bool]:
 
 
 ReadableDags = Annotated[Callable[[str], bool], Depends(readable_dags)]
+ReadableLogs = Annotated[Callable[[str], bool], Depends(readable_logs)]

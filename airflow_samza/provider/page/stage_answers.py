@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 from airflow_samza.figures import unit_of
 from airflow_samza.provider.page.answer import Answer
@@ -18,6 +19,7 @@ from airflow_samza.runs.progress.progress import (
 from airflow_samza.runs.progress.stage_progress import ended_report, ends_expected
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import InputResult, StageResult
+from airflow_samza.runs.stages.stage_state import RUNNING
 
 WORST = 3
 """Partitions of an input that are named with the input itself."""
@@ -106,6 +108,9 @@ class Count(Answer):
     unit: str
 
 
+Bound = Literal["source", "producer", "tasks", "sink", "epochs"]
+
+
 class Stage(Answer):
     """A stage of a run at a moment."""
 
@@ -146,6 +151,19 @@ class Stage(Answer):
     """None unless the ends of all inputs are known."""
     watermark: int | None
     waiting_for: str | None
+    waits: str | None
+    """The reason for which the stage has not begun, a sentence; None of one that has."""
+    seconds_left: float | None
+    """The time until it has read what lies before it, at its present rate; None: not known, or nothing is left."""
+    at_work: float | None
+    """The number of its tasks that were at work of late, on average; None: not known."""
+    bound: Bound | None
+    """The limit of its pace; None: not known.
+
+    Its ``source`` or ``producer`` has no more for it; its ``tasks`` are at work nearly all of the time; its ``sink``
+    takes most of it to publish; or most of the time passes otherwise outside of tasks, with ``epochs`` that begin and
+    commit, and slots of Spark.
+    """
     several_epochs: bool
     inputs: list[Input]
     side_inputs: list[Input]
@@ -167,6 +185,8 @@ class Progress(Answer):
     stages: list[Stage]
     requests: list[Count]
     """Requests to a root that charges for them, by kind."""
+    bottleneck: str | None
+    """The stage that takes longest to read what lies before it, where several run."""
     state_version: int | None
     """The version of the application's state that the run has left; None where it leaves none, or none yet."""
     next_look: float
@@ -215,6 +235,10 @@ def stage_answer(
         percent_read=percent_read(report.percent_behind),
         watermark=report.watermark,
         waiting_for=report.waiting_for,
+        waits=None,
+        seconds_left=report.seconds_left,
+        at_work=report.at_work,
+        bound=bound_of(run, report),
         several_epochs=report.several_epochs,
         inputs=[
             input_answer(run, stream_id, report.of(stream_id), report.read_of.get(stream_id))
@@ -293,13 +317,40 @@ def skew(partitions: Iterable[PartitionProgress]) -> Skew | None:
     if len(sizes) < 2 or not total:
         return None
     largest, partition = max(sizes, key=lambda size: (size[0], -size[1]))
-    mean = total / len(sizes)
+    return _skew(partition, largest, total / len(sizes))
+
+
+def _skew(partition: int, largest: int, mean: float) -> Skew:
     return Skew(largest=partition, largest_offsets=largest, mean_offsets=round(mean, 1), ratio=round(largest / mean, 2))
 
 
 def producer_of(run: RunPlan, stream_id: str) -> str | None:
     """Return the stage that writes a stream; None of a source."""
     return run.writer_stage(stream_id) if run.is_own(stream_id) else None
+
+
+MOSTLY = 0.6
+"""The share of the time from which on tasks are at work nearly all of it; the rest is what epochs always need."""
+
+
+PUBLISHING = 0.5
+"""The share of the time from which on a sink that publishes it is what a stage waits for."""
+
+
+def bound_of(run: RunPlan, report: ProgressReport) -> Bound | None:
+    """Return what sets the pace of a stage that runs epoch after epoch; None where that is not known."""
+    if report.state != RUNNING or not report.several_epochs or report.lag is None:
+        return None
+    if report.lag == 0:
+        open_inputs = {partition.stream_id for partition in report.partitions if not partition.ended}
+        writers = [producer_of(run, stream_id) for stream_id in open_inputs]
+        return None if not writers else "producer" if any(writers) else "source"
+    if report.at_work is None or not report.tasks:
+        return None
+    if report.at_work >= MOSTLY * report.tasks:
+        return "tasks"
+    sinks = [stream_id for stream_id in run.plan.stage(report.stage_id).outputs if not run.is_own(stream_id)]
+    return "sink" if sinks and (report.publishing or 0.0) >= PUBLISHING else "epochs"
 
 
 def _ended_input(run: RunPlan, result_input: InputResult) -> Input:
@@ -316,9 +367,17 @@ def _ended_input(run: RunPlan, result_input: InputResult) -> Input:
         ends_expected=expected,
         ended_partitions=result_input.partitions,
         idle_partitions=0,
-        skew=None,
+        skew=_ended_skew(result_input),
         worst=[],
     )
+
+
+def _ended_skew(read: InputResult) -> Skew | None:
+    """Return how unequal the partitions of an input were, as the result of its stage has it."""
+    if read.largest is None or not read.offsets:
+        return None
+    mean = read.offsets / read.partitions
+    return _skew(read.largest, read.largest_offsets, mean)
 
 
 def _rate(rate: object) -> Rate | None:

@@ -44,11 +44,11 @@ class ClientSensor(BaseSensorOperator):
 
     def poke(self, context: Any) -> PokeReturnValue:
         """Return whether what is waited for is there now."""
-        with mapped_failures(self.log.error):
+        with mapped_failures(self.log):
             return PokeReturnValue(*self.look())
 
     def _look_or_defer(self, deadline: float) -> Any:
-        with mapped_failures(self.log.error):
+        with mapped_failures(self.log):
             is_there, value = self.look()
             if not is_there:
                 self.defer(

@@ -66,7 +66,7 @@ class SamzaEndOfStreamSensor(BaseSensorOperator):
         """Wait here, or deferred."""
         if not self.deferrable:
             return super().execute(context)
-        with mapped_failures(self.log.error, lambda: self._hook.root):
+        with mapped_failures(self.log, lambda: self._hook):
             end = self._look()
             if end.is_reached:
                 return end.to_dict()
@@ -81,7 +81,7 @@ class SamzaEndOfStreamSensor(BaseSensorOperator):
 
     def execute_complete(self, context: Any, event: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return what the trigger has found, or raise what it has met."""
-        with mapped_failures(self.log.error, lambda: self._hook.root):
+        with mapped_failures(self.log, lambda: self._hook):
             raise_what_the_trigger_met(event, self.task_id)
             if not event or UNKNOWN in event:
                 return self._look().to_dict()  # raises what is wrong with the stream
@@ -89,7 +89,7 @@ class SamzaEndOfStreamSensor(BaseSensorOperator):
 
     def poke(self, context: Any) -> PokeReturnValue:
         """Return whether the stream has its end now."""
-        with mapped_failures(self.log.error, lambda: self._hook.root):
+        with mapped_failures(self.log, lambda: self._hook):
             end = self._look()
             return PokeReturnValue(end.is_reached, end.to_dict())
 

@@ -6,9 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
+from airflow.sdk import PokeReturnValue
+
 from airflow_samza.errors import ConfigError, StorageUnavailable
 from airflow_samza.provider.connections.bindings import find_commit
+from airflow_samza.provider.failures import mapped_failures
+from airflow_samza.provider.run_identity import interval_of, partition_key_of
 from airflow_samza.provider.sensors.client_sensor import ClientSensor
+
+_GIVE_TIME = 'Give one in ISO form: at="2026-11-01T00:00Z", or at="{{ dag_run.run_after }}".'
 
 
 class SamzaTableSensor(ClientSensor):
@@ -25,7 +31,8 @@ class SamzaTableSensor(ClientSensor):
 
     :param table: The table, as the option ``table`` of inputs names it (templated).
     :param lake_conn_id: The connection of type ``iceberg`` or ``delta`` (templated).
-    :param at: The point in time, in ISO form (templated). Default: the end of the run's data interval.
+    :param at: The point in time, in ISO form (templated). Default: the end of the run's data interval, or of the one
+        that its partition key names.
     :param branch: The branch of a table of Iceberg (templated). Default: its main branch.
     :param deferrable: If true, the sensor waits in the triggerer, without a worker slot. Default ``[operators]
         default_deferrable``.
@@ -39,7 +46,7 @@ class SamzaTableSensor(ClientSensor):
         *,
         table: str,
         lake_conn_id: str,
-        at: str | datetime = "{{ data_interval_end }}",
+        at: str | datetime | None = None,
         branch: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -48,6 +55,38 @@ class SamzaTableSensor(ClientSensor):
         self.lake_conn_id = lake_conn_id
         self.at = at
         self.branch = branch
+
+    def execute(self, context: Any) -> Any:
+        """Wait here, or deferred."""
+        self._fix_time(context)
+        return super().execute(context)
+
+    def execute_complete(self, context: Any, event: Any = None, *, deadline: float) -> Any:
+        """Look again, and wait on if there is no such commit."""
+        self._fix_time(context)
+        return super().execute_complete(context, event, deadline=deadline)
+
+    def poke(self, context: Any) -> PokeReturnValue:
+        """Return whether there is such a commit now."""
+        self._fix_time(context)
+        return super().poke(context)
+
+    def _fix_time(self, context: Any) -> None:
+        """Take the end of the run's interval where no point in time is given."""
+        if self.at is None:
+            with mapped_failures(self.log):
+                interval = interval_of(context)
+                if interval is None:
+                    key = partition_key_of(context)
+                    named = "" if key is None else f", and its partition key {key!r} names none"
+                    raise ConfigError(
+                        f"The task {self.task_id!r} waits for the end of the data interval, and the Dag run has none"
+                        f"{named}.",
+                        hint=_GIVE_TIME,
+                        key="at",
+                        value="",
+                    )
+                self.at = interval.end
 
     def look(self) -> tuple[bool, Any]:
         """Return whether there is a commit, and what it is."""
@@ -79,13 +118,14 @@ class SamzaTableSensor(ClientSensor):
 
     @property
     def _time(self) -> datetime:
+        assert self.at is not None
         try:
             at = self.at if isinstance(self.at, datetime) else datetime.fromisoformat(self.at.replace("Z", "+00:00"))
         except ValueError:
             raise ConfigError(
                 f"at={self.at!r} of the task {self.task_id!r} is no point in time"
                 f"{'' if self.at else ': the Dag run has no data interval'}.",
-                hint='Give one in ISO form, such as "2026-11-01T00:00Z" or "{{ dag_run.run_after }}".',
+                hint=_GIVE_TIME,
                 key="at",
                 value=self.at,
             ) from None

@@ -75,7 +75,7 @@ class SamzaTableFreshnessSensor(BaseSensorOperator):
 
     def execute(self, context: Any) -> Any:
         """Wait here, or deferred."""
-        with mapped_failures(self.log.error, lambda: self._hook.root):
+        with mapped_failures(self.log, lambda: self._hook):
             what = self._target = self._what()
             if not self.deferrable:
                 return super().execute(context)
@@ -94,7 +94,7 @@ class SamzaTableFreshnessSensor(BaseSensorOperator):
 
     def execute_complete(self, context: Any, event: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Log the versions that the readers have."""
-        with mapped_failures(self.log.error, lambda: self._hook.root):
+        with mapped_failures(self.log, lambda: self._hook):
             raise_what_the_trigger_met(event, self.task_id)
         facts = dict(event or {})
         self.log.info("All readers have version %s: %s", facts.get("version"), facts.get("readers"))
@@ -102,7 +102,7 @@ class SamzaTableFreshnessSensor(BaseSensorOperator):
 
     def poke(self, context: Any) -> PokeReturnValue:
         """Return whether all readers have the version now."""
-        with mapped_failures(self.log.error, lambda: self._hook.root):
+        with mapped_failures(self.log, lambda: self._hook):
             what = self._target = self._target or self._what()
             readers = freshness(self._hook.files, what)
             self.log.info("%s", readers)

@@ -13,14 +13,22 @@ from typing import Literal
 from airflow_samza.errors import SamzaError
 from airflow_samza.planner.plan import Stage
 from airflow_samza.runs.kept_results import replaced, why_never
+from airflow_samza.runs.progress.later_writers import later_writers, named, written_behind
 from airflow_samza.runs.progress.progress import NOT_STARTED
+from airflow_samza.runs.progress.run_list import newest_runs, plan_of
 from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records.folders import RunFolder, numbers, read, read_report
-from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.run_plan import CARRIED, FOLLOWS, RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED, StageHandle, stage_status, written_by
 from airflow_samza.runs.state_history.folder import StateHistory
-from airflow_samza.runs.state_history.versions import Version, newest_number, version_of_run
+from airflow_samza.runs.state_history.versions import (
+    Version,
+    continued_from,
+    is_reset,
+    newest_number,
+    version_of_run,
+)
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 
@@ -90,6 +98,7 @@ def clear_preview(
         result = _result(files, run, stage.stage_id)
         if plan and downstream:
             never = why_never(files, run, stage, result) or _replaced(systems, run, stage)
+            never = never or written_behind(files, run, stage.stage_id, result)
             effect, why = (AGAIN, f"It runs by the new plan: {never}.") if never else (STAYS, _KEPT)
         else:
             effect, why = _effect(run, stage.stage_id, states, again, gone, plan)
@@ -107,7 +116,8 @@ def clear_preview(
         tuple(cleared_stages),
         tuple(_section_readers(files, run, written)),
         (
-            *_sentences(files, run, downstream=downstream, plan=plan),
+            *_sentences(files, run, written, downstream=downstream, plan=plan),
+            *(_followers(files, run) if written else ()),
             *_replaces_in_turn(systems, run, set(states) if plan and downstream else again),
         ),
     )
@@ -213,6 +223,26 @@ def _section_readers(files: Filesystem, run: RunPlan, written: Collection[str]) 
                 yield SectionReader(version.plan.application, version.run, stream_id)
 
 
+def _followers(files: Filesystem, run: RunPlan) -> Iterator[str]:
+    """Yield which runs are at work on what this one writes of a shared stream (rule C10)."""
+    for entry in newest_runs(files):
+        if entry.closed or (entry.application, entry.run_id) == (run.application, run.run_id):
+            continue
+        reader = plan_of(files, entry)
+        for stream_id, bound in reader.streams.items():
+            writer = (bound.slice or {}).get(FOLLOWS) or {}
+            if (writer.get("application"), writer.get("run_id")) != (run.application, run.run_id):
+                continue
+            stages = [stage.stage_id for stage in reader.plan.stages if stream_id in stage.inputs]
+            left = [name for name in stages if _state(files, reader, name) not in FINAL]
+            if left:
+                yield (
+                    f"The run {reader.run_id!r} of {reader.application!r} follows what this one writes of "
+                    f"{stream_id!r}: {', '.join(left)} stops with an error when that is cleared before its end, and "
+                    "is to be cleared, too."
+                )
+
+
 def _replaced(systems: Mapping[str, System], run: RunPlan, stage: Stage) -> str:
     """Return which run has replaced what a stage wrote, as far as its outputs can be looked at from here."""
     with suppress(SamzaError):
@@ -228,7 +258,9 @@ def _replaces_in_turn(systems: Mapping[str, System], run: RunPlan, again: Collec
             yield f"In the stage {stage.stage_id}, {why}: the clear replaces that in turn."
 
 
-def _sentences(files: Filesystem, run: RunPlan, *, downstream: bool, plan: bool) -> Iterator[str]:
+def _sentences(
+    files: Filesystem, run: RunPlan, written: Collection[str], *, downstream: bool, plan: bool
+) -> Iterator[str]:
     if downstream and run.stages_run_concurrently and not plan:
         yield (
             "There are no arrows between stages that run at the same time: Airflow's downstream of a stage does not "
@@ -236,12 +268,20 @@ def _sentences(files: Filesystem, run: RunPlan, *, downstream: bool, plan: bool)
         )
     if files.exists(RunFolder(run.application, run.run_id).closed):
         yield "The run is over, and is opened again; cleanup runs again behind it."
-    if run.keeps_state and run.state is not None:
-        history = StateHistory(run.application, run.app_id)
-        left = version_of_run(files, history, run.run_id)
-        newest = newest_number(files, history)
-        if left is not None and newest > left.number:
-            yield (
-                f"Later runs have continued from the state that this run left (version {left.number}, now {newest}): "
-                f"undo them first ({history.reset_command(left.parent)}), and clear them, too."
-            )
+    undo = list(_to_undo(files, run)) if plan else []
+    yield from undo or later_writers(files, run, written).sentences
+
+
+def _to_undo(files: Filesystem, run: RunPlan) -> Iterator[str]:
+    """Yield which later runs go on from the state that a run left, which is planned anew only when they are undone."""
+    history = StateHistory(run.application, run.app_id)
+    left = version_of_run(files, history, run.run_id) if run.state is not None and run.state.kind == CARRIED else None
+    if left is None:
+        return
+    *later, found = continued_from(files, history, left.number, newest_number(files, history)) or [left]
+    runs = [version.run for version in reversed(later) if not is_reset(version)]
+    if later:
+        yield (
+            f"Later runs ({named(runs)}) have continued from the state that this run left (version {left.number}): "
+            f"undo them first ({history.reset_command(found.parent)}), and clear them behind it, too, in their order."
+        )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_samza.figures import share
+from airflow_samza.runs.records.expectations import Results
 from airflow_samza.runs.stages.stage_state import RUNNING, SUCCEEDED
 
 NOT_STARTED = "not started"
@@ -81,9 +82,11 @@ class ProgressReport:
     columns that were read, in memory, ``bytes_written`` those in systems that report them. ``late``, ``dropped`` and
     ``dead_letters`` got no further, or were sent away. ``seconds`` is the time for which attempts have run the stage,
     without what passed between them (None: not known), ``began_at`` when its first epoch was decided. ``now`` is the
-    rate of late, ``overall`` that of all ``seconds``. ``waiting_for`` is the stage that has to start first.
-    ``restored`` are the bytes of state with which tasks began their epochs, by where they were: in ``memory``, on the
-    ``host``, or only under the ``root``. ``tables`` are the versions that pushed tables hold, by table; ``side_inputs``
+    rate of late, ``overall`` that of all ``seconds``. ``at_work`` is how many of its tasks were at work of late, on
+    average (None: not known), ``publishing`` the share of the time that its newest epoch took to be published.
+    ``waiting_for`` is the stage that has to start first. ``restored`` are
+    the bytes of state with which tasks began their epochs, by where they were: in ``memory``, on the ``host``, or only
+    under the ``root``. ``tables`` are the versions that pushed tables hold, by table; ``side_inputs``
     the partitions of the other side inputs of a run that follows them, of which the tables hold all before ``offset``.
     ``metrics`` are the counts of tasks and processors, added up, and of each gauge the greatest of the tasks' last
     values; ``gauges`` are those values, by gauge and task.
@@ -118,8 +121,12 @@ class ProgressReport:
     bytes_written: int = 0
     seconds: float | None = None
     read_of: Mapping[str, int] = field(default_factory=dict)
+    at_work: float | None = None
+    publishing: float | None = None
     units: tuple[str, str] = ("messages", "messages")
     """The units of what was read and what was sent, for people."""
+    expectations: Results = field(default_factory=dict)
+    """The results of what the application expects, by stream; of a stage that is rejected those of its last epoch."""
 
     def of(self, stream_id: str) -> tuple[PartitionProgress, ...]:
         """The partitions of one input."""
@@ -153,6 +160,14 @@ class ProgressReport:
     def present_rate(self) -> Rate | None:
         """The rate of late, or where there is none yet that of all time; of a stage that has ended none."""
         return None if self.state != RUNNING else self.now or self.overall
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The time until the stage has read what lies before it, at its present rate; None where that is not known."""
+        reads = self.present_rate
+        if reads is None or reads.read <= 0 or not self.lag:
+            return None
+        return round(self.lag / reads.read, 1)
 
     @property
     def watermark(self) -> int | None:

@@ -15,6 +15,7 @@ from airflow_samza.runs.progress.progress import (
     percent_behind,
     summed,
 )
+from airflow_samza.runs.records.expectations import result_lines
 from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED
 
 WORST_SHOWN = 3
@@ -28,7 +29,7 @@ def describe_progress(report: ProgressReport, *, worst: int = WORST_SHOWN, name:
     """
     lines = [f"Stage {name or report.stage_id}: {_headline(report)}"]
     if report.state == SUCCEEDED:
-        return [*lines, *_restored(report), *_losses(report)]
+        return [*lines, *_restored(report), *_losses(report), *result_lines(report.expectations)]
     sides = report.side_input_lags if report.several_epochs else {}
     width = max((len(name) for name in (*report.inputs, *sides)), default=0)
     for stream_id in report.inputs if report.several_epochs else ():
@@ -41,7 +42,7 @@ def describe_progress(report: ProgressReport, *, worst: int = WORST_SHOWN, name:
                 lines.append(f"  {'':<{width}}    {len(behind) - worst:,} further partitions are less behind")
     for name, lag in sides.items():
         lines.append(f"  {name:<{width}}  side input, {_offsets_behind(lag) if lag else 'at the head'}")
-    return [*lines, *_tables(report), *_restored(report), *_losses(report)]
+    return [*lines, *_tables(report), *_restored(report), *_losses(report), *result_lines(report.expectations)]
 
 
 def _headline(report: ProgressReport) -> str:

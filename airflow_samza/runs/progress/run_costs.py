@@ -9,6 +9,8 @@ from itertools import islice
 from statistics import linear_regression, median
 from typing import Any
 
+from airflow_samza.application.operator_specs import TransformSpec
+from airflow_samza.config import Config
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.progress.run_list import RunEntry, newest_runs, plan_of, run_state
 from airflow_samza.runs.records.folders import RunFolder, numbers, read_fixed, read_report
@@ -17,8 +19,12 @@ from airflow_samza.runs.records.stage_result import StageResult, requests_of, ru
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import RunnerEnd, StageRequest, all_runners
 from airflow_samza.runs.state_history.lease_holder import finished_stage
+from airflow_samza.system_kinds import DATAFRAMES, KINDS_OF_NAMES
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store.requests import added
+
+BYTES_OF_MESSAGE = 32
+"""Bytes of a file that count as a message where only its size is known: fewer than a line of most files has."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,7 @@ class RunCost:
 
     ``state`` is that of lists of runs. ``seconds`` is the time in which at least one of its stages was at work (None
     unless all have succeeded), without that of Airflow between them; ``task_seconds`` the work of all tasks. ``rows``
-    are what it wrote outside, by stream. ``interval`` is its data interval as ISO texts.
+    are what it wrote outside, by stream. ``interval`` is its data interval as ISO texts, ``partition_key`` its key.
     """
 
     run_id: str
@@ -51,6 +57,7 @@ class RunCost:
     inputs: tuple[InputAmount, ...]
     dag_id: str = ""
     dag_run: str = ""
+    partition_key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -79,9 +86,11 @@ class History:
         """Choose the runs that an estimate is made from."""
         object.__setattr__(self, "_succeeded", [run for run in self.runs if run.seconds is not None][:_MOST])
 
-    def of_interval(self, interval: tuple[str, str] | None) -> list[RunCost]:
-        """Return the runs of a data interval."""
-        return [run for run in self.runs if interval is not None and run.interval == interval]
+    def of_data(self, interval: tuple[str, str] | None, partition_key: str | None = None) -> list[RunCost]:
+        """Return the runs of a data interval, or of a partition key that names none."""
+        if interval is not None:
+            return [run for run in self.runs if run.interval == interval]
+        return [run for run in self.runs if partition_key is not None and run.partition_key == partition_key]
 
     def estimate(self, inputs: Sequence[InputAmount]) -> Estimate | None:
         """Return the likely cost of a run that reads these amounts; None without a former run that succeeded."""
@@ -135,9 +144,46 @@ def slice_facts(input_slice: Mapping[str, Any]) -> dict[str, Any]:
         facts["files"] = len({part["path"] for part in parts}) if "commits" in facts else len(facts["files"])
     if "commits" in facts:
         facts["commits"] = len(facts["commits"])
-    if not facts.get("offsets") or "chunks" in input_slice:  # offsets of chunks count no messages
+    if not facts.get("offsets") or not counts_messages(input_slice):
         facts.pop("offsets", None)
     return facts
+
+
+def counts_messages(input_slice: Mapping[str, Any]) -> bool:
+    """Return whether the offsets of an input range count its messages; those of chunks of files do not."""
+    return input_slice.get("offsets") is not None and "chunks" not in input_slice
+
+
+def of_size(input_slice: Mapping[str, Any]) -> int | None:
+    """Return how many messages files or tables of a range have by their size; None where it has none."""
+    size = input_slice.get("bytes")
+    return size // BYTES_OF_MESSAGE if isinstance(size, int) else None
+
+
+def most_messages_of(input_slice: Mapping[str, Any] | None) -> int | None:
+    """Return how many messages a fixed range has, by offsets or by size; None where nobody knows."""
+    if input_slice is None or not counts_messages(input_slice):
+        return of_size(input_slice or {})
+    if any(end is None for _, end in input_slice["offsets"]):
+        return None
+    return sum(int(end) - int(first) for first, end in input_slice["offsets"])
+
+
+def may_do_without_spark(run: RunPlan) -> bool:
+    """Return whether no stage of a run needs Spark, as far as the plan knows.
+
+    Its fixed ranges have no more messages than an epoch that runs without, no stage has parts that Spark runs, or
+    tables that it keeps from epoch to epoch, and no stream is one of Spark's.
+    """
+    plan = run.plan
+    if any((stage.tables or stage.side_inputs) and run.runs_epochs(stage.stage_id) for stage in plan.stages):
+        return False
+    if any(operator.op == TransformSpec.op for operator in plan.operators):
+        return False
+    if any(system.get("kind") == KINDS_OF_NAMES[DATAFRAMES] for system in run.systems.values()):
+        return False
+    read = [most_messages_of(bound.slice) for bound in run.streams.values() if bound.role in ("input", SIDE_INPUT)]
+    return None not in read and sum(n for n in read if n is not None) <= Config(run.config).driver_max_messages
 
 
 def range_facts(run: RunPlan, stream_id: str) -> dict[str, Any]:
@@ -197,6 +243,7 @@ def _cost(files: Filesystem, former_run: RunEntry) -> RunCost:
         amounts(run),
         former_run.origin.dag_id,
         former_run.origin.run_id,
+        run.partition_key,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from itertools import islice
@@ -12,7 +13,7 @@ from typing import Any
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import SamzaError, UnknownName
 from airflow_samza.records import durable
-from airflow_samza.runs.records.folders import RunFolder, must_read, read, read_report, write_once
+from airflow_samza.runs.records.folders import RunFolder, must_read, read, read_report, replace, write_once
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.run_ends import RunEnd
@@ -30,6 +31,29 @@ class Origin:
     run_id: str = ""
     task_id: str = ""
     at: float | None = None
+
+
+@durable("reason why a run could not be planned", reports=True)
+@dataclass(frozen=True)
+class NotPlanned:
+    """The failure of a run's newest attempt at a plan.
+
+    ``reference`` is the application as ``module:attribute``, ``generation`` the number that the plan would have had,
+    ``error`` the JSON form of the error, ``at`` in seconds since 1970, ``origin`` the Airflow task that has tried.
+    """
+
+    application: str
+    run_id: str
+    reference: str
+    generation: int
+    error: Mapping[str, Any]
+    at: float
+    origin: Origin = field(default_factory=lambda: Origin())
+
+    @property
+    def is_all_there_is(self) -> bool:
+        """True if the run has never had a plan, so that there is no other record of it."""
+        return self.generation == 1
 
 
 @dataclass(frozen=True)
@@ -64,15 +88,31 @@ def newest_runs(files: Filesystem, application: str | None = None, run_id: str |
 
     Of each run one record is read for the order; the rest only of those that are asked for.
     """
-    begun = [
-        _begun(files, RunFolder(name, each))
-        for name in ([safe(application)] if application is not None else files.list("runs"))
-        for each in (files.list(f"runs/{name}") if run_id is None else [safe(run_id)])
-    ]
-    for at, folder, origin in sorted(begun, key=lambda run: (-run[0], run[1].application, run[1].run_id)):
+    for run in _newest_attempts(files, application, run_id):
+        if isinstance(run, RunEntry):
+            yield run
+
+
+def newest_listed(
+    files: Filesystem, application: str | None = None, only_running: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Yield the runs, newest first, as ``runs list --json`` has them; runs that could not be planned are among them."""
+    for run in _newest_attempts(files, application):
+        if only_running and (isinstance(run, NotPlanned) or run.closed):
+            continue
+        yield facts_of(files, run)
+
+
+def _newest_attempts(
+    files: Filesystem, application: str | None, run_id: str | None = None
+) -> Iterator[RunEntry | NotPlanned]:
+    """Yield the runs that have a plan, and why others have none, newest first."""
+    for at, folder, origin in _runs_begun(files, application, run_id):
         generations = folder.plan_generations(files)
         if generations:
             yield RunEntry(folder.application, folder.run_id, generations[-1], at, files.exists(folder.closed), origin)
+        elif (failure := why_not_planned(files, folder)) is not None:
+            yield failure
 
 
 def find_run(files: Filesystem, application: str | None = None, run_id: str | None = None) -> RunEntry:
@@ -101,6 +141,40 @@ def find_run(files: Filesystem, application: str | None = None, run_id: str | No
             name=run_id,
         )
     return matches[0]
+
+
+def note_not_planned(
+    files: Filesystem, folder: RunFolder, reference: str, error: SamzaError, origin: Mapping[str, str] | None = None
+) -> None:
+    """Keep why a run could not be planned, where somebody at a terminal finds it; a later plan makes it void."""
+    generation, now = next(reversed(folder.plan_generations(files)), 0) + 1, time.time()
+    failure = NotPlanned(
+        folder.application,
+        folder.run_id,
+        reference,
+        generation,
+        error.to_dict(),
+        now,
+        Origin(**(origin or {}), at=now),
+    )
+    replace(files, folder.not_planned, failure)
+
+
+def why_not_planned(files: Filesystem, folder: RunFolder) -> NotPlanned | None:
+    """Return why the newest attempt to plan a run has failed; None where it has not."""
+    failure = read_report(files, folder.not_planned, NotPlanned)
+    return failure if failure is not None and failure.generation not in folder.plan_generations(files) else None
+
+
+def newest_not_planned(
+    files: Filesystem, application: str | None = None, run_id: str | None = None
+) -> NotPlanned | None:
+    """Return why the newest plan of a run has failed, without ``run_id`` that of the newest run; None: it has not."""
+    for _, folder, _ in _runs_begun(files, application, run_id):
+        failure = why_not_planned(files, folder)
+        if failure is not None or folder.plan_generations(files):
+            return failure
+    return None
 
 
 def active_runs(
@@ -132,7 +206,10 @@ def is_over(files: Filesystem, run: RunPlan) -> bool:
 
 
 def note_origin(files: Filesystem, folder: RunFolder, origin: Mapping[str, str]) -> None:
-    """Keeps with a run where it comes from: Airflow's Dag, run and task. The first note stands."""
+    """Keep with a run when it was planned, and where it comes from: Airflow's Dag, run and task, or nothing.
+
+    The first note stands. Lists of runs read it alone, where it is there.
+    """
     write_once(files, f"{folder.path}/origin.json", Origin(**origin, at=time.time()))
 
 
@@ -146,6 +223,18 @@ def plan_of(files: Filesystem, run: RunEntry) -> RunPlan:
     return must_read(files, run.folder.plan(run.generation), RunPlan)
 
 
+def _runs_begun(
+    files: Filesystem, application: str | None, run_id: str | None
+) -> list[tuple[float, RunFolder, Origin]]:
+    """Return the folders of runs, newest first, with when each began and where it comes from."""
+    begun = [
+        _begun(files, RunFolder(name, each))
+        for name in ([safe(application)] if application is not None else files.list("runs"))
+        for each in (files.list(f"runs/{name}") if run_id is None else [safe(run_id)])
+    ]
+    return sorted(begun, key=lambda run: (-run[0], run[1].application, run[1].run_id))
+
+
 def _begun(files: Filesystem, folder: RunFolder) -> tuple[float, RunFolder, Origin]:
     """Return when a run began (0: not known), its folder, and where it comes from."""
     origin = read(files, f"{folder.path}/origin.json", Origin) or Origin()
@@ -153,10 +242,13 @@ def _begun(files: Filesystem, folder: RunFolder) -> tuple[float, RunFolder, Orig
         return origin.at, folder, origin
     claims = [read(files, runner.claim, Claim) for runner in all_runners(files, folder)]
     times = [claim.claimed_at for claim in claims if claim is not None and claim.claimed_at]
+    if not times:
+        failure = read_report(files, folder.not_planned, NotPlanned)
+        times = [failure.at] if failure is not None else []
     return min(times, default=0.0), folder, origin
 
 
-RUNNING, SUCCEEDED, FAILED = "running", "succeeded", "failed"
+RUNNING, SUCCEEDED, FAILED, PLAN_FAILED = "running", "succeeded", "failed", "plan failed"
 
 
 def run_state(files: Filesystem, folder: RunFolder) -> str:
@@ -167,23 +259,34 @@ def run_state(files: Filesystem, folder: RunFolder) -> str:
     return SUCCEEDED if end.succeeded else FAILED
 
 
-def facts_of(files: Filesystem, run: RunEntry) -> dict[str, Any]:
+def facts_of(files: Filesystem, run: RunEntry | NotPlanned) -> dict[str, Any]:
     """Return a run as ``runs list --json`` has it; what its plan says is None where the plan cannot be read.
 
-    ``interval`` are start and end of the data interval (ISO texts, UTC), None for a run without one.
+    ``interval`` are start and end of the data interval (ISO texts, UTC), None for a run without one;
+    ``bundle_version`` is that of the Dag bundle whose code planned it; ``error`` says why its newest plan has failed.
+    ``compares`` are the application and the run with which it is compared.
     """
-    try:
-        plan: RunPlan | None = plan_of(files, run)
-    except SamzaError:
-        plan = None
+    plan: RunPlan | None = None
+    failure: NotPlanned | None
+    if isinstance(run, NotPlanned):
+        failure, state = run, PLAN_FAILED
+    else:
+        failure = why_not_planned(files, run.folder)
+        state = PLAN_FAILED if failure is not None else run_state(files, run.folder)
+        with suppress(SamzaError):
+            plan = plan_of(files, run)
     return {
         "application": run.application,
         "run_id": run.run_id,
-        "state": run_state(files, run.folder),
+        "state": state,
         "mode": plan.mode if plan is not None else None,
+        "compares": "/".join(plan.compares) if plan is not None and plan.compares is not None else None,
         "interval": plan.interval if plan is not None else None,
+        "partition_key": plan.partition_key if plan is not None else None,
         "at": f"{datetime.fromtimestamp(run.at, timezone.utc):%Y-%m-%dT%H:%M:%SZ}" if run.at else None,
         "generation": run.generation,
         "dag_id": run.origin.dag_id or None,
         "dag_run": run.origin.run_id or None,
+        "bundle_version": plan.bundle.get("version") if plan is not None else None,
+        "error": failure.error["sentence"] if failure is not None else None,
     }

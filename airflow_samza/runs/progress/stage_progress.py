@@ -8,12 +8,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from airflow_samza.control.end_of_stream import producing_task_count
 from airflow_samza.runs.progress.progress import NOT_STARTED, PartitionProgress, ProgressReport, Rate
 from airflow_samza.runs.progress.task_facts import Reached, TaskFacts, read_task_facts
 from airflow_samza.runs.records.epoch_records import Commit, Intent, newest_intent, read_commit
+from airflow_samza.runs.records.expectations import Results
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, read, read_report
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
@@ -22,11 +23,13 @@ from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.records.totals import GAUGES, Totals, counters, gauges, summed
 from airflow_samza.runs.stages.running_times import spans_of
 from airflow_samza.runs.stages.stage_state import (
+    FAILED,
     RUNNING,
     SUCCEEDED,
     StageHandle,
     StageStatus,
     newest_attempt,
+    rejected_by,
     restored_bytes,
     stage_status,
     written_by,
@@ -88,6 +91,7 @@ def stage_progress(
         report = ended_report(run, result, status.attempt, totals.began_at, at)
     else:
         seconds = _seconds(files, handle, status, totals, at)
+        late = _of_late(files, folder, committed, seconds) if status.state == RUNNING else None
         report = ProgressReport(
             stage_id=stage_id,
             generation=str(handle.generation),
@@ -99,12 +103,15 @@ def stage_progress(
             tasks_done=_tasks_done(intent, committed, task_facts, status),
             tasks_ended=len(committed.ended) if committed is not None else sum(task.ended for task in task_facts),
             began_at=totals.began_at,
-            now=_rate_of_late(files, folder, committed, seconds) if status.state == RUNNING else None,
+            now=Rate.of(late.messages, late.sent, late.seconds) if late is not None else None,
+            at_work=round(late.task_seconds / late.seconds, 2) if late is not None and late.seconds else None,
+            publishing=_publishing(intent, committed, late, at) if late is not None and committed is not None else None,
             waiting_for=_waiting_for(status),
             several_epochs=not intent.whole,
             bytes_written=summed(totals.written, "bytes"),
             **_of_messages(run, stage_id, totals.read, totals.sent, seconds),
             **_of_facts(totals.facts),
+            expectations=_expectations(files, folder, committed, status),
         )
     return replace(
         report,
@@ -130,6 +137,7 @@ def ended_report(run: RunPlan, result: StageResult, attempt: int, began_at: floa
         began_at=began_at,
         several_epochs=run.runs_epochs(result.stage_id),
         bytes_written=sum(output.bytes for output in result.outputs),
+        expectations=result.expectations,
         **_of_messages(run, result.stage_id, counts, result.sent, result.seconds),
         **_of_facts(result.task_facts),
     )
@@ -163,6 +171,14 @@ def _of_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
         "metrics": {**counters(facts), **gauges(facts)},
         "gauges": facts.get(GAUGES, {}),
     }
+
+
+def _expectations(files: Filesystem, folder: StageFolder, committed: Commit | None, status: StageStatus) -> Results:
+    """Return what is known of the expectations of a stage that has not succeeded."""
+    rejection = rejected_by(files, folder) if status.state == FAILED else None
+    if rejection is not None:
+        return rejection.results
+    return committed.expectations if committed is not None else {}
 
 
 def _unit(run: RunPlan, streams: Iterable[str]) -> str:
@@ -273,10 +289,18 @@ def _side_inputs(
     return tuple(side_inputs)
 
 
-def _rate_of_late(
-    files: Filesystem, folder: StageFolder, committed: Commit | None, seconds: float | None
-) -> Rate | None:
-    """The rate since a commit that was made about :data:`RATE_SECONDS` of the stage's ``seconds`` ago.
+class _OfLate(NamedTuple):
+    """The messages that a stage has read and sent of late, and the work of its tasks, in so many seconds and epochs."""
+
+    messages: int
+    sent: int
+    task_seconds: float
+    seconds: float
+    epochs: int
+
+
+def _of_late(files: Filesystem, folder: StageFolder, committed: Commit | None, seconds: float | None) -> _OfLate | None:
+    """The work since a commit that was made about :data:`RATE_SECONDS` of the stage's ``seconds`` ago.
 
     Looks at few of the commits, however many there are.
     """
@@ -291,7 +315,20 @@ def _rate_of_late(
         back *= 2
     if base is None:
         return None
-    return Rate.of(committed.totals.messages - base.messages, committed.totals.sent - base.sent, passed)
+    did = committed.totals
+    work = did.task_seconds - base.task_seconds
+    return _OfLate(did.messages - base.messages, did.sent - base.sent, work, passed, did.epochs - base.epochs)
+
+
+def _publishing(intent: Intent, committed: Commit, late: _OfLate, at: float) -> float | None:
+    """Return the share of an epoch's time in which the newest was published; None where no time has passed.
+
+    A stage that has messages before it decides about its next epoch as soon as the one before is published.
+    """
+    if late.seconds <= 0 or late.epochs < 1:
+        return None
+    until = intent.decided_at if intent.epoch > committed.epoch else at
+    return round(min(max(until - committed.committed_at, 0.0) * late.epochs / late.seconds, 1.0), 2)
 
 
 # -- partitions --------------------------------------------------------------------------------------------------------
@@ -337,7 +374,7 @@ def _partitions(
     for stream_id in run.plan.stage(stage_id).inputs:
         expected = ends_expected(run, stream_id)
         begins = [int(begin) for begin, _ in (intent.inputs[stream_id].slice or {}).get("offsets") or ()]
-        heads = _heads(systems, run, intent, stream_id)
+        heads, firsts = _heads(systems, run, intent, stream_id), _firsts(run, stream_id)
         for partition in range(run.plan.stream(stream_id).partitions):
             begin = begins[partition] if partition < len(begins) else 0
             head = heads[partition] if partition < len(heads) else None
@@ -349,7 +386,7 @@ def _partitions(
                     partition=partition,
                     offset=None if head is None else head if knows.ended else min(knows.offset, head),
                     head=head,
-                    begin=_first(run, stream_id, partition, begin),
+                    begin=firsts[partition] if partition < len(firsts) else begin,
                     watermark=None if knows.is_idle else knows.watermark,
                     ends=expected if knows.ended else knows.ends or 0,
                     ends_expected=expected,
@@ -389,9 +426,8 @@ def _heads(systems: Mapping[str, System], run: RunPlan, intent: Intent, stream_i
     return list(metadata.head) if metadata is not None else []
 
 
-def _first(run: RunPlan, stream_id: str, partition: int, begin: int) -> int:
-    """The offset at which the run began with a partition; an epoch's own slice may begin later."""
+def _firsts(run: RunPlan, stream_id: str) -> list[int]:
+    """Return the offsets at which the run began with the partitions; an epoch's own slice may begin later."""
     if run.is_own(stream_id):
-        return 0
-    ranges = (run.stream(stream_id).slice or {}).get("offsets") or ()
-    return int(ranges[partition][0]) if partition < len(ranges) else begin
+        return [0] * run.plan.stream(stream_id).partitions
+    return [int(begin) for begin, _ in (run.stream(stream_id).slice or {}).get("offsets") or ()]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.records import understood
 from airflow_samza.runs.records.epoch_records import Manifest
-from airflow_samza.runs.records.folders import read
+from airflow_samza.runs.records.folders import read_unsynced
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
@@ -56,7 +56,7 @@ def facts_of_manifest(manifest: Manifest) -> TaskFacts:
 
 def read_task_facts(files: Filesystem, paths: Sequence[str]) -> list[TaskFacts | None]:
     """Return the facts of the manifests at these paths; None where there is none."""
-    manifests = (read(files, path, Manifest) for path in paths)
+    manifests = (read_unsynced(files, path, Manifest) for path in paths)
     return [facts_of_manifest(manifest) if manifest is not None else None for manifest in manifests]
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import itertools
 import re
+from calendar import monthrange
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
 from airflow_samza.application.declarations.path_templates import (
     DATE,
     DATE_WITHOUT_DASHES,
     INTERVAL_END,
+    PARTITION_KEY,
     RUN_ID,
     TIMES,
     PathField,
@@ -20,6 +22,7 @@ from airflow_samza.application.declarations.path_templates import (
     unset_key,
     wrong_in_path,
 )
+from airflow_samza.application.partition_keys import FORMS, beginning, is_moment, key_interval
 from airflow_samza.errors import ConfigError
 
 EMPTY_INTERVAL_HINT = (
@@ -58,7 +61,7 @@ class DataInterval:
 
     def micros(self) -> tuple[int, int]:
         """Start and end in microseconds since the epoch, UTC."""
-        return _micros(self.start), _micros(self.end)
+        return micros_of(self.start), micros_of(self.end)
 
     def iso(self) -> tuple[str, str]:
         """Start and end as ISO texts in UTC."""
@@ -66,13 +69,50 @@ class DataInterval:
 
     @classmethod
     def from_iso(cls, start: str, end: str) -> DataInterval:
-        """The interval between two ISO texts; without a zone they are UTC."""
-        return cls(_moment(start), _moment(end))
+        """The interval between two ISO texts; without a zone they are UTC.
+
+        The end may be a length, such as ``P1D`` or ``PT6H``, which the clock of the start's offset counts.
+
+        >>> str(DataInterval.from_iso("2026-01-31T00:00+01:00", "P1M"))
+        '[2026-01-30T23:00:00+00:00, 2026-02-27T23:00:00+00:00)'
+        >>> str(DataInterval.from_iso("2026-01-01", "PT6H"))
+        '[2026-01-01T00:00:00+00:00, 2026-01-01T06:00:00+00:00)'
+        """
+        begin = _moment(start)
+        return cls(begin, _after(begin, end) if end.startswith("P") else _moment(end))
+
+    @classmethod
+    def of_key(cls, key: str | None, zone: tzinfo = timezone.utc, at: datetime | None = None) -> DataInterval | None:
+        """The interval that a partition key names in a time zone; None of a key that is no date.
+
+        ``at`` is a moment of the partition where it is known: of an hour that a clock shows twice it tells which.
+
+        >>> str(DataInterval.of_key("2026-03-29", ZoneInfo("Europe/Amsterdam")))
+        '[2026-03-28T23:00:00+00:00, 2026-03-29T22:00:00+00:00)'
+        """
+        named = key_interval(key)
+        if named is None:
+            return None
+        if named.unit != "hour":
+            return cls(named.start.replace(tzinfo=zone), named.end.replace(tzinfo=zone))
+        local = None if at is None else beginning(named.unit, at.astimezone(zone))
+        is_same = local is not None and local.replace(tzinfo=None, fold=0) == named.start
+        start = (local if local is not None and is_same else named.start.replace(tzinfo=zone)).astimezone(timezone.utc)
+        return cls(start, start + timedelta(hours=1))
 
 
-def needed_interval(interval: DataInterval | None, *, stream: str, what: str) -> DataInterval:
-    """The data interval that a stream's slice needs; none, or an empty one, is rejected."""
+def needed_interval(
+    interval: DataInterval | None, *, stream: str, what: str, partition_key: str | None = None
+) -> DataInterval:
+    """The data interval that a stream's slice needs; none, or an empty one, is rejected.
+
+    ``partition_key`` is the one of the run, which names none where there is no interval.
+    """
     if interval is None:
+        if partition_key is not None:
+            raise key_without_interval(
+                f"The input {stream!r} needs the data interval for its {what}", partition_key, stream=stream
+            )
         raise ConfigError(
             f"The input {stream!r} needs the data interval for its {what}, and this run has none.",
             hint="Schedule the Dag with CronDataIntervalTimetable, trigger it with a logical date, or give --interval "
@@ -89,6 +129,23 @@ def needed_interval(interval: DataInterval | None, *, stream: str, what: str) ->
             stream=stream,
         )
     return interval
+
+
+def key_without_interval(who: str, partition_key: str, **facts: object) -> ConfigError:
+    """Return the error of a run whose partition key names no interval; ``who`` begins the sentence: who needs one."""
+    if is_moment(partition_key):
+        why = f"the partition key {partition_key!r} of this run says when one begins, and not how long it is"
+        hint = (
+            'Have the timetable write keys by their length, such as key_format="%Y-%m-%d" for days; or say it: '
+            'data_interval="{{ partition_key }}/P1D" of the task, --interval on the command line.'
+        )
+    else:
+        why = f"the partition key {partition_key!r} of this run names none"
+        hint = (
+            f"Keys that name an interval are {FORMS}. Write {{{PARTITION_KEY}}} in place of times, or give the "
+            "interval: data_interval= of the task, --interval on the command line."
+        )
+    return ConfigError(f"{who}, and {why}.", hint=hint, key=PARTITION_KEY, value=partition_key, **facts)
 
 
 def last_intervals(interval: DataInterval, count: int, template: str) -> list[DataInterval]:
@@ -126,14 +183,21 @@ def _months_before(moment: datetime, months: int) -> datetime:
 
 
 def render_path(
-    template: str, *, stream: str, interval: DataInterval | None, run_id: str, config: Mapping[str, str]
+    template: str,
+    *,
+    stream: str,
+    interval: DataInterval | None,
+    run_id: str,
+    config: Mapping[str, str],
+    partition_key: str | None = None,
 ) -> str:
     """A path with its ``{…}`` fields filled in.
 
     Fields: ``data_interval_start`` and ``data_interval_end`` (with a strftime format after a colon), ``ds`` and
-    ``ds_nodash`` (the start's date), ``run_id``, and ``config[key]``. ``{{`` and ``}}`` stand for braces. Times follow
-    UTC, or the zone that is named behind a ``|``. What comes with a run (its id, configuration) is one name of a file
-    or folder: values with ``/``, ``..`` or ``*`` in them would lead anywhere, and are rejected.
+    ``ds_nodash`` (the start's date), ``run_id``, ``partition_key``, and ``config[key]``. ``{{`` and ``}}`` stand for
+    braces. Times follow UTC, or the zone that is named behind a ``|``. What comes with a run (its id, partition key,
+    configuration) is one name of a file or folder: values with ``/``, ``..`` or ``*`` in them would lead anywhere, and
+    are rejected.
 
     >>> hour = DataInterval.from_iso("2026-01-01T23:00", "2026-01-02T00:00")
     >>> render_path("in/{data_interval_start:%Y/%m/%d/%H}", stream="views", interval=hour, run_id="r", config={})
@@ -148,10 +212,14 @@ def render_path(
     for field in path_fields(template):
         parts.append(field.before)
         if field.name in TIMES:
-            needed = needed_interval(interval, stream=stream, what=f"path {template!r}")
+            needed = needed_interval(interval, stream=stream, what=f"path {template!r}", partition_key=partition_key)
             parts.append(_time_text(field, needed))
         elif field.name == RUN_ID:
             parts.append(_plain(template, RUN_ID, run_id, stream))
+        elif field.name == PARTITION_KEY:
+            if partition_key is None:
+                raise _no_partition(template, stream)
+            parts.append(_plain(template, PARTITION_KEY, partition_key, stream))
         elif (key := field.config_key) is not None:
             if key not in config:
                 raise _bad_template(template, stream, *unset_key(key, config))
@@ -206,7 +274,7 @@ def folder_of_values(template: str) -> str | None:
     ('in', '/', None)
     """
     fields = list(path_fields(template))
-    if not any(field.name == RUN_ID or field.config_key is not None for field in fields):
+    if not any(field.name in (RUN_ID, PARTITION_KEY) or field.config_key is not None for field in fields):
         return None
     before = fields[0].before
     folder = before.rpartition("/")[0]
@@ -238,6 +306,16 @@ def fixed_folder(template: str, config: Mapping[str, str]) -> str:
 _PATTERN = re.compile(r"[*?\[]")
 
 
+def _no_partition(template: str, stream: str) -> ConfigError:
+    return ConfigError(
+        f"The path {template!r} of the stream {stream!r} names the partition key, and this run has none.",
+        hint="Schedule the Dag with CronPartitionTimetable or PartitionedAssetTimetable (Airflow 3.2 or later), "
+        "trigger it with a partition key, or give --partition-key on the command line.",
+        key=PARTITION_KEY,
+        stream=stream,
+    )
+
+
 def _bad_template(template: str, stream: str, what: str, hint: str) -> ConfigError:
     return ConfigError(
         f"The path {template!r} of the stream {stream!r} {what}.", hint=hint, key="path", value=template, stream=stream
@@ -266,8 +344,32 @@ def _in_utc(moment: datetime, name: str) -> datetime:
         ) from None
 
 
-def _micros(moment: datetime) -> int:
+def micros_of(moment: datetime) -> int:
+    """Return a moment in microseconds since 1970, UTC."""
     return (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)
+
+
+_LENGTH = re.compile(r"P(?!$)(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
+
+
+def _after(start: datetime, length: str) -> datetime:
+    """Return the moment after a length of ISO 8601; a month after the 31st is the last day of the next."""
+    match = _LENGTH.fullmatch(length)
+    try:
+        if match is None:
+            raise ValueError(length)
+        years, months, weeks, days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+        count = start.year * 12 + start.month - 1 + 12 * years + months
+        year, month = count // 12, count % 12 + 1
+        moved = start.replace(year=year, month=month, day=min(start.day, monthrange(year, month)[1]))
+        return moved + timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
+    except (ValueError, OverflowError):
+        raise ConfigError(
+            f"{length!r} is not a length of time.",
+            hint="Write it as ISO 8601 does: P1D (a day), P1M (a month), PT6H (six hours).",
+            key="data_interval",
+            value=length,
+        ) from None
 
 
 def _moment(text: str) -> datetime:

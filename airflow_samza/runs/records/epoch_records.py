@@ -15,8 +15,17 @@ from typing import Any
 
 from airflow_samza.control.messages import ControlMessage, from_json, message_type, to_json
 from airflow_samza.errors import StageError, StageLost
-from airflow_samza.records import durable, understood
-from airflow_samza.runs.records.folders import StageFolder, adopt, must_read, newest, read, read_fixed
+from airflow_samza.records import durable, from_plain, understood
+from airflow_samza.runs.records.expectations import Checked, Rejection, Results, with_epoch
+from airflow_samza.runs.records.folders import (
+    StageFolder,
+    adopt,
+    must_read,
+    newest,
+    read_fixed,
+    read_report,
+    read_unsynced,
+)
 from airflow_samza.runs.records.kept_records import KEPT
 from airflow_samza.runs.records.totals import Totals
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -127,6 +136,16 @@ class Manifest:
         return counts
 
     @cached_property
+    def checked(self) -> dict[str, list[Checked]]:
+        """The findings of the task about expectations of streams, by stream id."""
+        reports = {**self.report.get("inputs", {}), **self.report.get("outputs", {})}
+        return {
+            stream_id: [from_plain(Checked, one, "of a task's manifest") for one in report["expectations"]]
+            for stream_id, report in reports.items()
+            if report.get("expectations")
+        }
+
+    @cached_property
     @understood("of a task's manifest")
     def next_offsets(self) -> dict[str, dict[int, int]]:
         """The offsets that the task would read next, by input and partition."""
@@ -139,13 +158,14 @@ class Manifest:
         return {s: {int(part): int(offset) for part, offset in offsets.items()} for s, offsets in by_stream.items()}
 
 
-@durable("commit")
+@durable("commit", later={"expectations": {}})
 @dataclass(frozen=True)
 class Commit:
     """The decision that an epoch counts: what of it is control messages, and the sums of the stage so far.
 
     ``attempts`` are those of the tasks whose output counts, ``standing`` is the epoch of each task's newest manifest,
-    ``ended`` the tasks that have ended; ``committed_at`` in seconds since 1970.
+    ``ended`` the tasks that have ended; ``committed_at`` in seconds since 1970. ``expectations`` are the results of the
+    stage so far.
     """
 
     stage: str
@@ -158,6 +178,7 @@ class Commit:
     ended: frozenset[int]
     totals: Totals
     committed_at: float
+    expectations: Results = field(default_factory=dict)
 
     @property
     def is_last(self) -> bool:
@@ -177,21 +198,27 @@ def newest_intent(files: Filesystem, folder: StageFolder) -> Intent | None:
     return newest(files, folder.epochs, lambda epoch: read_fixed(files, folder.intent(epoch), Intent))
 
 
-def drop_staged_by_other_code(files: Filesystem, folder: StageFolder, code: str) -> None:
-    """Delete what tasks have staged with other bodies of callables, in a stage of one epoch that is not committed.
+def drop_what_cannot_count(files: Filesystem, folder: StageFolder, code: str) -> None:
+    """Delete the manifests of an epoch that is not committed which a power failure tore, or which other code left.
 
-    Else its output would be half of the one and half of the other. A stage of several epochs goes on from its last
-    commit, whatever code made that.
+    Those of an epoch that was rejected by an expectation go as well: its tasks run again.
+
+    With other bodies of callables, the output of a stage of one epoch would be half of the one and half of the other. A
+    stage of several epochs goes on from its last commit, whatever code made that.
     """
     intent = newest_intent(files, folder)
-    if not code or intent is None or not intent.whole or read_commit(files, folder, intent.epoch) is not None:
+    if intent is None or read_commit(files, folder, intent.epoch) is not None:
         return
-    for task in intent.running:
-        path = folder.manifest(intent.epoch, task)
-        manifest = read(files, path, Manifest)
-        if manifest is not None and manifest.code not in ("", code):
+    there = set(files.list(folder.manifests(intent.epoch)))  # one listing, instead of a failed read for each task
+    rejected = bool(there) and files.exists(folder.rejection(intent.epoch))
+    for path in (folder.manifest(intent.epoch, task) for task in intent.running if f"{task}.json" in there):
+        manifest = read_unsynced(files, path, Manifest)
+        if manifest is None or rejected or (code and intent.whole and manifest.code not in ("", code)):
             KEPT.forget(files, path)
             files.delete(path)
+    if rejected:
+        files.delete_tree(folder.keys(intent.epoch))
+        files.delete(folder.rejection(intent.epoch))
 
 
 def read_manifest(files: Filesystem, folder: StageFolder, task: int, epoch: int) -> Manifest:
@@ -204,7 +231,7 @@ def read_manifests(files: Filesystem, folder: StageFolder, intent: Intent) -> li
     manifests: list[Manifest] = []
     missing: list[int] = []
     for task in intent.running:
-        manifest = read_fixed(files, folder.manifest(intent.epoch, task), Manifest)
+        manifest = read_unsynced(files, folder.manifest(intent.epoch, task), Manifest)
         if manifest is None:
             missing.append(task)
         else:
@@ -240,8 +267,9 @@ def commit(
     manifests: Sequence[Manifest],
     former: Commit | None = None,
     seconds: float | None = None,
+    expectations: Results | None = None,
 ) -> Commit:
-    """The commit of an epoch.
+    """The commit of an epoch, whose ``expectations`` have these results.
 
     Made once, of intent, manifests and the former commit alone, and adopted by everybody who comes later. ``seconds``
     is the time for which attempts have run the stage by now, where that is known.
@@ -261,9 +289,7 @@ def commit(
         for name in intent.outputs
     }
     standing = {**intent.standing, **dict.fromkeys(intent.running, intent.epoch)}
-    ended = {manifest.task for manifest in manifests if manifest.ended} | (
-        former.ended if former is not None else frozenset()
-    )
+    ended = ended_tasks(manifests, former)
     totals = former.totals if former is not None else Totals(began_at=intent.decided_at)
     return adopt(
         files,
@@ -276,11 +302,27 @@ def commit(
             attempts=tuple(manifest.attempt for manifest in manifests),
             control=control,
             standing=standing,
-            ended=frozenset(ended),
+            ended=ended,
             totals=_added(totals, manifests).plus_epoch(seconds),
             committed_at=time.time(),
+            expectations=with_epoch(former.expectations if former is not None else {}, expectations or {}),
         ),
     )
+
+
+def ended_tasks(manifests: Sequence[Manifest], former: Commit | None) -> frozenset[int]:
+    """Return the tasks that have ended when these manifests count behind the former commit."""
+    before = former.ended if former is not None else frozenset()
+    return frozenset(manifest.task for manifest in manifests if manifest.ended) | before
+
+
+def rejection_of(files: Filesystem, folder: StageFolder, epoch: int, running: Sequence[int]) -> Rejection | None:
+    """Return the rejection of what the tasks of an epoch have staged; None where none is about the present tries."""
+    rejection = read_report(files, folder.rejection(epoch), Rejection)
+    if rejection is None:
+        return None
+    manifests = [read_unsynced(files, folder.manifest(epoch, task), Manifest) for task in running]
+    return rejection if tuple(m.attempt if m is not None else "" for m in manifests) == rejection.attempts else None
 
 
 def _added(totals: Totals, manifests: Sequence[Manifest]) -> Totals:

@@ -19,9 +19,12 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 T = TypeVar("T")
 
 
-def write_once(files: Filesystem, path: str, record: object) -> bool:
-    """Write a record unless there is one; return whether this call wrote it."""
-    return files.put_if_absent(path, encode(record))
+def write_once(files: Filesystem, path: str, record: object, *, durable: bool = True) -> bool:
+    """Write a record unless there is one; return whether this call wrote it.
+
+    One that is not ``durable`` does not wait for the disk, and is read by :func:`read_unsynced`.
+    """
+    return files.put_if_absent(path, encode(record), durable=durable)
 
 
 def adopt(files: Filesystem, path: str, record: T) -> T:
@@ -52,6 +55,20 @@ def read_fixed(files: Filesystem, path: str, kind: type[T]) -> T | None:
     try:
         data = KEPT.read(files, path)
     except FileNotFoundError:
+        return None
+    return decode(kind, data, files.location(path))
+
+
+def read_unsynced(files: Filesystem, path: str, kind: type[T]) -> T | None:
+    """Return a record that is written once and did not wait for the disk; None also for one that a power failure tore.
+
+    Such a file is empty, shorter, or has zeros, which no JSON has.
+    """
+    try:
+        data = files.read(path)
+    except FileNotFoundError:
+        return None
+    if b"\0" in data or not data.rstrip().endswith(b"}"):
         return None
     return decode(kind, data, files.location(path))
 
@@ -112,10 +129,28 @@ class StageFolder:
         """The decision: from here on the epoch's output counts."""
         return f"{self.path}/epochs/{epoch}/commit.json"
 
+    def rejection(self, epoch: int) -> str:
+        """The decision that what the tasks of an epoch have staged does not meet an expectation; others may follow."""
+        return f"{self.path}/epochs/{epoch}/rejected.json"
+
+    def keys(self, epoch: int) -> str:
+        """The folder of the keys of what an epoch wrote, until it is committed: by them repeated keys are found."""
+        return f"{self.path}/keys/{epoch}"
+
     @property
     def result(self) -> str:
         """Written when the stage is over and every output has been published."""
         return f"{self.path}/result.json"
+
+    @property
+    def decision(self) -> str:
+        """Written when somebody has approved or rejected outputs of the stage that wait for that."""
+        return f"{self.path}/decision.json"
+
+    @property
+    def published(self) -> str:
+        """Written when approved outputs of the stage have been published."""
+        return f"{self.path}/published.json"
 
     @property
     def needs_runner(self) -> str:
@@ -166,6 +201,11 @@ class StageFolder:
         return f"{self.path}/notes/{name}"
 
 
+def rows_published(application: str, stream_id: str) -> str:
+    """Return the path of the note of how many rows runs have published to an output, where that is compared."""
+    return f"rows/{safe(application)}/{safe(stream_id)}.json"
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """The records of one run of an application."""
@@ -204,6 +244,16 @@ class RunFolder:
         From here on it cannot be opened again, and whoever sweeps finishes.
         """
         return f"{self.path}/removing.json"
+
+    @property
+    def not_planned(self) -> str:
+        """Replaced whole: why the newest attempt to plan the run has failed; void once that plan is there."""
+        return f"{self.path}/not-planned.json"
+
+    @property
+    def comparison(self) -> str:
+        """Replaced whole: how the outputs of the run differ from those of the run with which it is compared."""
+        return f"{self.path}/comparison.json"
 
     @property
     def slimming(self) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
+from functools import lru_cache
 from typing import NamedTuple
 
 from airflow_samza.systems.generations import parse_generation
@@ -17,6 +18,7 @@ from airflow_samza.systems.generations import parse_generation
 MAX_PART = 150
 
 
+@lru_cache(maxsize=4096)
 def safe(text: str) -> str:
     """``text`` as one part of a path or topic name.
 

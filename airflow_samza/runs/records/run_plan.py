@@ -60,6 +60,9 @@ class RunState:
 STAGED, PIPELINED, CONTINUOUS = "staged", "pipelined", "continuous"
 """The modes of a run."""
 
+FOLLOWS = "follows"
+"""Under what the slice of a section names its writer, where that was still writing when the run was planned."""
+
 SIDE_INPUT = "side_input"
 """The role of a stream that feeds tables."""
 
@@ -91,6 +94,17 @@ class StageReuse:
         return f"kept from generation {self.kept}: {self.why}" if self.kept else f"runs: {self.why}"
 
 
+def other_code(bundle: Mapping[str, str], before: Mapping[str, str]) -> str:
+    """Return the sentence by which the code of a Dag bundle is another than before; "" where it is not, or unknown."""
+    now, then = bundle.get("version", ""), before.get("version", "")
+    if not now or not then or now == then:
+        return ""
+    return (
+        f"The code is another than that by which the run was planned: version {now} of the Dag bundle "
+        f"{bundle.get('name', '')!r}, and then it was {then}."
+    )
+
+
 def side_input_key(stream_id: str) -> str:
     """Return the key in ``RunPlan.streams`` of a side input whose stream the run reads as an input, too.
 
@@ -115,6 +129,9 @@ Note = tuple[str, str, str]
         "reuse": {},
         "slot": None,
         "root": "",
+        "nodes": {},
+        "approvals": (),
+        "bundle": {},
     },
 )
 @dataclass(frozen=True)
@@ -138,6 +155,10 @@ class RunPlan:
     ``fingerprints`` are, by stage, digests of all that its result follows from, by what they are of; ``reuse`` says
     which stages keep the result of a former plan of the run. ``slot`` is what the run writes of each output; None: of
     its own, which no other run replaces (rule O1). ``root`` is the identity of its root, where an output keeps it.
+    ``nodes`` are notes for people on operators, streams and tables (:mod:`airflow_samza.planner.node_notes`).
+    ``approvals`` are the outputs that are published when somebody has approved them.
+    ``bundle`` is the version of the Dag bundle whose code planned the run: ``name``, ``version``, and ``before``, the
+    version by which it was planned before.
     """
 
     application: str
@@ -166,6 +187,21 @@ class RunPlan:
     reuse: Mapping[str, StageReuse] = field(default_factory=dict)
     slot: OutputSlot | None = None
     root: str = ""
+    nodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    approvals: tuple[str, ...] = ()
+    bundle: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def partition_key(self) -> str | None:
+        """The partition key with which the run was planned."""
+        key = self.options.get("partition_key")
+        return str(key) if key else None
+
+    @property
+    def compares(self) -> tuple[str, str] | None:
+        """The application and the run with which this run is compared; None: with none."""
+        application, _, run_id = str(self.options.get("compares") or "").partition("/")
+        return (application, run_id) if run_id else None
 
     def stream(self, stream_id: str) -> BoundStream:
         """A stream of this run."""
@@ -232,6 +268,10 @@ class RunPlan:
             return ""
         return self.root or str((self.stream(stream_id).slice or {}).get("run", "")).partition("/")[0]
 
+    def held(self, stage_id: str) -> tuple[str, ...]:
+        """Return the outputs of a stage that wait for an approval when it has ended."""
+        return tuple(name for name in self.plan.stage(stage_id).outputs if name in self.approvals)
+
     def unit(self, stream_id: str) -> str:
         """Return the unit of what goes through a stream, for people: ``messages`` or ``partial results``."""
         content = self.contents.get(stream_id)
@@ -260,7 +300,7 @@ class RunPlan:
 
         None: as its own messages say.
         """
-        return (self.stream(stream_id).slice or {}).get("final")
+        return range_end(self.stream(stream_id).slice or {})
 
     def kept_generation(self, stage_id: str) -> Generation | None:
         """Return the generation of a stage whose result the plan keeps; None where the stage runs."""
@@ -274,3 +314,11 @@ class RunPlan:
     def writer_stage(self, stream_id: str) -> str:
         """The stage that writes an intermediate stream."""
         return next(stage.stage_id for stage in self.plan.stages if stream_id in stage.outputs)
+
+
+def range_end(slice_: Mapping[str, Any]) -> bool | None:
+    """Return how an input ends where its range does: for good, or (False) for this run only (rule C9).
+
+    None: as its own messages say. A range of an unbounded input that is flushed is carried on, and ends for good.
+    """
+    return True if slice_.get("flushed") else slice_.get("final")

@@ -8,6 +8,7 @@ from typing import Any
 
 from airflow_samza.figures import counted, duration, size
 from airflow_samza.records import durable
+from airflow_samza.runs.records.expectations import ExpectationResult, result_lines
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.spans import Span, covered
 from airflow_samza.runs.records.totals import GAUGES, gauges
@@ -23,7 +24,10 @@ CODE = "code"
 class InputResult:
     """The messages that a stage read of one input; ``bytes`` of the columns that were read, in memory.
 
-    ``unit`` says what ``messages`` counts where those are partial results of an aggregation.
+    ``unit`` says what ``messages`` counts where those are partial results of an aggregation. ``expectations`` are the
+    results of what the application expects. ``largest`` is the number of the partition with the most offsets for this
+    run, ``largest_offsets`` of all ``offsets``; None where offsets count no messages, or in a former
+    release.
     """
 
     stream_id: str
@@ -34,6 +38,10 @@ class InputResult:
     control: int
     bytes: int
     unit: str = "messages"
+    expectations: tuple[ExpectationResult, ...] = ()
+    largest: int | None = None
+    largest_offsets: int = 0
+    offsets: int = 0
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,8 @@ class OutputResult:
     """The messages that a stage wrote to one output. ``control`` counts copies: n tasks times m partitions (rule C2).
 
     ``bytes`` are those in the system, 0 where it does not report them. ``own`` marks an intermediate topic of the run;
-    ``facts`` are what the system told on publishing (paths, offsets); ``unit`` as of an input.
+    ``facts`` are what the system told on publishing (paths, offsets); ``unit`` and ``expectations`` as of an input.
+    ``held``: it was not published with the stage's end, and waits for an approval.
     """
 
     stream_id: str
@@ -54,6 +63,8 @@ class OutputResult:
     own: bool
     facts: Mapping[str, Any] = field(default_factory=dict)
     unit: str = "messages"
+    expectations: tuple[ExpectationResult, ...] = ()
+    held: bool = False
 
     @property
     def version(self) -> str:
@@ -101,6 +112,12 @@ class StageResult:
     ran: tuple[Span, ...] = ()
 
     @property
+    def expectations(self) -> dict[str, tuple[ExpectationResult, ...]]:
+        """The results of what the application expects, by stream."""
+        results = {read.stream_id: read.expectations for read in self.inputs if read.expectations}
+        return results | {each.stream_id: each.expectations for each in self.outputs if each.expectations}
+
+    @property
     def read(self) -> int:
         """User messages read of all inputs."""
         return sum(read.messages for read in self.inputs)
@@ -143,7 +160,7 @@ def describe_result(result: StageResult, name: str = "") -> list[str]:
         for i in result.inputs
     ]
     for output in result.outputs:
-        verb = "sent" if output.own else "wrote"
+        verb = "sent" if output.own else "holds" if output.held else "wrote"
         place = output.place if output.facts.get("path") else _place(output.system, output.stream)
         messages = f"{output.messages:,} {output.unit}"
         rows.append((verb, output.stream_id, place, messages, size(output.bytes), "", _sent_control(output)))
@@ -160,12 +177,18 @@ def describe_result(result: StageResult, name: str = "") -> list[str]:
         left = f"  {verb:<{widths[0]}}  {name:<{widths[1]}}  {messages:>{widths[3]}}  {held:>{widths[4]}}"
         lines.append(f"{left} {where:<{widths[5]}}  {control:<{widths[6]}}  {place}".rstrip())
         lines += [f"         {path}" for path in paths]
+    return [*lines, *result_lines(result.expectations), *fact_lines(result)]
+
+
+def fact_lines(result: StageResult, *, only: tuple[str, ...] = ("",)) -> list[str]:
+    """Return what tasks have counted, and samples of messages that failed; of counts those that begin with ``only``."""
+    lines = []
     for name, value in sorted({**result.task_facts, **gauges(result.task_facts)}.items()):
         if name == GAUGES:
             continue
         if isinstance(value, list):
             lines += [f"  {name.replace('_', ' ')}, for example:", *(f"    {sample}" for sample in value)]
-        elif value:
+        elif value and name.startswith(only):
             lines.append(f"  {counted(name, value)}" if isinstance(value, int | float) else f"  {name}: {value}")
     return lines
 

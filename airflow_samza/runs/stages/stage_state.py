@@ -6,12 +6,22 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from typing import Any
 
-from airflow_samza.errors import StageCancelled
+from airflow_samza.errors import SamzaError, StageCancelled, StageLost
 from airflow_samza.records import durable, parse_object, understood
-from airflow_samza.runs.records.epoch_records import Manifest, read_commit
-from airflow_samza.runs.records.folders import RunFolder, StageFolder, newest, read_fixed, read_report, write_once
+from airflow_samza.runs.records.epoch_records import Manifest, read_commit, rejection_of
+from airflow_samza.runs.records.expectations import Rejection
+from airflow_samza.runs.records.folders import (
+    RunFolder,
+    StageFolder,
+    newest,
+    read_fixed,
+    read_report,
+    read_unsynced,
+    write_once,
+)
 from airflow_samza.runs.records.kept_records import KEPT
 from airflow_samza.runs.records.liveness import process_is_there
 from airflow_samza.runs.records.names import Generation
@@ -296,6 +306,9 @@ def as_lost(files: Filesystem, handle: StageHandle, status: StageStatus, runner:
     """The state of a stage whose runner is dead, or gives no sign of life."""
     if can_finish(files, handle.folder):
         return replace(status, state=UNFINISHED)
+    rejection = rejected_by(files, handle.folder)
+    if rejection is not None:
+        return replace(status, state=FAILED, error=dict(rejection.error))
     full = _on_full_disk(files, status, runner)
     if full is not None:
         return full
@@ -351,18 +364,26 @@ def is_staged(files: Filesystem, folder: StageFolder) -> bool:
     if committed is not None:
         return committed.is_last
     tasks, done = task_progress(files, folder)
-    if done < tasks:
+    if done < tasks or rejection_of(files, folder, epoch, intent.running) is not None:
         return False
     if intent.whole:
         return True
     former = read_commit(files, folder, epoch - 1)
     ended = set(former.ended) if former is not None else set()
     for task in intent.running:
-        manifest = read_fixed(files, folder.manifest(epoch, task), Manifest)
+        manifest = read_unsynced(files, folder.manifest(epoch, task), Manifest)
         if manifest is None or not manifest.ended:
             return False
         ended.add(task)
     return len(ended) >= intent.tasks
+
+
+def rejected_by(files: Filesystem, folder: StageFolder) -> Rejection | None:
+    """Return the rejection of a stage's newest epoch by an expectation; None where that is not rejected."""
+    intent = _newest(files, folder)
+    if intent is None or read_commit(files, folder, intent.epoch) is not None:
+        return None
+    return rejection_of(files, folder, intent.epoch, intent.running)
 
 
 def _newest(files: Filesystem, folder: StageFolder) -> EpochTasks | None:
@@ -388,12 +409,47 @@ def superseded_by(handle: StageHandle, newer: Generation) -> str:
     return f"Generation {handle.generation} of the stage {handle.stage_id} is superseded by {newer}."
 
 
+_AFTER_A_CANCEL = "Submit it again, or clear it."
+
+
 def was_cancelled(stage_id: str) -> str:
     """Return the sentence for a stage that somebody has cancelled."""
     return f"The stage {stage_id} was cancelled."
 
 
+def failure_of(status: StageStatus, stage_id: str) -> SamzaError | None:
+    """Return the error with which a stage's newest attempt has ended; None where it has not failed."""
+    if not status.attempt or status.state not in (FAILED, CANCELLED, LOST):
+        return None
+    if status.error:
+        return SamzaError.from_dict(dict(status.error))
+    if status.state == LOST:
+        again = f"Try again: another runner takes its place. {IF_IT_DIES_AGAIN}"
+        return StageLost(f"{how_lost(stage_id, status)}.", hint=again, stage=stage_id)
+    return StageCancelled(was_cancelled(stage_id), hint=_AFTER_A_CANCEL, stage=stage_id)
+
+
+IF_IT_DIES_AGAIN = "If it dies again, look at the memory of its host, or give it more (spark.driver.memory)."
+
+
+def how_lost(stage_id: str, status: StageStatus, why: str = "") -> str:
+    """Return a sentence, without its end, on the runner of a stage that is lost.
+
+    ``why`` is the reason where somebody knows it, as the rest of a sentence.
+    """
+    if status.silent_since is not None:
+        since = datetime.fromtimestamp(status.silent_since, timezone.utc)
+        return (
+            f"The runner of the stage {stage_id} ({status.runner}) has given no sign of life since "
+            f"{since:%H:%M:%S} UTC: {why or 'it is frozen, or its storage is'}"
+        )
+    if not status.runner:
+        return f"The runner of the stage {stage_id} died (it never started){f': {why}' if why else ''}"
+    killed = "it was killed, by hand or out of memory, or its host is lost"
+    return f"The runner of the stage {stage_id} died ({status.runner}): {why or killed}"
+
+
 def cancelled(handle: StageHandle, **facts: object) -> StageCancelled:
     """Return the error of an attempt that was cancelled."""
     about = {"stage": handle.stage_id, "run": handle.run_id, **facts}
-    return StageCancelled(was_cancelled(handle.stage_id), hint="Submit it again, or clear it.", **about)
+    return StageCancelled(was_cancelled(handle.stage_id), hint=_AFTER_A_CANCEL, **about)

@@ -19,6 +19,8 @@ def hold_read(
 ) -> dict[str, str]:
     """Hold the versions up to which slices of unbounded inputs reach; return by stream why one cannot be held."""
     reasons: dict[str, str] = {}
+    if run.compares is not None:  # what the application's own runs hold stays as it is
+        return reasons
     for stream_id, slice_ in slices.items():
         if slice_ is None or "chunks" not in slice_ or not slice_.get("snapshot") or run.is_own(stream_id):
             continue

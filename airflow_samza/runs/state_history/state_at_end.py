@@ -100,7 +100,7 @@ def _version(files: Filesystem, history: StateHistory, run: RunPlan, number: int
         offsets=_offsets(run, stages),
         stages=stages,
         interval=run.interval,
-        sections=_sections(run),
+        sections=_sections(files, run, {name: handle for name, handle in finished.items() if handle is not None}),
         read=_read(files, run, {stage_id: handle for stage_id, handle in finished.items() if handle is not None}),
         files=folder,
         arrived=_arrived(files, run, stages),
@@ -209,10 +209,19 @@ def _arrived(
     return arrived
 
 
-def _sections(run: RunPlan) -> dict[str, tuple[str, ...]]:
-    """The runs of other applications that were read of shared streams, with those that earlier runs had read."""
-    return {
-        stream_id: tuple(stream.slice["read_sections"])
-        for stream_id, stream in run.streams.items()
-        if stream.slice is not None and stream.slice.get("read_sections") is not None
-    }
+def _sections(files: Filesystem, run: RunPlan, finished: Mapping[str, StageHandle]) -> dict[str, tuple[str, ...]]:
+    """The runs of other applications that were read of shared streams, with those that earlier runs had read.
+
+    Of one that was followed the plan does not know the generation; the stage that has read it does.
+    """
+    sections = {}
+    for stream_id, stream in run.streams.items():
+        marks = (stream.slice or {}).get("read_sections")
+        if marks is None:
+            continue
+        writer = None
+        for stage in run.plan.stages:
+            intent = newest_intent(files, finished[stage.stage_id].folder) if stream_id in stage.inputs else None
+            writer = intent.inputs[stream_id].writer if intent is not None else writer
+        sections[stream_id] = tuple(f"{mark}{writer or ''}" if mark.endswith("@") else mark for mark in marks)
+    return sections

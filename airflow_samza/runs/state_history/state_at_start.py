@@ -34,6 +34,7 @@ from airflow_samza.runs.state_history.state_at_end import leave_state
 from airflow_samza.runs.state_history.versions import (
     Version,
     VersionPin,
+    continued_from,
     find_version,
     finished_version,
     newest_number,
@@ -117,6 +118,13 @@ def source_version(files: Filesystem, history: StateHistory, run_id: str, source
     return start
 
 
+def pinned_version(files: Filesystem, history: StateHistory, run_id: str, number: int) -> Version | None:
+    """Return a version of the state, for a run with a state of its own, and pin it against deletion."""
+    version = find_version(files, history, number)
+    write_once(files, history.pin(number, run_id), VersionPin(run_id, time.time()))
+    return version
+
+
 def give_back(files: Filesystem, history: StateHistory, lease: Lease) -> None:
     """Frees the lease of a run that could not be planned."""
     take_away(files, history, lease, lease.run)
@@ -154,25 +162,22 @@ def _start(files: Filesystem, history: StateHistory, run_id: str, plan_generatio
     own = max((number for g in range(1, plan_generation) if (number := _left(files, history, run_id, g))), default=0)
     if own == 0:
         return head
-    number, passed = head, 0
-    while number >= own:
-        version = find_version(files, history, number)
-        assert version is not None
-        if own in (number, version.copy_of):
-            if passed == 0:
-                return version.parent
-            raise StateError(
-                f"The run {run_id!r} is planned anew, and "
-                f"{'a later run has' if passed == 1 else f'{passed} later runs have'} continued from "
-                "the state that it left.",
-                hint=f"Undo the later runs first: {history.reset_command(version.parent)}, then clear them with it; "
-                'or run it with a state of its own: state_from="fresh".',
-                application=history.application,
-                run=run_id,
-                version=own,
-            )
-        number, passed = version.parent, passed + 1
-    return head  # what the run left was undone
+    versions = continued_from(files, history, own, head)
+    if not versions:
+        return head  # what the run left was undone
+    *later, left = versions
+    if not later:
+        return left.parent
+    raise StateError(
+        f"The run {run_id!r} is planned anew, and "
+        f"{'a later run has' if len(later) == 1 else f'{len(later)} later runs have'} continued from "
+        "the state that it left.",
+        hint=f"Undo the later runs first: {history.reset_command(left.parent)}, then clear them with it; "
+        'or run it with a state of its own: state_from="fresh".',
+        application=history.application,
+        run=run_id,
+        version=own,
+    )
 
 
 def _left(files: Filesystem, history: StateHistory, run_id: str, plan_generation: int) -> int:

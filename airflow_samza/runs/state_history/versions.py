@@ -156,6 +156,19 @@ def version_of_run(files: Filesystem, history: StateHistory, run_id: str) -> Ver
     )
 
 
+def continued_from(files: Filesystem, history: StateHistory, number: int, head: int) -> list[Version]:
+    """Return the versions from ``head`` back to one, which is the last; none of one that was undone."""
+    versions: list[Version] = []
+    while head >= number:
+        version = find_version(files, history, head)
+        assert version is not None
+        versions.append(version)
+        if number in (head, version.copy_of):
+            return versions
+        head = version.parent
+    return []
+
+
 def commit_version(files: Filesystem, history: StateHistory, lease: Lease, version: Version) -> Version:
     """Ends the lease with this version, once; whoever comes later gets the one that stands.
 

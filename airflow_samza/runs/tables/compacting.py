@@ -20,7 +20,7 @@ from airflow_samza.records import durable
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import numbers, read, write_once
 from airflow_samza.runs.records.names import safe
-from airflow_samza.runs.tables.compactions import Compaction, Compactions
+from airflow_samza.runs.tables.compactions import COMPACTED, Compaction, Compactions
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.table_version import INCREMENTAL, TableVersion, now
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -64,8 +64,8 @@ def staged_path(folder: TableFolder, number: int, task: int) -> str:
 
 
 def compaction_producer(table: str, number: int) -> str:
-    """Return the producer of the compacted section; no push has such an id, as a safe text has no ``@``."""
-    return f"pushes/{safe(table)}/compacted@{number}"
+    """Return the producer of the compacted section."""
+    return f"pushes/{safe(table)}/{COMPACTED}{number}"
 
 
 def compact(

@@ -21,6 +21,9 @@ Section = tuple[str, str]
 
 Offsets = tuple[tuple[int, int], ...]
 
+COMPACTED = "compacted@"
+"""In the producer of a compacted section: no push has such an id, as a safe text has no ``@``."""
+
 CHAINS = "chains"
 """Beside the sections of a slice: other sections that make the same rows, for who has some of them already."""
 
@@ -130,6 +133,12 @@ def sections_since(
         if sections[:held] == former and not any(held < n and is_there(mark) for n, mark in chain["needs"]):
             return sections[held:], chain["offsets"]
     return None
+
+
+def is_of_one_push(slice_: Mapping[str, Any]) -> bool:
+    """Return whether a slice is what one full push has written, each partition in the order of its keys."""
+    sections = slice_.get("sections", ())
+    return len(sections) == 1 and COMPACTED not in sections[0]["producer"]
 
 
 def holds_all(former: Mapping[str, Any], slice_: Mapping[str, Any]) -> bool:

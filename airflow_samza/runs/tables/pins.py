@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import TableDescriptor, push_stream_id
+from airflow_samza.application.operator_specs import TableJoinSpec
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, NoSuchVersion, SchemaError, UnknownName
-from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.records.data_interval import DataInterval, key_without_interval
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.runs.tables import versions as table_versions
 from airflow_samza.runs.tables.table_version import TableVersion
@@ -25,17 +26,26 @@ The newest version, or the one that was current when the data interval began.
 
 @dataclass(frozen=True)
 class PinnedTable:
-    """The version of one table: its number, the push that made it, and what was asked for."""
+    """The version of one table: its number, the push that made it, and what was asked for.
+
+    ``numbers`` are all versions that are read where rows are looked up as of event times, as they became valid.
+    """
 
     stream_id: str
     number: int
     push_id: str
     asked: str = CURRENT
+    numbers: Sequence[int] = ()
 
     @property
     def text(self) -> str:
         """For people: ``version 3 (push 'manual__2026-01-02')``."""
-        return f"version {self.number} (push {self.push_id!r})"
+        newest = f"version {self.number} (push {self.push_id!r})"
+        if not self.numbers:
+            return newest
+        others = f", the newest {newest}" if len(self.numbers) > 1 else f": {newest}"
+        count = f"{len(self.numbers)} version{'s' if len(self.numbers) > 1 else ''}"
+        return f"{count} as of the event times of messages{others}"
 
 
 def push_stream(table: TableDescriptor) -> str | None:
@@ -43,8 +53,24 @@ def push_stream(table: TableDescriptor) -> str | None:
     return push_stream_id(table.table_id) if table.is_pushed else None
 
 
+def as_of_joins(spec: ApplicationSpec) -> list[TableJoinSpec]:
+    """Return the joins that look rows up as of event times."""
+    return [op for op in spec.operators if isinstance(op, TableJoinSpec) and op.as_of is not None]
+
+
 def check_requests(spec: ApplicationSpec, requests: Mapping[str, str]) -> None:
     """Rejects to name a version of what is no pushed table."""
+    as_of = {join.table.table_id: join.title for join in as_of_joins(spec)}
+    for table_id, request in requests.items():
+        if request == AS_OF_INTERVAL and table_id in as_of:
+            raise ConfigError(
+                f"The table {table_id!r} is asked for as of the data interval, and {as_of[table_id]} looks its rows up "
+                "as of the event time of each message.",
+                hint=f"Leave {table_id} out of table_versions (or --table); or leave as_of= out of the join, and all "
+                "messages find the version of the interval.",
+                key=f"tables.{table_id}",
+                value=request,
+            )
     pushed = sorted(table_id for table_id, table in spec.tables.items() if push_stream(table) is not None)
     for table_id in requests:
         table = spec.tables.get(table_id)
@@ -65,7 +91,12 @@ def check_requests(spec: ApplicationSpec, requests: Mapping[str, str]) -> None:
 
 
 def find_version(
-    files: Filesystem, table: TableDescriptor, stream: BoundStream, request: str, interval: DataInterval | None
+    files: Filesystem,
+    table: TableDescriptor,
+    stream: BoundStream,
+    request: str,
+    interval: DataInterval | None,
+    partition_key: str | None = None,
 ) -> TableVersion | None:
     """The version that a run reads; None where nothing was ever pushed and none was asked for."""
     system, topic = stream.system, stream.spec.name
@@ -73,8 +104,11 @@ def find_version(
         chosen = table_versions.newest(files, system, topic)
     elif request == AS_OF_INTERVAL:
         if interval is None:
+            asked = f"The version of table {table.table_id!r} is asked for as of the data interval"
+            if partition_key is not None:
+                raise key_without_interval(asked, partition_key, table=table.table_id)
             raise ConfigError(
-                f"The version of table {table.table_id!r} is asked for as of the data interval, and this run has none.",
+                f"{asked}, and this run has none.",
                 hint="Schedule the Dag with CronDataIntervalTimetable, or give --interval on the command line; or ask "
                 "for current.",
                 key=f"tables.{table.table_id}",

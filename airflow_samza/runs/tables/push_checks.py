@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
+from airflow_samza.application.expectations import NOT_NULL, OF_ROWS, ROWS, UNIQUE
 from airflow_samza.errors import PushError
+from airflow_samza.runs.expectations import Judgement, judged
+from airflow_samza.runs.records.expectations import DROPPED, FAILED, PASSED, Checked, ExpectationResult, merged
 from airflow_samza.runs.tables.push_records import PushManifest
-from airflow_samza.runs.tables.push_request import SHRINKS_AT_MOST, PushRequest
+from airflow_samza.runs.tables.push_request import SHRINKS_AT_MOST, STAGE, PushRequest
 from airflow_samza.runs.tables.table_version import DELETED, FULL, TableVersion
 from airflow_samza.schema import DataType, Schema
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
 @dataclass
 class PushTotals:
-    """Sums over all tasks of a push: staged rows and deletes, null keys, repeated keys (with examples), nulls."""
+    """Sums over all tasks of a push: staged rows and deletes, null keys, repeated keys (with examples), nulls.
+
+    ``checked`` is what each has found about the expectations of the table.
+    """
 
     rows: int = 0
     deletes: int = 0
@@ -24,6 +32,7 @@ class PushTotals:
     duplicates: int = 0
     examples: list[Any] = field(default_factory=list)
     nulls: dict[str, int] = field(default_factory=dict)
+    checked: list[Sequence[Checked]] = field(default_factory=list)
 
     def add(self, manifest: PushManifest) -> None:
         """Add what one task has counted."""
@@ -32,6 +41,7 @@ class PushTotals:
         self.examples = [*self.examples, *manifest.examples][:3]
         for column, count in manifest.nulls.items():
             self.nulls[column] = self.nulls.get(column, 0) + count
+        self.checked.append(manifest.checked)
 
 
 def column_expressions(request: PushRequest, source: Sequence[str]) -> dict[str, str]:
@@ -141,8 +151,15 @@ def fits(actual: DataType, declared: DataType, *, loose: bool = False) -> bool:
     )
 
 
-def check_rows(request: PushRequest, totals: PushTotals, current: TableVersion | None) -> None:
-    """Reject null keys, keys that come twice, nulls where none may be, and pushes that are too small or different."""
+def check_rows(
+    files: Filesystem, request: PushRequest, schema: str, totals: PushTotals, current: TableVersion | None
+) -> tuple[ExpectationResult, ...]:
+    """Return the results of all checks of a push; ``schema`` is the table's (DDL).
+
+    Raises:
+        PushError: there are null keys, keys that come twice or nulls where none may be, the push is too small or too
+            different from the current version, or does not meet an expectation of the table.
+    """
     nulls = totals.null_keys if request.on_null_key == "fail" else 0
     repeated = totals.duplicates if request.on_duplicate == "fail" else 0
     check_keys(f"The push of table {request.table!r}", request.table, request.key, nulls, repeated, totals.examples)
@@ -154,6 +171,101 @@ def check_rows(request: PushRequest, totals: PushTotals, current: TableVersion |
             table=request.table,
         )
     _check_counts(request, totals, current)
+    expected = _expected(files, request, totals, current)
+    declared = {each.expectation for each in request.expect}
+    own = _own_results(request, schema, totals, current)
+    return (*(each for each in own if each.expectation not in declared), *expected)
+
+
+def _expected(
+    files: Filesystem, request: PushRequest, totals: PushTotals, current: TableVersion | None
+) -> tuple[ExpectationResult, ...]:
+    """Return the results of the expectations of the table; a push that does not meet one is rejected."""
+    if not request.expect:
+        return ()
+    judgement = Judgement(
+        files,
+        STAGE,
+        request.push_id,
+        frozenset([request.table]),
+        lambda table: totals.rows,
+        lambda table: _before(current),
+        whole=request.mode == FULL,
+        until=datetime.fromisoformat(request.interval[1]).timestamp() if request.interval is not None else None,
+    )
+    checked = merged(request.expect, totals.checked)
+    found: list[ExpectationResult] = []
+    for each in checked:
+        if each.kind == ROWS and request.mode != FULL:
+            found += _of_changes(each, totals, current)
+        else:
+            found += judgement.results([{request.table: [each]}])[request.table]
+    failed = [each for each in found if each.outcome == FAILED]
+    if failed:
+        raise _unmet(request, failed)
+    return tuple(found)
+
+
+def _before(current: TableVersion | None) -> tuple[str, int] | None:
+    return (f"version {current.number}", current.base_rows) if current is not None and current.base_rows else None
+
+
+def _of_changes(one: Checked, totals: PushTotals, current: TableVersion | None) -> list[ExpectationResult]:
+    """Return the result of ``rows(change=…)`` of an incremental push, whose changes are that part of the rows at most.
+
+    How many rows the table then has is not known, so that nothing else of it is checked.
+    """
+    most, before, changes = one.limits.get("change"), _before(current), totals.rows + totals.deletes
+    if most is None:
+        return []
+    found = ""
+    if before is not None and changes > most * before[1]:
+        found = f"{changes:,} changes, {changes / before[1]:.0%} of the {before[1]:,} rows of {before[0]}"
+    return [judged(one, changes, bool(found), found)]
+
+
+def _unmet(request: PushRequest, failed: Sequence[ExpectationResult]) -> PushError:
+    first = failed[0]
+    such = f", such as {first.samples[0]}" if first.samples else ""
+    others = "; ".join(f"{each.expectation}: {each.found}" for each in failed[1:])
+    more = f"; nor does it meet {others}" if others else ""
+    drop = ', on_error="drop" leaves such rows out' if first.kind in OF_ROWS else ""
+    return PushError(
+        f"The push of table {request.table!r} does not meet the expectation {first.expectation}: {first.found}{such}"
+        f"{more}; nothing of it becomes visible.",
+        hint=f'Correct the source, or the expectation where the table is declared: on_error="warn" pushes all the '
+        f"same{drop}.",
+        table=request.table,
+        expectation=first.expectation,
+        failed=first.failed,
+    )
+
+
+def _own_results(
+    request: PushRequest, schema: str, totals: PushTotals, current: TableVersion | None
+) -> Iterator[ExpectationResult]:
+    """Yield the results of the checks that every push has, which it has passed."""
+    columns, changed = Schema.of(schema).fields, totals.rows + totals.deletes
+    key, keyed = ", ".join(request.key), changed + totals.duplicates
+    yield _own(
+        f"not_null({key})", NOT_NULL, request.key, keyed + totals.null_keys, totals.null_keys, "whose key is null"
+    )
+    yield _own(f"unique({key})", UNIQUE, request.key, keyed, totals.duplicates, "whose key comes twice")
+    for column in columns:
+        if not column.nullable and column.name not in request.key:
+            yield _own(f"not_null({column.name})", NOT_NULL, (column.name,), totals.rows)
+    if request.least_rows:
+        yield _own(f"min_rows={request.least_rows}", ROWS, (), changed)
+    most = request.max_change_ratio
+    if _before(current) is not None and (request.mode == FULL if most is None else most != float("inf")):
+        yield _own("max_change_ratio" if most is None else f"max_change_ratio={most}", ROWS, (), changed)
+
+
+def _own(
+    text: str, kind: str, columns: tuple[str, ...], rows: int, failed: int = 0, said: str = ""
+) -> ExpectationResult:
+    found = f"{_rows(failed)} {said}, of {rows:,}" if failed else ""
+    return ExpectationResult(text, kind, DROPPED if failed else PASSED, columns, rows, failed, found)
 
 
 def check_keys(

@@ -26,6 +26,7 @@ from typing import Any
 
 from airflow_samza.errors import PushError, SamzaError
 from airflow_samza.runs.failpoints import reach
+from airflow_samza.runs.records.expectations import merged
 from airflow_samza.runs.records.folders import StageFolder, adopt, must_read, numbers, read, write_once
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.tables import versions
@@ -92,7 +93,7 @@ def same_rows(files: Filesystem, request: PushRequest) -> TableVersion | None:
         return None
     if request.interval is not None and instant_text(request.interval[1]) < current.current_from:
         return None
-    check_rows(request, PushTotals(rows=current.rows, deletes=current.deletes), current)
+    check_rows(files, request, current.schema, _totals_of(published), current)
     return current
 
 
@@ -118,8 +119,19 @@ def _decide(files: Filesystem, system: System, request: PushRequest) -> PushPubl
         manifest = must_read(files, request.handle.folder.manifest(epoch, task), PushManifest)
         staged[task] = manifest.staged
         totals.add(manifest)
-    check_rows(request, totals, versions.newest(files, request.system, request.topic))
-    decided = PushPublication(request.digest, "", staged, intent.schema, totals.rows, totals.deletes, totals.bytes)
+    check_rows(files, request, intent.schema, totals, versions.newest(files, request.system, request.topic))
+    decided = PushPublication(
+        request.digest,
+        "",
+        staged,
+        intent.schema,
+        totals.rows,
+        totals.deletes,
+        totals.bytes,
+        totals.null_keys,
+        totals.duplicates,
+        merged(request.expect, totals.checked),
+    )
     return _add_publication(files, request, decided)
 
 
@@ -154,8 +166,7 @@ def _make_visible(
     current = versions.newest(files, request.system, request.topic)
     if request.mode != FULL and current is None:
         raise needs_base(request.table, request.push_id)
-    totals = PushTotals(rows=publication.rows, deletes=publication.deletes)
-    check_rows(request, totals, current)
+    checked = check_rows(files, request, publication.schema, _totals_of(publication), current)
     reach("push-before-publish")
     facts = _publish(system, request, publication)
     if request.mode != FULL and current is not None and facts["commit"] < current.read_commits:
@@ -189,8 +200,20 @@ def _make_visible(
         table_id=request.table_id,
         columns=request.columns if request.lake is not None else None,
         deletes_where=None if request.since is None else request.deletes or "",
+        expectations=checked,
     )
     return versions.add(files, request.system, request.topic, version)
+
+
+def _totals_of(publication: PushPublication) -> PushTotals:
+    """Return what all tasks have counted together; what a push must not have is not among it."""
+    return PushTotals(
+        rows=publication.rows,
+        deletes=publication.deletes,
+        null_keys=publication.null_keys,
+        duplicates=publication.duplicates,
+        checked=[publication.checked],
+    )
 
 
 def _changes(base: TableVersion) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.records import durable, plain
+from airflow_samza.runs.records.expectations import Declared
 from airflow_samza.runs.records.folders import missing_record, read
 from airflow_samza.runs.records.names import Generation, safe
 from airflow_samza.runs.stages.stage_state import StageHandle
@@ -38,7 +39,7 @@ SOURCE = "push-source"
 """The name of the binding that holds options of the source which must lie in no file."""
 
 
-@durable("push of a table", later={"messages_shown": True, "since": None, "table_id": None})
+@durable("push of a table", later={"messages_shown": True, "since": None, "table_id": None, "expect": ()})
 @dataclass(frozen=True)
 class PushRequest:
     """A push.
@@ -53,7 +54,8 @@ class PushRequest:
     full push may be from the current version's. ``after``: the version that was newest when the push began.
     ``compact_after``: the incremental pushes on one full section after which the next one finds them compacted; 0:
     never. ``since`` and ``table_id`` are of the tables of a lake: the snapshot or version since which an incremental
-    push takes the changes ("": one without rows), and what tells the table from others of its name.
+    push takes the changes ("": one without rows), and what tells the table from others of its name. ``expect`` is what
+    the table declares that must be true of the rows.
     """
 
     application: str
@@ -82,6 +84,7 @@ class PushRequest:
     messages_shown: bool = True
     since: str | None = None
     table_id: str | None = None
+    expect: tuple[Declared, ...] = ()
 
     def __post_init__(self) -> None:
         """Reject what cannot be meant."""
@@ -215,7 +218,9 @@ class PushRequest:
     def digest(self) -> str:
         """Of all that decides which rows the push has: what was staged for another one is of no use to this."""
         others = ("push_id", "min_rows", "max_change_ratio", "keep_versions", "compact_after", "interval", "after")
-        later = {name for name in ("since", "table_id") if getattr(self, name) is None}  # as former releases have it
+        later = {
+            name for name in ("since", "table_id", "expect") if getattr(self, name) in (None, ())
+        }  # as former releases have it
         rows_follow_from = {name: value for name, value in plain(self).items() if name not in (*others, *later)}
         return hashlib.sha256(json.dumps(rows_follow_from, sort_keys=True).encode()).hexdigest()[:16]
 

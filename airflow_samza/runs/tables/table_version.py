@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow_samza.application.declarations.tables import PUSH_DELETES
 from airflow_samza.records import durable
+from airflow_samza.runs.records.expectations import ExpectationResult, result_lines
 from airflow_samza.runs.tables.compactions import CHAINS, Compaction, Offsets, Section, chains, described_sections
 from airflow_samza.runs.tables.lake_source import LakeSource
 
@@ -25,7 +26,15 @@ True marks a key that an incremental push deletes; its other columns are null.
 """
 
 
-_LATER = {"changes": 0, "columns": None, "on": None, "source": None, "table_id": None, "deletes_where": None}
+_LATER = {
+    "changes": 0,
+    "columns": None,
+    "on": None,
+    "source": None,
+    "table_id": None,
+    "deletes_where": None,
+    "expectations": (),
+}
 
 
 @durable("version of a table", later=_LATER, beside=("compactions",))
@@ -42,7 +51,7 @@ class TableVersion:
     which the rows were pushed, with its system and snapshot or version; None: they came from elsewhere. ``columns`` are
     those that were taken of it, or SQL over them, as the push asked for; None: all. ``deletes_where`` is the SQL of
     rows whose keys the changes since the full push have deleted, "" without; None: there are no changes, or a former
-    release has made the record.
+    release has made the record. ``expectations`` are the results of the checks of this push.
 
     ``interval`` is the data interval (ISO texts, UTC) of what it holds, where known; ``pushed_at`` when the record was
     made (ISO, UTC). ``current_from``: the end of the interval, else ``pushed_at``, but never before that of the version
@@ -75,6 +84,7 @@ class TableVersion:
     table_id: str | None = None
     columns: Sequence[str] | Mapping[str, str] | None = None
     deletes_where: str | None = None
+    expectations: tuple[ExpectationResult, ...] = ()
     compactions: tuple[Compaction, ...] = field(default=(), compare=False, repr=False)
 
     @property
@@ -182,9 +192,9 @@ def describe_version(version: TableVersion) -> str:
 
 
 def describe_push(version: TableVersion, push_id: str) -> str:
-    """Return the end of a push in words: the version that it made, or the one that has its rows already."""
+    """Return the end of a push in words: the version that it made with its checks, or the one that has its rows."""
     if version.push_id == push_id:
-        return describe_version(version)
+        return "\n".join([describe_version(version), *result_lines({version.table: version.expectations})])
     same = f"The push {push_id} makes no version, and reads nothing: the current one is of the same rows."
     return f"{same}\n{describe_version(version)}"
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from airflow_samza.errors import SamzaError
+from airflow_samza.runs.held_outputs import has_open_outputs
 from airflow_samza.runs.records.folders import RunFolder, numbers, read, read_report
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.run_ends import RunEnd
@@ -31,14 +32,6 @@ SILENT_SECONDS = 30 * 86400.0
 
 SystemsOf = Callable[[RunPlan], Mapping[str, System]]
 """Binds the systems of a run."""
-
-
-@dataclass(frozen=True)
-class Keep:
-    """The number of runs of an application that are kept, and for how many days; one that is beyond either may go."""
-
-    runs: int = 100
-    days: float = 30.0
 
 
 @dataclass(frozen=True)
@@ -67,6 +60,7 @@ def over_since(files: Filesystem, folder: RunFolder, now: float) -> float | None
     paths = [folder.plan(number) for number in folder.plan_generations(files)] + [
         f"{folder.path}/push.json",
         f"{folder.path}/origin.json",
+        folder.not_planned,
     ]
     seen += [files.modified(path) for path in paths if files.exists(path)]
     last = max(seen, default=now)  # a folder in which nothing is known is being made
@@ -157,6 +151,8 @@ class Reasons:
             yield f"it cannot be looked at: {error.sentence.removesuffix('.')}"
 
     def _waiting(self, run: OverRun) -> Iterator[str]:
+        if has_open_outputs(self._files, run.plans[-1], self._now):
+            yield "its output waits for approval (airflow-samza publish)"
         for plan in run.plans:
             for waiting in waiting_output(self._files, self._systems_of(plan), plan):
                 yield f"{waiting} are committed and not published (airflow-samza runs finish publishes them)"

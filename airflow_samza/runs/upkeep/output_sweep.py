@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.errors import SamzaError
+from airflow_samza.runs.held_outputs import has_open_outputs
 from airflow_samza.runs.records.epoch_records import Commit
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, newest, read
 from airflow_samza.runs.records.names import writer_name
@@ -18,12 +19,9 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.upkeep.kept_runs import SystemsOf, load_plans, over_since
 from airflow_samza.runs.upkeep.topic_expiry import Slimmed
 from airflow_samza.systems.capabilities import SweepsOutputs
-from airflow_samza.systems.delta.branches import waits
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamSpec
-from airflow_samza.systems.tables.output import name_prefix
 from airflow_samza.systems.tables.output_options import BRANCH
-from airflow_samza.systems.tables.sweeping import ORPHAN_SECONDS
 
 
 @dataclass
@@ -97,14 +95,14 @@ def _outputs(plan: RunPlan, systems_of: SystemsOf) -> Iterator[tuple[str, tuple[
 
 
 def written_places(plans: Iterable[RunPlan], systems_of: SystemsOf) -> tuple[str, ...] | None:
-    """Return the places of the tables that plans write; None where a branch of one may wait."""
-    if any(map(_has_branch, plans)):
+    """Return the places of the tables that plans write; None where output to one may wait."""
+    if any(_has_branch(plan) or plan.approvals for plan in plans):
         return None
     return tuple(sorted({place for plan in plans for place, _ in _outputs(plan, systems_of)}))
 
 
 def _plans(files: Filesystem, now: float, slim: Mapping[str, Slimmed]) -> Iterator[tuple[RunPlan, bool, bool]]:
-    """Yield each plan, with whether its run is over, and whether something of the run waits on a branch."""
+    """Yield each plan, with whether its run is over, and whether something of the run waits to be published."""
     seen: set[str] = set()
     for application in files.list("runs"):
         try:
@@ -121,13 +119,21 @@ def _plans(files: Filesystem, now: float, slim: Mapping[str, Slimmed]) -> Iterat
             except SamzaError:  # what is damaged stays for fsck
                 continue
             seen.update(places or ())
-            is_waiting = any(map(_has_branch, plans)) and waits(files, f"{application}/{run_id}")
+            is_waiting = (any(map(_has_branch, plans)) and _waits(files, f"{application}/{run_id}")) or (
+                bool(plans) and has_open_outputs(files, plans[-1], now)
+            )
             for plan in plans:
                 yield plan, over is not None, is_waiting
 
 
 def _has_branch(plan: RunPlan) -> bool:
     return any(BRANCH in dict(bound.spec.options) for bound in plan.streams.values())
+
+
+def _waits(files: Filesystem, run: str) -> bool:
+    from airflow_samza.systems.delta.branches import waits  # loads pyarrow, as the imports below do
+
+    return waits(files, run)
 
 
 def _hold(files: Filesystem, plan: RunPlan, held: _Held, *, whole: bool) -> None:
@@ -142,6 +148,8 @@ def _hold(files: Filesystem, plan: RunPlan, held: _Held, *, whole: bool) -> None
             fixed = plan.stream(stream_id).slice if not plan.is_own(stream_id) else None
             if fixed is None or "run" not in fixed:
                 continue
+            from airflow_samza.systems.tables.output import name_prefix
+
             for generation in folder.generations(files, stage.stage_id):
                 writer = writer_name(stage.stage_id, generation, 0, 0)
                 prefix = name_prefix(str(fixed["run"]), writer, plan.stream(stream_id).spec.name)
@@ -149,5 +157,7 @@ def _hold(files: Filesystem, plan: RunPlan, held: _Held, *, whole: bool) -> None
 
 
 def _since(files: Filesystem, stage: StageFolder) -> float:
+    from airflow_samza.systems.tables.sweeping import ORPHAN_SECONDS
+
     commit = newest(files, stage.epochs, lambda epoch: read(files, stage.commit(epoch), Commit))
     return 0.0 if commit is None else commit.committed_at - ORPHAN_SECONDS

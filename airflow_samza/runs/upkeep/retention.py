@@ -23,7 +23,8 @@ from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.lease import Ended
 from airflow_samza.runs.state_history.versions import Version
-from airflow_samza.runs.upkeep.kept_runs import Keep, OverRun, Reasons, SystemsOf, load_plans, over_runs
+from airflow_samza.runs.upkeep.keep import Keep
+from airflow_samza.runs.upkeep.kept_runs import OverRun, Reasons, SystemsOf, load_plans, over_runs
 from airflow_samza.runs.upkeep.output_sweep import SweptTable, sweep_outputs
 from airflow_samza.runs.upkeep.partial_sweep import ROOT as PARTIALS
 from airflow_samza.runs.upkeep.partial_sweep import delete_partials, folders_of, unnamed_partials

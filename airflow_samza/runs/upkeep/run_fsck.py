@@ -8,7 +8,8 @@ from typing import Any
 
 from airflow_samza.errors import SamzaError, StoreError
 from airflow_samza.records import parse_object
-from airflow_samza.runs.progress.run_list import Origin
+from airflow_samza.runs.progress.run_list import NotPlanned, Origin
+from airflow_samza.runs.records.comparison import Comparison
 from airflow_samza.runs.records.epoch_records import Commit, Intent, Manifest
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, numbers, read
 from airflow_samza.runs.records.names import Generation, producer_id
@@ -33,8 +34,10 @@ DECIDES = "Restore it, or have the run planned anew: clear its plan task; on the
 _OF_RUN: Mapping[str, type] = {
     "closed.json": RunEnd,
     "origin.json": Origin,
+    "not-planned.json": NotPlanned,
     "removing.json": Removal,
     "slimmed.json": Slimmed,
+    "comparison.json": Comparison,
     "push.json": PushRequest,
 }
 _OF_STAGE: Mapping[str, type] = {
@@ -43,7 +46,7 @@ _OF_STAGE: Mapping[str, type] = {
     "topics.json": StageTopics,
     "needs-runner.json": NeedsRunner,
 }
-_TELLING = ("closed.json", "origin.json", "removing.json", "slimmed.json")
+_TELLING = ("closed.json", "comparison.json", "not-planned.json", "origin.json", "removing.json", "slimmed.json")
 """Records of a run whose presence counts, or that only say where it comes from."""
 
 
@@ -107,6 +110,8 @@ def published_by(files: Filesystem, run: RunFolder) -> Iterator[tuple[str, str, 
     for generation, folder in _stages(files, run):
         result = _result_of(files, folder)
         for output in result.outputs if result is not None else ():
+            if output.held and not files.exists(folder.published):
+                continue  # it waits for an approval, or has got none
             if result is not None and (output.messages or output.control):
                 producer = producer_id(result.application, result.run_id, result.stage_id)
                 said = Published(producer, str(generation), result.epochs - 1, files.location(folder.result))

@@ -96,7 +96,7 @@ def _staged(
 ) -> Iterator[tuple[str, tuple[StagesOutput, StreamSpec]]]:
     for stream_id in run.plan.stage(stage_id).outputs:
         bound = output_stream(run, stream_id, generation)
-        if bound.system in systems and bound.spec.through is not None:
+        if stream_id not in run.approvals and bound.system in systems and bound.spec.through is not None:
             system = systems[bound.system]
             if isinstance(system, StagesOutput):
                 yield stream_id, (system, bound.spec)

@@ -52,6 +52,11 @@ class ClassicSession:
         return start_session(name, self._master, conf, class_archives)
 
     @property
+    def is_up(self) -> bool:
+        """True: it is made with its Spark."""
+        return True
+
+    @property
     def place(self) -> str:
         """``Spark (local[*])``."""
         return f"Spark ({self._master})"
@@ -150,7 +155,7 @@ class ClassicSession:
             spark.sparkContext.setLocalProperty(key, value)
         yield
 
-    def for_workers(self, spark: SparkSession, bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
+    def for_workers(self, spark: SparkSession | None, bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
         """Return them as they are: functions go from process to process, and into no log."""
         return bindings_to_json(bindings)
 

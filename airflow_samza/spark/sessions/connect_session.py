@@ -3,13 +3,14 @@
 Code and archives belong to a session, and so do the Python workers that have loaded them: a new session costs a second
 and a half before its first task starts, the same session 0.1 s. So stages with the same settings share one; only a
 stage with a ``transform`` has its own, because what a function registers by name (temporary views) would be seen by all
-in it.
+in it. A server that takes no code from its clients, as Sail, cannot serve (decision 122).
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -68,6 +69,11 @@ class ConnectSession:
         except BaseException:
             self._spare.stop()
             raise
+
+    @property
+    def is_up(self) -> bool:
+        """True: its server was asked before it was made."""
+        return True
 
     @property
     def place(self) -> str:
@@ -140,7 +146,7 @@ class ConnectSession:
         finally:
             spark.removeTag(tag)
 
-    def for_workers(self, spark: SparkSession, bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
+    def for_workers(self, spark: SparkSession | None, bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
         """Seal them: the function has half of what it takes to read the secrets, a file of the session the rest."""
         plain = bindings_to_json(bindings)
         if not any(described["secret"] for described in plain.values()):
@@ -154,7 +160,7 @@ class ConnectSession:
                     path = os.path.join(folder, str(sealed[SEALED]["file"]))
                     with open(path, "wb") as file:
                         file.write(masked)
-                    spark.addArtifacts(path, file=True)
+                    cast("RemoteSession", spark).addArtifacts(path, file=True)
                 self._sealed[place] = sealed
         return sealed
 
@@ -226,12 +232,31 @@ class ConnectSession:
                 key="token",
                 value="…",
             )
-        first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+        first = _said_first(error)
+        hint = "Does another service listen at this port? A server behind TLS needs ;use_ssl=true in its URL."
+        if _NOT_TRUSTED in first:
+            hint = f"Name a file with the certificate of its authority in {_TRUSTED}, in the environment of the tasks."
         return StageFailed(
             f"{self._a_server} does not answer as one: {first[:300]}",
-            hint="Does another service listen at this port? A server behind TLS needs ;use_ssl=true in its URL.",
+            hint=hint,
             master=self._master.shown,
         )
+
+
+_DETAILS = re.compile(r'^\s*details = "(.+)"$', re.MULTILINE)
+_NOT_TRUSTED = "CERTIFICATE_VERIFY_FAILED"
+_TRUSTED = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
+
+
+def _said_first(error: Exception) -> str:
+    """Return the first line that an error says; of one of gRPC's own, also inside of another, that is its details.
+
+    The text of gRPC's errors begins with a class.
+    """
+    details, text = getattr(error, "details", None), str(error)
+    quoted = _DETAILS.search(text)
+    said = str(details() or "") if callable(details) else quoted[1] if quoted is not None else ""
+    return next((line.strip() for line in (said or text).splitlines() if line.strip()), type(error).__name__)
 
 
 def _status(error: Exception) -> str:

@@ -27,6 +27,11 @@ class DriverSession(Protocol):
     """
 
     @property
+    def is_up(self) -> bool:
+        """Return whether Spark is up; a local one may be opened later, when a stage needs it."""
+        ...
+
+    @property
     def place(self) -> str:
         """The place of Spark for sentences, without secrets: ``the Spark Connect server sc://host:15002``."""
         ...
@@ -86,10 +91,11 @@ class DriverSession(Protocol):
         """
         ...
 
-    def for_workers(self, spark: SparkSession, bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
+    def for_workers(self, spark: SparkSession | None, bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
         """Return bindings as JSON for functions that Spark's workers call, which ``unsealed`` reads there.
 
-        No secret stands in it where Spark may log the function with the plan that it is in.
+        No secret stands in it where Spark may log the function with the plan that it is in. ``spark`` is None where
+        no session is up yet.
         """
         ...
 

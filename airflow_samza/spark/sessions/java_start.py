@@ -14,14 +14,14 @@ from pathlib import Path
 import psutil
 
 from airflow_samza.launch.class_archive import archived_classes, session_archive
+from airflow_samza.launch.drivers.spark_submit import WORKERS_PYTHON
+from airflow_samza.launch.java.container_limits import DRIVER_MEMORY, heap_in_container
 from airflow_samza.launch.java.installed_java import find_java
 from airflow_samza.launch.java.local_java import local_doors, own_folders, quick_start, unseen_settings
-from airflow_samza.launch.java.memory_limit import DRIVER_MEMORY, heap_in_container
 from airflow_samza.launch.masters import parse_master
 from airflow_samza.launch.own_scratch import LONGEST_SOCKET_FOLDER, sweep_left_behind
 from airflow_samza.launch.runner_python import workers_path
 from airflow_samza.launch.spark_settings import DEFAULTS, FIXED, UNIX_SOCKETS
-from airflow_samza.launch.spark_submit import WORKERS_PYTHON
 from airflow_samza.launch.spark_versions import check_installed
 
 _LOOK_SECONDS = 0.05
@@ -92,13 +92,15 @@ class EarlyJava:
 
     def abandon(self) -> None:
         """End a Java that nobody will use, so that its settings do not stay in their file."""
-        while self._thread.is_alive():
+        while True:
             for child in psutil.Process().children(recursive=True):
                 try:
                     child.kill()
                 except psutil.NoSuchProcess:
                     continue
             self._thread.join(_LOOK_SECONDS)
+            if not self._thread.is_alive():
+                break
 
 
 def choose_pythons(conf: Mapping[str, str]) -> None:

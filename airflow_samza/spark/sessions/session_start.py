@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from airflow_samza.errors import ConfigError
+from airflow_samza.launch.masters import SUBMITTED
 from airflow_samza.launch.spark_settings import FIXED, static_setting
 from airflow_samza.secrecy import shown, without
 from airflow_samza.spark.sessions.driver_session import is_gone
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JARS = "spark.jars"
+
+_EXECUTOR_TEMPLATE = "spark.kubernetes.executor.podTemplateFile"
 
 _POOLS = "org.apache.spark.scheduler.FairSchedulableBuilder"
 """The logger that warns of each pool that no file configures; every stage has such a pool."""
@@ -56,18 +59,25 @@ def start_early(name: str, master: str, conf: Mapping[str, str], class_archives:
     return _early[0]
 
 
-def jars_beside(program: str) -> dict[str, str]:
-    """Return the setting of the application's jars without the driver's own program.
+def of_the_submission(program: str | None) -> dict[str, str]:
+    """Return the settings that count in a submitted driver as spark-submit has made them, and not as they were asked.
 
-    A standalone cluster has fetched the program as one of them, by a link that executors, too, would fetch it by.
+    The template of executors' pods is a copy in the driver's pod. The application's jars come without ``program``, the
+    driver's own, where it is a link: a standalone cluster has fetched it as one of them, and executors would, too.
     """
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # no spark-submit has given this process a Java with settings
         return {}
     from pyspark import SparkConf, SparkContext
 
     SparkContext._ensure_initialized()
-    jars = (SparkConf().get(JARS, "") or "").split(",")
-    return {JARS: ",".join(jar for jar in jars if jar and urlsplit(jar).path.rpartition("/")[2] != program)}
+    conf, found = SparkConf(), {}
+    template = conf.get(_EXECUTOR_TEMPLATE)
+    if template is not None:
+        found[_EXECUTOR_TEMPLATE] = template
+    if program is not None:
+        jars = (conf.get(JARS, "") or "").split(",")
+        found[JARS] = ",".join(jar for jar in jars if jar and urlsplit(jar).path.rpartition("/")[2] != program)
+    return found
 
 
 def start_session(name: str, master: str, conf: Mapping[str, str], class_archives: str | None = None) -> SparkSession:
@@ -81,7 +91,9 @@ def start_session(name: str, master: str, conf: Mapping[str, str], class_archive
 
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.appName(name).master(master)
+    builder = SparkSession.builder.appName(name)
+    if master != SUBMITTED:
+        builder = builder.master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

@@ -109,6 +109,7 @@ def _serve(channel: socket.socket) -> None:
         if order is None:
             os._exit(0)
         lease = socket.socket(fileno=descriptors[0])
+        lease.set_inheritable(False)
         needs, of_run = socket.socketpair()
         pid = os.fork()
         if pid == 0:
@@ -150,12 +151,12 @@ def _run(order: dict[str, Any], lease: socket.socket, needs: socket.socket) -> N
 
         from airflow_samza.engine.stage_runner import end_process
         from airflow_samza.spark.runner import main
-        from airflow_samza.spark.warm.lent_session import open_lent_engine
+        from airflow_samza.spark.warm.lent_session import open_lent_session
 
         code = main(
             order["arguments"],
             settings,
-            lambda name, engine_settings, files: open_lent_engine(lease, engine_settings, files),
+            lambda name, run_settings, files: open_lent_session(lease, run_settings, files),
         )
         with suppress(OSError):  # a run ends as it has ended, whether the forking process is still there or not
             send(needs, {"modules": [name for name in REMEMBERED if name in sys.modules]})

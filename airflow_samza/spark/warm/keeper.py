@@ -1,7 +1,8 @@
 """The keeper of a warm runner: ``python -m airflow_samza.spark.warm.keeper FOLDER``, settings on standard input.
 
-It listens in its folder, starts Spark, lends it to one run at a time, cleans it between two of them, and ends when it
-was idle for too long, is old, has served enough runs, is large or not well, or others need its memory (decision 77).
+It listens in its folder and serves one run at a time. It starts Spark when the first run needs one, lends it to runs,
+cleans it between two of them, and ends when it was idle for too long, is old, has served enough runs, is large or not
+well, or others need its memory (decision 77).
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ import psutil
 
 from airflow_samza.engine.engine_liveness import AGAIN
 from airflow_samza.errors import StageLost
-from airflow_samza.launch.java.memory_limit import memory_rooms
+from airflow_samza.launch.java.container_limits import memory_rooms
 from airflow_samza.launch.own_scratch import leave_scratch
-from airflow_samza.launch.warm.messages import END, SERVE, STATE, receive, send
+from airflow_samza.launch.warm.messages import END, LEND, SERVE, STATE, receive, send
 from airflow_samza.launch.warm.places import WarmPlace
 from airflow_samza.launch.warm.settings import parse_warm_runners, why_not_kept, why_to_leave
 from airflow_samza.runs.records import liveness
@@ -88,13 +89,14 @@ class Keeper:
         self._spark = WarmSpark(settings, place.folder)
         self._thread = ThreadPoolExecutor(1, "spark")
         self._work: _Work | None = None
-        self._is_up = self._is_small = False
+        self._is_wanted = self._is_up = self._is_small = False
         self._run: WarmRun | None = None
         self._waiting: list[_Request] = []
         self._served = 0
         self._started = self._since = self._checked_at = time.monotonic()
         self._since_clock = time.time()
         self._sized = self._looked_at_memory = 0.0
+        self._spark_since = 0.0
         self._frozen_since: float | None = None
         self._why_end = ""
         self._end_requested = threading.Event()
@@ -114,16 +116,18 @@ class Keeper:
             source.setblocking(source is self._forker.channel)
             self._selector.register(source, selectors.EVENT_READ)
         signal.signal(signal.SIGTERM, lambda *_: self._end_requested.set())
-        self._do("start", self._spark.start, 3600.0, self._is_started)
         while not self._is_over():
             for key, _ in self._selector.select(LOOK_SECONDS):
                 if key.fileobj is listener:
                     self._accept(listener)
                 elif key.fileobj is self._forker.channel:
                     self._run_has_ended()
+                elif self._run is not None and key.fileobj is self._run.lease:
+                    self._run_asks(self._run)
                 else:
                     with suppress(OSError):
                         self._woken.recv(4096)
+            self._look_after_wish()
             self._look_after_work()
             self._look_after_java()
             self._look_after_waiting()
@@ -142,7 +146,7 @@ class Keeper:
             return ENDING
         if self._run is not None:
             return CLEANING if self._run.has_ended else BUSY
-        return IDLE if self._is_up and self._work is None else STARTING if not self._is_up else IDLE
+        return STARTING if self._is_wanted and not self._is_up else IDLE
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
@@ -200,15 +204,34 @@ class Keeper:
             return
         self._run = WarmRun(pid, message["arguments"], message["settings"], request.channel, ours, self._place.log)
         log.info("serves %s: process %d, run %d", self._run.name, pid, self._served)
+        self._selector.register(ours, selectors.EVENT_READ)
         with suppress(OSError, psutil.Error):
             send(request.channel, liveness.identity(pid))
-        if self._is_up:
-            self._lend()
+        if not message["settings"].get("is_small"):
+            self._run_needs_spark(self._run)
 
     # -- one run -----------------------------------------------------------------------------------------------------
 
+    def _run_asks(self, run: WarmRun) -> None:
+        """Read what the run's process says on its lease: that it needs Spark, or that it is gone."""
+        self._selector.unregister(run.lease)
+        if (receive(run.lease) or {}).get("do") == LEND:
+            self._run_needs_spark(run)
+
+    def _run_needs_spark(self, run: WarmRun) -> None:
+        """Lend Spark to the run, once; where it is not up yet, when it is."""
+        if run.needs_spark:
+            return
+        run.needs_spark = True
+        if self._is_up:
+            self._when_free(self._lend)
+        else:
+            self._start_spark()
+
     def _lend(self) -> None:
-        self._do("lend", self._checked_lend, ANSWER_SECONDS, self._is_lent)
+        if self._run is not None and not self._run.has_ended:
+            self._run.was_lent = True
+            self._do("lend", self._checked_lend, ANSWER_SECONDS, self._is_lent)
 
     def _checked_lend(self) -> dict[str, Any]:
         if not self._spark.is_healthy():
@@ -229,12 +252,16 @@ class Keeper:
         run = self._run
         if run is None:
             return
+        if run.lease in self._selector.get_map():
+            self._selector.unregister(run.lease)
         run.end(int(said["exit"]))
         log.info("%s has ended: exit code %d", run.name, int(said["exit"]))
-        if self._is_up and not self._why_end:
+        if run.was_lent and not self._why_end:
             self._when_free(lambda: self._clean(run))
-        elif self._why_end or self._work is None:
+        elif self._why_end:
             self._run = None
+        else:
+            self._is_clean("")
 
     def _clean(self, run: WarmRun) -> None:
         self._do("clean", lambda: self._spark.clean(run.code), CLEAN_SECONDS, self._is_clean)
@@ -246,6 +273,17 @@ class Keeper:
             self._end(why)
 
     # -- Spark -------------------------------------------------------------------------------------------------------
+
+    def _start_spark(self) -> None:
+        if not self._is_wanted:
+            self._is_wanted = True
+            self._spark_since = time.monotonic()
+            self._do("start", self._spark.start, 3600.0, self._is_started)
+
+    def _look_after_wish(self) -> None:
+        """Start Spark for a run that is not here yet, where the run's plan says that it will need one."""
+        if not self._is_wanted and not self._why_end and self._place.wants_spark():
+            self._start_spark()
 
     def _do(self, what: str, work: Callable[[], Any], seconds: float, then: Callable[[Any], None]) -> None:
         future = self._thread.submit(work)
@@ -278,20 +316,19 @@ class Keeper:
         if error is None:
             work.then(work.future.result())
             return
+        failure = failure_of(error, work.what, self._place)  # before the log gets it: it reads it
         log.error("%s failed", work.what, exc_info=error)
         if self._run is not None:
-            self._run.tell({"error": failure_of(error, work.what, self._place).to_dict()})
+            self._run.tell({"error": failure.to_dict()})
             self._run = None if self._run.has_ended else self._run
         self._end(f"{work.what} failed")
 
     def _is_started(self, _: Any) -> None:
         self._is_up = True
         self._since, self._since_clock = time.monotonic(), time.time()
-        log.info("Spark is up after %.1f s", self._since - self._started)
-        if self._run is not None and not self._run.has_ended:
+        log.info("Spark is up after %.1f s", self._since - self._spark_since)
+        if self._run is not None and self._run.needs_spark:
             self._lend()
-        elif self._run is not None:
-            self._clean(self._run)
 
     def _look_after_java(self) -> None:
         """Notice a Java that is dead or frozen, and ask an idle one whether it is well."""
@@ -324,7 +361,7 @@ class Keeper:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def _look_at_bounds(self) -> None:
-        if self._run is not None or self._work is not None or self._why_end or not self._is_up:
+        if self._run is not None or self._work is not None or self._why_end:
             return
         now, bounds = time.monotonic(), self._bounds
         if self._served >= bounds.runs:
@@ -337,9 +374,9 @@ class Keeper:
             self._end("its folder is gone")
         elif self._sized < self._since or now - self._sized > HEALTH_SECONDS:  # it looks at all processes of the host
             self._sized = now
-            if (size := self._spark.megabytes()) > bounds.memory:
+            if (size := self._megabytes()) > bounds.memory:
                 self._end(f"it takes {size} MiB")
-        elif not self._is_small and now - self._since > SHRINK_SECONDS:
+        elif self._is_up and not self._is_small and now - self._since > SHRINK_SECONDS:
             self._is_small = True
             self._do("shrink", self._spark.shrink, CLEAN_SECONDS, lambda _: None)
         elif now - self._looked_at_memory > MEMORY_SECONDS:
@@ -379,9 +416,20 @@ class Keeper:
             "runs": self._served,
             "age": time.monotonic() - self._started,
             "since": self._since_clock,
-            "megabytes": self._spark.megabytes(),
+            "megabytes": self._megabytes(),
             "run": self._run.name if self._run is not None else "",
         }
+
+    def _megabytes(self) -> int:
+        """Return the memory of this process and the one that forks, and of Spark with its Python workers."""
+        return self._spark.megabytes() + sum(proportional_megabytes(pid) for pid in (os.getpid(), self._forker.pid))
+
+
+def proportional_megabytes(pid: int) -> int:
+    """Return the memory of a process, in which pages that n processes share count as one n-th; 0 when it is gone."""
+    with suppress(psutil.Error):
+        return int(getattr(psutil.Process(pid).memory_full_info(), "pss", 0)) >> 20 if pid else 0
+    return 0
 
 
 def main(arguments: list[str]) -> int:

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from airflow_samza.engine.engine_liveness import AGAIN
-from airflow_samza.engine.stage_engine import StageEngine
 from airflow_samza.errors import SamzaError, StageLost
-from airflow_samza.launch.warm.messages import receive
+from airflow_samza.launch.warm.messages import LEND, receive, send
 from airflow_samza.spark.sessions.classic_session import ClassicSession
 from airflow_samza.spark.sessions.java_start import choose_pythons
-from airflow_samza.spark.spark_engine import SparkEngine
 from airflow_samza.spark.warm.lendable_spark import CODE_VARIABLE
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.local_copies import local_copy
@@ -99,8 +97,10 @@ def _copy(log: str, offset: int) -> None:
                 time.sleep(_LOOK_SECONDS)
 
 
-def open_lent_engine(lease: socket.socket, settings: Mapping[str, Any], files: Filesystem) -> StageEngine:
-    """Wait until the warm runner's Spark is up, and open a session there."""
+def open_lent_session(lease: socket.socket, settings: Mapping[str, Any], files: Filesystem) -> LentSession:
+    """Ask the warm runner for its Spark, wait until that is up, and open a session there."""
+    with suppress(OSError):
+        send(lease, {"do": LEND})
     lent = receive(lease)
     if lent is None:
         raise StageLost(
@@ -112,4 +112,4 @@ def open_lent_engine(lease: socket.socket, settings: Mapping[str, Any], files: F
     follow(lent["log"], lent["log_from"])
     driver = LentSession(lent, settings)
     driver.ship([local_copy(files, path) for path in settings["code"]], ())
-    return SparkEngine(driver)
+    return driver

@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_samza.engine.engine_liveness import AGAIN
 from airflow_samza.errors import SamzaError, StageFailed, StageLost
-from airflow_samza.launch.java.installed_java import why_java_ended
+from airflow_samza.launch.java.installed_java import why_spark_does_not_start
 from airflow_samza.launch.log_lines import details_in
 from airflow_samza.launch.warm.messages import send
 from airflow_samza.launch.warm.places import WarmPlace
@@ -41,10 +41,11 @@ class WarmRun:
         self.name = f"{application} {run_id}"
         self.code = code_digest(settings)
         self.has_ended = False
+        self.needs_spark = self.was_lent = False
+        self.lease = lease
         self._root = root
         self._folder = RunFolder(application, run_id)
         self._asker = asker
-        self._lease = lease
         self._log = log
         self._log_from = os.path.getsize(log)
         self._looked = 0.0
@@ -52,7 +53,7 @@ class WarmRun:
     def tell(self, message: Mapping[str, Any]) -> None:
         """Tell its process of Spark, or why there is none."""
         with suppress(OSError):
-            send(self._lease, {**message, "log": self._log, "log_from": self._log_from})
+            send(self.lease, {**message, "log": self._log, "log_from": self._log_from})
 
     def is_closed(self) -> bool:
         """Return whether the run is over, so that its process is about to end; asked where that costs nothing."""
@@ -68,7 +69,7 @@ class WarmRun:
         with suppress(OSError):
             send(self._asker, {"exit": code})
         self._asker.close()
-        self._lease.close()
+        self.lease.close()
 
     def kill(self) -> None:
         """End its process, which gets a moment to write what it was doing."""
@@ -90,9 +91,4 @@ def failure_of(error: BaseException, what: str, place: WarmPlace) -> SamzaError:
         return error
     if what != "start":
         return StageLost(f"The warm runner {place.name} is not well: {type(error).__name__}.", hint=AGAIN)
-    first = str(error).splitlines()[0] if str(error) else ""
-    why = f"{type(error).__name__}: {first}"
-    if "JAVA_GATEWAY_EXITED" in why:
-        with open(place.log, encoding="utf-8", errors="replace") as file:
-            why = why_java_ended(error, file.read().splitlines())
-    return StageFailed(f"Spark does not start: {why}", hint=details_in())
+    return StageFailed(f"Spark does not start: {why_spark_does_not_start(error, place.log)}", hint=details_in())

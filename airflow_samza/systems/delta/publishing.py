@@ -9,6 +9,8 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
+import pyarrow as pa
+
 from airflow_samza import __version__
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.capabilities import OutputCommit
@@ -20,8 +22,10 @@ from airflow_samza.systems.delta.branches import (
     publications,
 )
 from airflow_samza.systems.delta.checkpoints import keep_log_short
+from airflow_samza.systems.delta.columns import TableColumns
 from airflow_samza.systems.delta.log import DeltaLog, commit_path
 from airflow_samza.systems.delta.output_options import AUTO_COMPACT, OutputOptions
+from airflow_samza.systems.delta.planning import files_of
 from airflow_samza.systems.delta.records import files_action, record_actions, view_of
 from airflow_samza.systems.delta.run_rows import RunRows
 from airflow_samza.systems.delta.state import AddedFile, TableState
@@ -39,18 +43,23 @@ from airflow_samza.systems.delta.writing import (
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.output_slots import APPEND
-from airflow_samza.systems.system import Publication, StreamSpec
+from airflow_samza.systems.system import ColumnBound, Publication, StreamSpec
 from airflow_samza.systems.tables.columns import TableField
 from airflow_samza.systems.tables.commits import Committed, Slot, TableView
 from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile
 from airflow_samza.systems.tables.output import TableProducer
 from airflow_samza.systems.tables.output_target import OutputTarget
-from airflow_samza.systems.tables.publishing import TableCommit
+from airflow_samza.systems.tables.publishing import UPSERTED, TableCommit
 from airflow_samza.systems.tables.rejections import dropped
 from airflow_samza.systems.tables.staged_files import StagedFiles
+from airflow_samza.systems.tables.upserts import feed_target
 
 Table = tuple[DeltaLog, TableState]
 """A table: its log, and its state at the newest version."""
+
+
+CHANGE_FEED, FEED_FOLDER = "delta.enableChangeDataFeed", "_change_data"
+"""The property of a table that wants a change data feed, and the folder of its files."""
 
 
 class _Lost(Exception):
@@ -122,7 +131,6 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
         self._storage = files
         self._load = load
         self._rows: RunRows | None = None
-        self._rewritten: TableProducer | None = None
         self.before: Sequence[_Publisher] = ()
         """Publishers of other outputs whose files and records the same version brings."""
         self.waited_on: Branch | None = None
@@ -193,13 +201,31 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
         return self._rows.take(former.prefixes, former.rows)
 
     def looked_up(self, own: Committed | None) -> None:
-        """Remove the files that the last try has rewritten, unless its record is there: then the table has them."""
-        rewritten, self._rewritten = self._rewritten, None
-        landed = own is not None and own.epoch >= self.publication.epoch
-        if rewritten is not None and not landed:
-            rewritten.abort()
+        super().looked_up(own)
         if self.made is not None:
-            self.made = own.snapshot if own is not None and landed else None
+            self.made = own.snapshot if own is not None and self.has_landed(own) else None
+
+    def merged_target(self, table: Table) -> OutputTarget:
+        return OutputTarget.of(fix_target(*table, check_written(*table, self.options.mode), ""))
+
+    def change_feed(self, table: Table, target: OutputTarget) -> TableProducer | None:
+        if table[1].configuration.get(CHANGE_FEED, "").lower() != "true":
+            return None
+        target, stream = feed_target(target, FEED_FOLDER), StreamSpec(self.stream.name)
+        return TableProducer(self.place(FEED_FOLDER), stream, UPSERTED, target)
+
+    def files_within(self, table: Table, bounds: Sequence[ColumnBound]) -> list[AddedFile]:
+        log, state = table
+        live = {file.path: file for file in state.files}
+        return [live[file.path] for file in files_of(log, state.files, TableColumns.of(log, state), bounds, None)]
+
+    def rows_of(self, table: Table, file: AddedFile, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        log, state = table
+        (described,) = files_of(log, [file], TableColumns.of(log, state), (), None)
+        return RunRows(log, state, "").batches(described, names)
+
+    def described_files(self, table: Table, staged: StagedFiles) -> list[AddedFile]:
+        return self._added(table, staged)
 
     def commit(self, table: Table, commit: TableCommit[AddedFile]) -> Committed:
         log, state = table
@@ -213,8 +239,8 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
                 stream=self.stream.name,
             )
         if rows is not None:
-            self._rewritten = rows.producer(self._folder)
-            rest = rows.rest(self._rewritten)
+            self.rewritten = rows.producer(self._folder)
+            rest = rows.rest(self.rewritten)
             new += self._added(table, StagedFiles(self.place, rest["files"], self.stream.name))
         version = state.version + 1
         committed = commit.recorded(str(version))
@@ -222,6 +248,9 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
         self._actions += record_actions(commit.slot, committed, commit.others)
         self._actions += [_remove(file, now) for file in leaving.values()]
         self._actions += [_add(file, now) for file in new]
+        if self.feed is not None:
+            columns = check_written(log, state, self.options.mode)
+            self._actions += [_cdc(added_file(columns, one, None)) for one in self.feed.finish()["files"]]
         if self._is_part:
             return committed
         for one in (*self.before, self):
@@ -278,8 +307,10 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
         """Return what the log says of the commit to people, and to readers of what was appended."""
         return {
             "timestamp": now,
-            "operation": "WRITE",
-            "operationParameters": {"mode": "Overwrite" if replaces else "Append", "partitionBy": "[]"},
+            "operation": "MERGE" if self.upserts else "WRITE",
+            "operationParameters": {}
+            if self.upserts
+            else {"mode": "Overwrite" if replaces else "Append", "partitionBy": "[]"},
             "isBlindAppend": False,
             "engineInfo": f"airflow-samza/{__version__}",
             **self.names(),
@@ -357,6 +388,18 @@ def _add(file: AddedFile, now: int, *, changes: bool = True) -> dict[str, Any]:
             "modificationTime": now,
             "dataChange": changes,
             "stats": file.stats,
+        }
+    }
+
+
+def _cdc(file: AddedFile) -> dict[str, Any]:
+    """Return a file of the change data feed: of a version that has some, readers of changes read nothing else."""
+    return {
+        "cdc": {
+            "path": file.encoded,
+            "partitionValues": file.partition,
+            "size": file.size,
+            "dataChange": False,
         }
     }
 

@@ -44,7 +44,7 @@ class RunRows:
         bound = ColumnBound(self._column, "in", tuple(sorted(names)))
         counts = {}
         for file in files_of(self._log, self._state.files, self._columns, [bound], None):
-            found = [batch.column(0) for batch in self._batches(file, [self._column])]
+            found = [batch.column(0) for batch in self.batches(file, [self._column])]
             others = sum(pc.sum(pc.invert(_are_in(one, names))).as_py() or 0 for one in found)
             count = sum(map(len, found)) - others
             if count:
@@ -60,7 +60,7 @@ class RunRows:
     def rest(self, producer: TableProducer) -> dict[str, Any]:
         """Write the other rows of the files by a producer, and return what it has staged."""
         for file in self._mixed.values():
-            for batch in self._batches(file, None):
+            for batch in self.batches(file, None):
                 place = batch.schema.get_field_index(self._column)
                 producer.write(0, batch.filter(pc.invert(_are_in(batch.column(place), self._names))))
         return producer.finish()
@@ -70,7 +70,7 @@ class RunRows:
         target = OutputTarget.of(fix_target(self._log, self._state, self._columns, ""))
         return TableProducer(folder, StreamSpec(self._log.stream), f"rewritten-{uuid.uuid4().hex}", target)
 
-    def _batches(self, file: TableFile, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    def batches(self, file: TableFile, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a file, without deleted ones."""
         stream = StreamSpec(self._log.stream, partitions=1)
         described = described_range(self._log, stream, self._state, self._columns, [file])

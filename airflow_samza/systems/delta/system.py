@@ -49,6 +49,7 @@ from airflow_samza.systems.tables.output_target import (
 )
 from airflow_samza.systems.tables.outputs import TableOutputs
 from airflow_samza.systems.tables.sweeping import sweep_files
+from airflow_samza.systems.tables.upserts import made_columns
 
 T = TypeVar("T")
 
@@ -141,7 +142,7 @@ class DeltaSystem(TableOutputs):
         for stream in streams:
             options = OutputOptions.of(stream)
             if options.create and stream.schema is not None and self._found(stream, options.table) is None:
-                columns = with_run_column(Schema.of(stream.schema), options, stream.name)
+                columns = with_run_column(made_columns(Schema.of(stream.schema), options), options, stream.name)
                 make_table(self.settings.log_of(options.table), options, columns, stream.name)
 
     def target(self, stream: StreamSpec, run: str) -> dict[str, Any] | None:

@@ -62,11 +62,16 @@ class UnchangedFile:
     def _is_same(self, info: pafs.FileInfo, version: str | None = None) -> bool:
         if version is not None and self._listed.version is not None:
             return version == self._listed.version
-        same_time = self._listed.mtime is None or info.mtime_ns is None or int(info.mtime_ns) == self._listed.mtime
-        return same_time and int(info.size or 0) == self._listed.size
+        return is_as_listed(info, self._listed)
 
     def _changed(self, what: str) -> TopicError:
         return changed(self.file.shown, self.file.stream, what)
+
+
+def is_as_listed(info: pafs.FileInfo, listed: FileEntry) -> bool:
+    """Return whether a file has the size of a listing, and its time of change where the storage tells one."""
+    same_time = listed.mtime is None or info.mtime_ns is None or int(info.mtime_ns) == listed.mtime
+    return same_time and int(info.size or 0) == listed.size
 
 
 def _inode(path: str) -> int | None:

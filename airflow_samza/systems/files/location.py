@@ -23,6 +23,7 @@ import pyarrow.fs as pafs
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, RuntimeMissing, TopicError, install
 from airflow_samza.secrecy import without
+from airflow_samza.systems.capabilities import has
 from airflow_samza.systems.filesystems.object_store.address import is_object_store
 from airflow_samza.systems.filesystems.opening import extra_of_scheme
 from airflow_samza.systems.filesystems.webhdfs.address import is_hdfs
@@ -212,7 +213,7 @@ class HasVersions(Protocol):
 def storage_with_versions(filesystem: pafs.FileSystem) -> HasVersions | None:
     """Return the storage behind a filesystem, if it has versions."""
     handler = getattr(filesystem, "handler", None)
-    return handler if isinstance(handler, HasVersions) else None
+    return handler if has(handler, HasVersions) else None
 
 
 @runtime_checkable
@@ -227,7 +228,7 @@ class ListsInOrder(Protocol):
 def storage_in_order(filesystem: pafs.FileSystem) -> ListsInOrder | None:
     """Return the storage behind a filesystem, if it lists in order."""
     handler = getattr(filesystem, "handler", None)
-    return handler if isinstance(handler, ListsInOrder) else None
+    return handler if has(handler, ListsInOrder) else None
 
 
 def has_glob(path: str) -> bool:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from airflow_samza.errors import TopicError
 from airflow_samza.schema import Schema
+from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.files.durable_files import make_directory, sync_directory, sync_file, write_probe
 from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.formats.casts import Conformer
@@ -44,17 +45,27 @@ class FilesProducer:
         self.writer: FileWriter | None = None
         self._described: dict[str, Any] | None = None
 
+    @property
+    def takes_dictionaries(self) -> bool:
+        """True of Parquet, whose pages have dictionaries, too."""
+        return self.format_name == "parquet"
+
     def write(self, partition: int, batch: pa.RecordBatch) -> None:
         """Append rows; the partition plays no part, a task writes one file."""
         if self.schema is None:
-            self.schema = batch.schema.remove_metadata()
+            self.schema = decoded(batch.slice(0, 0)).schema.remove_metadata()
             self.format.check(self.schema, self.stream.name)
         if not batch.num_rows:
             return
         if self.conformer is None or not batch.schema.equals(self.conformer[0]):
             written = f"({self.staged.name}, being written)"
             checked = Conformer.check(
-                batch.schema, self.schema, file=written, stream=self.stream.name, options=self.options
+                batch.schema,
+                self.schema,
+                file=written,
+                stream=self.stream.name,
+                options=self.options,
+                dictionaries=self.takes_dictionaries,
             )
             self.conformer = (batch.schema, checked)
         batch = self.conformer[1].apply(batch)

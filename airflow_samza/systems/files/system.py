@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.fs as pafs
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.records import from_plain
+from airflow_samza.systems.capabilities import Written
+from airflow_samza.systems.files.change_checks import is_as_listed
+from airflow_samza.systems.files.durable_files import delete_file
 from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.following_options import FollowOptions, reject_options
 from airflow_samza.systems.files.formats.options import FileOptions, format_name, partition_count, storage_options
@@ -22,8 +26,16 @@ from airflow_samza.systems.files.output import FilesProducer, check_writable, re
 from airflow_samza.systems.files.published_files import View
 from airflow_samza.systems.files.publishing import publish
 from airflow_samza.systems.files.reading import FilesConsumer
-from airflow_samza.systems.files.slicing import detect_format, fix_chunks, fix_intervals, fix_slice, schema_of_files
+from airflow_samza.systems.files.slicing import (
+    detect_format,
+    files_of,
+    fix_chunks,
+    fix_intervals,
+    fix_slice,
+    schema_of_files,
+)
 from airflow_samza.systems.files.slots import winner_at
+from airflow_samza.systems.files.written_rows import written_rows
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
 from airflow_samza.systems.system import ColumnBound, Publication, StreamMetadata, StreamSpec, SystemBinding
@@ -199,6 +211,30 @@ class FilesSystem:
         The facts are path, format, rows, bytes, files and what was superseded.
         """
         return publish(self._output(stream), stream, self._format(stream, None), publication)
+
+    def discard(self, stream: StreamSpec, staged: Mapping[str, Any]) -> None:
+        """Delete the files that a producer staged and that will never be published."""
+        output = self._output(stream)
+        with storage_errors(path=str(output), stream=stream.name, doing="write"):
+            for file in staged["files"]:
+                delete_file(output / str(file["path"]))
+
+    def gone(self, stream: StreamSpec, slice: Mapping[str, Any]) -> str | None:
+        """Return the first file of a range that is not there any more, or was written again."""
+        root, _ = self._place(stream)
+        files = files_of(slice) if "files" in slice else []
+        with storage_errors(path=str(root), stream=stream.name, doing="list"):
+            infos = root.filesystem.get_file_info([file.path for file in files])
+        for file, info in zip(files, infos, strict=True):
+            if not info.is_file:
+                return f"the file {root.at(file.path)} is not there any more"
+            if not is_as_listed(info, file):
+                return f"the file {root.at(file.path)} was written again since"
+        return None
+
+    def written_rows(self, stream: StreamSpec, written: Written) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of files that a task has staged, and that may be published since."""
+        return written_rows(self._output(stream), stream, written)
 
     def standing(self, stream: StreamSpec, producer: str) -> str | None:
         """Return the newest generation of a producer that has published to an output; None when it never has."""

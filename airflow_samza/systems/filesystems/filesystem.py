@@ -53,8 +53,11 @@ class Filesystem(Protocol):
         """Return the path of a file for this machine's own calls; None where the storage is none of its filesystems."""
         ...
 
-    def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Write a file whole and durably, or not at all; return False when one of this name is there, untouched."""
+    def put_if_absent(self, path: str, data: bytes, *, durable: bool = True) -> bool:
+        """Write a file whole, or not at all; return False when one of this name is there, untouched.
+
+        ``durable=False`` lets a disk write it later: a power failure may then leave it away, or leave it torn.
+        """
         ...
 
     def put(self, path: str, data: bytes) -> None:

@@ -19,12 +19,16 @@ from airflow_samza.systems.filesystems.filesystem import (
     raise_storage_error,
     storage_errors,
 )
+from airflow_samza.systems.filesystems.linkless import open_linkless
 from airflow_samza.systems.filesystems.local_output import LocalOutput
 from airflow_samza.systems.filesystems.pace import FREE, Pace
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+
+_READ_BYTES = 1 << 20
+"""The greatest number of bytes that are read at once; most files are smaller by far."""
 
 _LOOK = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 """Open a directory only to go on from it: the right to enter it is enough."""
@@ -78,10 +82,23 @@ class LocalFilesystem:
         ``make`` makes the parts that lack. Who may write a part of the root could otherwise have all others read, write
         and delete elsewhere.
         """
-        if make:
-            os.makedirs(self._root, exist_ok=True)
-        folder = os.open(self._root, _LOOK)
         try:
+            folder = os.open(self._root, _LOOK)
+        except FileNotFoundError:
+            if not make:
+                raise
+            os.makedirs(self._root, exist_ok=True)
+            folder = os.open(self._root, _LOOK)
+        try:
+            whole = None
+            try:
+                whole = open_linkless(folder, directory or ".", _LOOK)
+            except FileNotFoundError:
+                if not make:
+                    raise
+            if whole is not None:
+                os.close(folder)
+                return whole
             for part in directory.split("/"):
                 if part in ("", "."):
                     continue
@@ -191,15 +208,16 @@ class LocalFilesystem:
 
     # -- what is asked of a filesystem -----------------------------------------------------------------------------
 
-    def put_if_absent(self, path: str, data: bytes) -> bool:
-        if self.exists(path):
+    def put_if_absent(self, path: str, data: bytes, *, durable: bool = True) -> bool:
+        if durable and self.exists(path):  # which saves a wait for the disk
             return False
         with storage_errors("write", self.location(path)):
-            folder, temporary = self._write_temporary(path, data)
+            folder, temporary = self._write_temporary(path, data, durable=durable)
             try:
                 self.step("link", path)
                 os.link(temporary, path.rpartition("/")[2], src_dir_fd=folder, dst_dir_fd=folder)
-                _sync_directory(folder)
+                if durable:
+                    _sync_directory(folder)
             except FileExistsError:
                 return False
             finally:
@@ -220,7 +238,7 @@ class LocalFilesystem:
             finally:
                 os.close(folder)
 
-    def _write_temporary(self, path: str, data: bytes) -> tuple[int, str]:
+    def _write_temporary(self, path: str, data: bytes, *, durable: bool = True) -> tuple[int, str]:
         """Return the directory of a path, opened, and the name of a new file in it that holds the data."""
         self.step("create", path)
         unique = f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
@@ -230,8 +248,9 @@ class LocalFilesystem:
                 self.step("write", path)
                 file.write(data)
                 file.flush()
-                self.step("sync", path)
-                os.fsync(file.fileno())
+                if durable:
+                    self.step("sync", path)
+                    os.fsync(file.fileno())
         except BaseException:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=folder)
@@ -247,10 +266,21 @@ class LocalFilesystem:
             os.unlink(temporary, dir_fd=folder)
 
     def read(self, path: str) -> bytes:
-        with self._inside("read", path) as (folder, name):
-            self.step("read", path)
-            with open(self._opened(folder, name, path), "rb", buffering=0) as file:  # most are small
-                return file.read()
+        check_below(self, path)
+        directory, _, name = path.rstrip("/").rpartition("/")
+        try:  # as _inside, as in _stat
+            folder = self._folder(directory)
+            try:
+                self.step("read", path)
+                file = self._opened(folder, name or ".", path)
+            finally:
+                os.close(folder)
+            try:
+                return b"".join(iter(lambda: os.read(file, _READ_BYTES), b""))
+            finally:
+                os.close(file)
+        except OSError as error:
+            self._fail(error, "read", path)
 
     def list(self, directory: str) -> list[str]:
         try:

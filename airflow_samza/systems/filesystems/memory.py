@@ -43,7 +43,7 @@ class MemoryFilesystem:
         """Return None: the machine's own calls do not reach it."""
         return None
 
-    def put_if_absent(self, path: str, data: bytes) -> bool:
+    def put_if_absent(self, path: str, data: bytes, *, durable: bool = True) -> bool:
         """Write a file, unless one of this name exists already."""
         folder, name = self._place(path)
         file = _File(bytes(data), time.time())

@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import pyarrow as pa
+
 from airflow_samza.errors import SamzaError
 from airflow_samza.systems.capabilities import OutputCommit
 from airflow_samza.systems.files.location import Location
@@ -28,12 +30,15 @@ from airflow_samza.systems.iceberg.expiry import STAY, delete_unused, expire_sna
 from airflow_samza.systems.iceberg.options import CatalogSettings
 from airflow_samza.systems.iceberg.output_options import OutputOptions
 from airflow_samza.systems.iceberg.output_target import fix_target
+from airflow_samza.systems.iceberg.planning import TableFile, files_of, filter_of
+from airflow_samza.systems.iceberg.reading import IcebergConsumer
 from airflow_samza.systems.iceberg.rewrites import entries_by_era, replacing, rewriting
+from airflow_samza.systems.iceberg.slicing import described_range, table_columns
 from airflow_samza.systems.iceberg.storage import TableStorage
 from airflow_samza.systems.iceberg.tables_made import MADE
 from airflow_samza.systems.iceberg.transactions import transaction_of
 from airflow_samza.systems.output_slots import run_of
-from airflow_samza.systems.system import Publication, StreamSpec
+from airflow_samza.systems.system import ColumnBound, MessageRun, Publication, StreamSpec, SystemStreamPartition
 from airflow_samza.systems.tables.columns import TableField, columns_of
 from airflow_samza.systems.tables.commits import Committed, Slot, TableView
 from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile
@@ -115,6 +120,8 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
         publication: Publication,
         catalog: Catalog,
     ) -> None:
+        self._storage = storage
+        self._within: dict[str, TableFile] = {}
         self.place_of = storage.at
         options = OutputOptions.of(stream)
         super().__init__(options, stream, publication, settings.system)
@@ -123,7 +130,7 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
         self.identifier = options.identifier
         self.branch = options.branch
         self.run_column = options.run_column
-        self._rewritten = set[str]()
+        self._runs_gone = set[str]()
         self._sequences: dict[str, int] = {}
         self._leftovers: tuple[Callable[[], None], ...] = ()
 
@@ -134,7 +141,7 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
         return load_table(self.catalog, self.settings, self.identifier, self.stream.name, written=True)
 
     def view(self, table: Table) -> TableView:
-        self._rewritten = set()
+        self._runs_gone = set()
         return TableView.of(self.options.table, properties_of(table, self.branch), self.sought)
 
     def new_files(self, table: Table) -> list[DataFile]:
@@ -165,15 +172,41 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
             scan = scan.use_ref(self.branch)
         if sum(batch.num_rows for batch in scan.to_arrow_batch_reader()) != former.rows:
             return False  # they were written without the column, or somebody has deleted some
-        self._rewritten.update(former.prefixes)
+        self._runs_gone.update(former.prefixes)
         return True
 
     def looked_up(self, own: Committed | None) -> None:
-        """Remove the manifests of the last try, unless its record is there: then the table has them."""
+        """Remove the manifests of the last try, too, unless its record is there: then the table has them."""
+        super().looked_up(own)
         cleaning, self._leftovers = self._leftovers, ()
-        if own is None or own.epoch < self.publication.epoch:
+        if not self.has_landed(own):
             for clean in cleaning:
                 clean()
+
+    def merged_target(self, table: Table) -> OutputTarget:
+        return OutputTarget.of(fix_target(table, self.stream.name, ""))
+
+    def files_within(self, table: Table, bounds: Sequence[ColumnBound]) -> list[DataFile]:
+        snapshot, schema = table.metadata.snapshot_by_name(MAIN), table.schema()
+        if snapshot is None:
+            return []
+        where = filter_of(bounds, None, {column.name: column for column in table_columns(schema)})
+        stream = StreamSpec(self.stream.name, partitions=1)
+        self._within = {file.path: file for file in files_of(table, snapshot, schema, where, self._storage, stream)}
+        return [file for file in live_files(table, MAIN) if self.path_of(file) in self._within]
+
+    def rows_of(self, table: Table, file: DataFile, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        stream, snapshot = StreamSpec(self.stream.name, partitions=1), table.metadata.snapshot_by_name(MAIN)
+        listed = [self._within[self.path_of(file)]]
+        described = described_range(table, stream, snapshot, table.schema(), listed)
+        range_ = {**described, "partitions": 1, "offsets": None, "splits": [[[0, 0, None]]]}
+        consumer = IcebergConsumer(self._storage, stream, range_)
+        for envelope in consumer.read(SystemStreamPartition("", stream.name, 0), None, names):
+            if isinstance(envelope, MessageRun):
+                yield envelope.batch
+
+    def described_files(self, table: Table, staged: StagedFiles) -> list[DataFile]:
+        return as_data_files(staged, table)
 
     def present(self, table: Table) -> tuple[str, int, Iterable[TableField]]:
         fields = table.schema().model_dump(mode="json", by_alias=True)["fields"]
@@ -187,8 +220,8 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
                 raise dropped(self.options.table, self.branch, self.stream.name)
             begin_branch(table, self.branch, run_of(self.publication.producer), self.mine)
         transaction = transaction_of(table)
-        if self._rewritten:
-            transaction.delete(self._of_runs(self._rewritten), self.names(), branch=self.branch)
+        if self._runs_gone:
+            transaction.delete(self._of_runs(self._runs_gone), self.names(), branch=self.branch)
         update = transaction.update_snapshot(snapshot_properties=self.names(), branch=self.branch)
         if commit.leaving:
             adding = replacing(update)

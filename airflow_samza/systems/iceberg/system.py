@@ -39,6 +39,7 @@ from airflow_samza.systems.tables.output_options import MAIN
 from airflow_samza.systems.tables.output_target import with_run_column
 from airflow_samza.systems.tables.outputs import TableOutputs
 from airflow_samza.systems.tables.sweeping import DATA_FILES, METADATA_FILES, sweep_files
+from airflow_samza.systems.tables.upserts import made_columns
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -136,7 +137,7 @@ class IcebergSystem(TableOutputs):
             if options.create and stream.schema is not None:
                 with opened_catalog(self.settings, create=True) as catalog:
                     if find_table(catalog, options.identifier) is None:
-                        columns = with_run_column(Schema.of(stream.schema), options, stream.name)
+                        columns = with_run_column(made_columns(Schema.of(stream.schema), options), options, stream.name)
                         make_table(catalog, options, columns, stream.name)
 
     def target(self, stream: StreamSpec, run: str) -> dict[str, Any] | None:

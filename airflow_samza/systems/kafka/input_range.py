@@ -21,6 +21,7 @@ from airflow_samza.systems.kafka.brokers import Brokers, Topic
 from airflow_samza.systems.kafka.columns import expects_expiry
 from airflow_samza.systems.kafka.failures import expired, other_count
 from airflow_samza.systems.system import StreamSpec
+from airflow_samza.systems.topic_rejections import first_gone
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +57,14 @@ def without_expired(brokers: Brokers, stream: StreamSpec, range_: Mapping[str, A
             pass_by(stream, partition, start, oldest)
         offsets.append([max(start, oldest), end])
     return {**range_, "offsets": offsets}
+
+
+def what_is_gone(brokers: Brokers, stream: StreamSpec, range_: Mapping[str, Any]) -> str | None:
+    """Return what of a range that was read once cannot be read again, as a part of a sentence; None: it is there."""
+    topic = brokers.topic(stream.name)
+    if range_.get("topic") not in (None, topic.identity):
+        return f"the topic {stream.name!r} was created again"
+    return first_gone(range_.get("offsets") or (), brokers.oldest(topic))
 
 
 def pass_by(stream: StreamSpec, partition: int, start: int, oldest: int) -> None:

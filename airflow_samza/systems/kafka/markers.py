@@ -89,8 +89,8 @@ class MarkerKeys:
         """Return the key of what a run's stage has published."""
         return json.dumps([self.root, self.application, self.topic, "run", producer])
 
-    def of_interval(self, stage: str, interval: tuple[str, str]) -> str:
-        """Return the key of the run that has published a data interval."""
+    def of_interval(self, stage: str, interval: tuple[str, ...]) -> str:
+        """Return the key of the run that has published a data interval or partition."""
         return json.dumps([self.root, self.application, self.topic, "interval", stage, *interval])
 
 

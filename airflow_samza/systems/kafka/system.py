@@ -15,7 +15,7 @@ from airflow_samza.systems.kafka.column_reader import ColumnReader
 from airflow_samza.systems.kafka.columns import RAW, MessageColumns, browsed, group_of
 from airflow_samza.systems.kafka.failures import recreated
 from airflow_samza.systems.kafka.group_offsets import GroupCommitter
-from airflow_samza.systems.kafka.input_range import fix_range, without_expired
+from airflow_samza.systems.kafka.input_range import fix_range, what_is_gone, without_expired
 from airflow_samza.systems.kafka.output_options import OutputOptions
 from airflow_samza.systems.kafka.outputs import KafkaOutputs
 from airflow_samza.systems.kafka.own_topics.system import OwnTopics, is_own
@@ -113,6 +113,10 @@ class KafkaSystem:
     def unexpired(self, stream: StreamSpec, slice: Mapping[str, Any]) -> dict[str, Any]:
         """Return a range without what retention has deleted, which ``on_expired="skip"`` allows; else reject it."""
         return without_expired(self.brokers, stream, slice)
+
+    def gone(self, stream: StreamSpec, slice: Mapping[str, Any]) -> str | None:
+        """Return the first messages of a range that retention has deleted, also where ``on_expired`` is ``skip``."""
+        return self.own_topics.gone(stream, slice) if is_own(stream) else what_is_gone(self.brokers, stream, slice)
 
     def describe_reading(self, stream: StreamSpec) -> str | None:
         """Return the group to which offsets are committed, for the plan; reject one that may not be written."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.dictionaries import decoded
-from airflow_samza.systems.log.index import Control, LogIndex, Run
+from airflow_samza.systems.log.index import Control, LogIndex, Run, index_of
 from airflow_samza.systems.log.segment_store import store_of
 from airflow_samza.systems.log.topic import Topic, reject_other
 from airflow_samza.systems.sections import SectionFilter, says_all
@@ -49,7 +49,7 @@ class LogConsumer:
             )
         reject_other(self.topic, self._slice.get("topic"))
         commits = self._slice.get("commit")
-        index = LogIndex(self.topic, None if commits is None else int(commits) - 1)
+        index = index_of(self.topic, None if commits is None else int(commits) - 1)
         if commits is not None and index.number < int(commits):
             raise self._beyond(f"commit {int(commits) - 1}", f"{index.number} commits")
         return index
@@ -92,19 +92,11 @@ class LogConsumer:
                 self.refresh()
             if end > self._index.head[partition]:
                 raise self._beyond(f"offset {end} of partition {partition}", f"{self._index.head[partition]} offsets")
-        floor = self._index.floor.offset(partition)
-        if not whole and start < min(floor, end):
-            raise TopicError(
-                f"The offsets from {start} of {self.topic.name!r}/{partition} are expired; the oldest left is {floor}.",
-                hint="Start at the oldest offset, or rebuild what is missing from its source.",
-                stream=self.topic.name,
-                partition=partition,
-                offset=start,
-                oldest=floor,
-            )
+        if not whole:
+            self.reject_expired(partition, start, end)
         controlled = False
         try:
-            for envelope in self._read(ssp, start, end, columns, together=dictionaries and not whole):
+            for _, envelope in self._read(ssp, start, end, columns, together=dictionaries and not whole):
                 if not dictionaries and isinstance(envelope, MessageRun):
                     envelope = replace(envelope, batch=decoded(envelope.batch))
                 controlled = controlled or isinstance(envelope, ControlEnvelope)
@@ -114,6 +106,36 @@ class LogConsumer:
         if whole and not controlled and (self._index.number > 0 or says_all(self._slice)):
             yield ControlEnvelope(ssp, end, EndOfStreamMessage(None, 1, None, self.topic.name))
 
+    def reject_expired(
+        self,
+        partition: int,
+        start: int,
+        end: int,
+        hint: str = "Start at the oldest offset, or rebuild what is missing from its source.",
+    ) -> None:
+        """Reject a range of a partition whose first messages are not kept any more."""
+        floor = self._index.floor.offset(partition)
+        if start < min(floor, end):
+            raise TopicError(
+                f"The offsets from {start} of {self.topic.name!r}/{partition} are expired; the oldest left is {floor}.",
+                hint=hint,
+                stream=self.topic.name,
+                partition=partition,
+                offset=start,
+                oldest=floor,
+            )
+
+    def read_by_section(self, ssp: SystemStreamPartition) -> Iterator[tuple[tuple[str, str], Envelope]]:
+        """Yield the envelopes of the consumer's slice of sections, each behind the section that it is of."""
+        try:
+            for owner, envelope in self._read(ssp, *self._all(ssp.partition), None, together=False):
+                assert owner is not None  # of a slice of sections
+                if isinstance(envelope, MessageRun):
+                    envelope = replace(envelope, batch=decoded(envelope.batch))
+                yield owner, envelope
+        finally:
+            self._readers.leave(ssp.partition)
+
     def _all(self, partition: int) -> OffsetRange:
         ranges = self._slice.get("offsets") if self._slice is not None else None
         if ranges is None:
@@ -122,7 +144,8 @@ class LogConsumer:
 
     def _read(
         self, ssp: SystemStreamPartition, start: int, end: int, columns: Sequence[str] | None, *, together: bool
-    ) -> Iterator[Envelope]:
+    ) -> Iterator[tuple[tuple[str, str] | None, Envelope]]:
+        """Yield the envelopes behind the producers and generations that have written them; None: only appended."""
         sections = self._sections(ssp, start)
         together = together and sections is None
         renewed = False
@@ -131,12 +154,15 @@ class LogConsumer:
                 for owner, entries in self._index.owned_slice(ssp.partition, start, end, together=together):
                     for entry in entries if sections is None or sections.takes(owner) else ():
                         if isinstance(entry, Run):
-                            yield from self._runs(ssp, entry, start, end, columns)
+                            envelopes: Iterable[Envelope] = self._runs(ssp, entry, start, end, columns)
                         elif sections is not None and owner is not None:
-                            yield from sections.control(owner, entry.offset, entry.message(self.topic, ssp.partition))
+                            message = entry.message(self.topic, ssp.partition)
+                            envelopes = sections.control(owner, entry.offset, message)
                         else:
                             message = entry.message(self.topic, ssp.partition)
-                            yield ControlEnvelope(ssp, entry.offset, message, entry.ends)
+                            envelopes = (ControlEnvelope(ssp, entry.offset, message, entry.ends),)
+                        for envelope in envelopes:
+                            yield owner, envelope
                         start = min(entry.end, end)
                 return
             except FileNotFoundError as error:

@@ -5,8 +5,11 @@ Commits of a superseded generation, and those before the retention floor, are le
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
+
+from cachetools import LRUCache
 
 from airflow_samza.control.messages import ControlMessage, ProducerEnds
 from airflow_samza.systems.log.commits import load_tail, read_commits, record_numbers, tail_of_snapshot
@@ -94,7 +97,7 @@ class Owned(NamedTuple):
 
 
 class LogIndex:
-    """View of a topic as of its commit ``number - 1``: all that a reader sees."""
+    """View of a topic as of its commit ``number - 1``: all that a reader sees. Threads may share one."""
 
     def __init__(self, topic: Topic, up_to: int | None = None) -> None:
         self.topic = topic
@@ -107,6 +110,7 @@ class LogIndex:
         self.number = tail.number
         self.head = tuple(tail.next)
         self._loaded: list[Commit] = []
+        self._lock = threading.Lock()
         first = self.floor.commit
         self._rest = (
             read_commits(topic, first, self.number - 1, self._parts)
@@ -118,13 +122,14 @@ class LogIndex:
         """Yield the commits after the floor, read only as far as they are asked for."""
         place = 0
         while True:
-            while place < len(self._loaded):
-                yield self._loaded[place]
-                place += 1
-            commit = next(self._rest, None)
-            if commit is None:
-                return
-            self._loaded.append(commit)
+            with self._lock:
+                if place == len(self._loaded):
+                    commit = next(self._rest, None)
+                    if commit is None:
+                        return
+                    self._loaded.append(commit)
+            yield self._loaded[place]
+            place += 1
 
     def is_live(self, commit: Commit) -> bool:
         """Return whether readers still see a commit."""
@@ -199,6 +204,28 @@ class LogIndex:
     def segments(self) -> set[str]:
         """Return their names."""
         return {segment.name for segment in self.live_segments()}
+
+
+_fixed: LRUCache[tuple[str, str, int], LogIndex] = LRUCache(8)
+_fixed_lock = threading.Lock()
+
+
+def index_of(topic: Topic, up_to: int | None) -> LogIndex:
+    """Return the view of a topic as of a commit.
+
+    That of a run's own topic is one for all tasks of a process. Nobody else writes to such a topic, or makes it anew.
+    """
+    if up_to is None or not (topic.is_runs_own and topic.identity):
+        return LogIndex(topic, up_to)
+    key = topic.filesystem.location(topic.directory), topic.identity, up_to
+    with _fixed_lock:
+        index = _fixed.get(key)
+    if index is None:
+        index = LogIndex(topic, up_to)
+        if index.number > up_to:
+            with _fixed_lock:
+                _fixed[key] = index
+    return index
 
 
 def first_offset(commit: Commit, partition: int) -> int:

@@ -218,9 +218,12 @@ def _sweep_segments(topic: Topic, now: int, grace_ms: int, staged_grace_ms: int,
     # Listed before the commits are read: whatever is committed in between is then not in the list, or among the
     # commits.
     names = topic.filesystem.list(directory)
-    commits = list(read_commits(topic, 0))
+    if not names:
+        return
+    index = LogIndex(topic)
+    commits = list(index.commits() if index.floor.commit == 0 else read_commits(topic, 0))
     committed = {segment.name for commit in commits for segment in commit.segments}
-    needed = LogIndex(topic).segments()
+    needed = index.segments()
     old = max((commit.number for commit in commits if commit.at < now - grace_ms), default=-1)
     if old >= 0:  # what was superseded a moment ago may still be read
         needed |= LogIndex(topic, old).segments()

@@ -321,14 +321,14 @@ class SegmentReaders:
             if source.size() != segment.bytes:
                 raise self._damaged(segment, f"has {source.size()} bytes, and the commit says {segment.bytes}")
             self._check(source, segment, len(segment.rows))
-            options = None
+            options = pa.ipc.IpcReadOptions(use_threads=False)  # as of the writer
             if columns is not None:
-                schema = pa.ipc.open_file(source).schema
+                schema = pa.ipc.open_file(source, options=options).schema
                 places = [schema.get_field_index(name) for name in columns]
                 if -1 in places:
                     raise no_column(self._topic.name, columns[places.index(-1)], schema.names)
                 # No column at all would mean every column to Arrow: the first one carries the row count.
-                options = pa.ipc.IpcReadOptions(included_fields=sorted(set(places)) or [0])
+                options.included_fields = sorted(set(places)) or [0]
             reader = pa.ipc.open_file(source, options=options)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, ValueError, OverflowError) as error:
             source.close()

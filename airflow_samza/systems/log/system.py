@@ -6,11 +6,12 @@ A producing task writes one segment per epoch, and nobody sees it until the epoc
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.systems.capabilities import Superseded
+from airflow_samza.systems.capabilities import Superseded, Written, rows_gone
+from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.commits import load_tail
@@ -19,6 +20,7 @@ from airflow_samza.systems.log.deletion import finish_in_place
 from airflow_samza.systems.log.index import Control, LogIndex
 from airflow_samza.systems.log.maintenance import ExpiringLogTopic
 from airflow_samza.systems.log.producer import LogProducer, publish_segments
+from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segment_store import FILES, SegmentStore, store_of, with_store
 from airflow_samza.systems.log.superseded import superseded_since, written_ends
 from airflow_samza.systems.log.topic import (
@@ -36,7 +38,7 @@ from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
 from airflow_samza.systems.producers_seen import ProducersSeen
 from airflow_samza.systems.sections import Section, is_section
 from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, SystemBinding
-from airflow_samza.systems.topic_rejections import check_keyed, check_owner, declared_partitions
+from airflow_samza.systems.topic_rejections import check_keyed, check_owner, declared_partitions, first_gone
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -129,6 +131,26 @@ class LogSystem:
             topic = self.topic(stream.name)
             store_of(topic).discard(topic, staged["segment"])
 
+    def gone(self, stream: StreamSpec, slice: Mapping[str, Any]) -> str | None:
+        """Return the first messages of a range that have expired, or were replaced."""
+        index, offsets = LogIndex(self._topic_of(stream)), slice.get("offsets") or ()
+        return first_gone(offsets, [index.oldest(partition) for partition in range(len(offsets))])
+
+    def written_rows(self, stream: StreamSpec, written: Written) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a segment that a task has staged, and that may be published since."""
+        if not written.described.get("segment"):
+            return
+        topic = self.topic(stream.name)
+        segment = Segment.from_json(written.described)
+        reader = store_of(topic).readers(topic)
+        try:
+            for place in range(len(segment.rows)):
+                yield decoded(reader.read(segment, place))
+        except FileNotFoundError:
+            raise rows_gone(stream.name, self.filesystem.location(topic.segment_path(segment.name))) from None
+        finally:
+            reader.close()
+
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
         """Return the input range of a run, with the identity of the topic (``topic``), where it has one.
 
@@ -169,9 +191,9 @@ class LogSystem:
         reject_other(topic, slice.get(TOPIC))
         return superseded_since(topic, int(slice["commit"]), first, read)
 
-    def sections(self, stream: StreamSpec) -> list[Section]:
-        """Return what each run has written of a topic that applications share, oldest first."""
-        index = LogIndex(self._topic_of(stream))
+    def sections(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> list[Section]:
+        """Return what each run has written of a topic that applications share, as of a slice or now, oldest first."""
+        index = LogIndex(self._topic_of(stream), None if slice is None else int(slice["commit"]) - 1)
         sections: dict[tuple[str, str], Section] = {}
         for partition in range(index.topic.partitions):
             for owner, entries in index.owned(partition):

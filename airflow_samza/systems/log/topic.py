@@ -278,25 +278,26 @@ def _is_half_deleted(filesystem: Filesystem, name: str) -> bool:
     return bool(filesystem.list(f"{topic_directory(name)}/commits"))
 
 
-def reject_other(topic: Topic, identity: object) -> None:
+def reject_other(topic: Topic, identity: object, hint: str = "") -> None:
     """Reject a topic that is not the one of which a reader or writer has a checkpoint.
 
     Records without an identity are not compared.
 
-    ``identity``: that of the topic which was read or written before.
+    ``identity``: that of the topic which was read or written before; ``hint``: the remedy of who is no run.
     """
     if identity and topic.identity and identity != topic.identity:
-        raise other_topic(topic.name)
+        raise other_topic(topic.name, hint=hint)
 
 
-def other_topic(name: str, what: str = "it was deleted and made anew") -> TopicError:
+def other_topic(name: str, what: str = "it was deleted and made anew", hint: str = "") -> TopicError:
     """Return the error for a topic that is gone, or another one than before.
 
     Offsets of the former one mean nothing in it.
     """
     return TopicError(
         f"The topic {name!r} is not the one that was read or written before: {what}.",
-        hint="If it belongs to a run, clear the run from its plan on; an application that has read it forgets it with "
+        hint=hint
+        or "If it belongs to a run, clear the run from its plan on; an application that has read it forgets it with "
         "'airflow-samza state reset'.",
         stream=name,
     )

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from airflow_samza.systems.files.formats.json_blocks import count_objects
 from airflow_samza.systems.files.formats.json_lines import is_for_arrow, parsed_by_arrow
-from airflow_samza.systems.files.formats.json_values import from_lines, readable_lines, to_lines
+from airflow_samza.systems.files.formats.json_values import from_lines, readable_lines, to_objects
 from airflow_samza.systems.files.formats.lines import Block
 from airflow_samza.systems.serdes.decoding import decoded_by_halves, joined, merged, without_nulls
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
@@ -49,7 +49,7 @@ class JsonSerde(Serde):
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the objects."""
-        return pa.array(to_lines(batch).split(b"\n")[:-1], pa.binary())
+        return to_objects(batch).cast(pa.large_binary()).cast(pa.binary())
 
     def decode_each(self, values: pa.Array) -> Decoded:
         """Return the messages that can be read."""

@@ -20,7 +20,7 @@ from airflow_samza.systems.files.listing import find_files
 from airflow_samza.systems.files.location import has_glob, open_location
 from airflow_samza.systems.system import StreamSpec, SystemBinding, option_text
 
-APPEND, OVERWRITE, OVERWRITE_PARTITIONS = MODES = ("append", "overwrite", "overwrite_partitions")
+APPEND, OVERWRITE, OVERWRITE_PARTITIONS, UPSERT = MODES = ("append", "overwrite", "overwrite_partitions", "upsert")
 
 _OF_BINDING = ("root", "format", "partitions")
 _OF_STREAM = ("table", "query", "mode", "partition_by")
@@ -35,7 +35,8 @@ class SparkTable:
     One of ``path``, ``table`` and ``query`` says where; ``format`` None is the catalog's own.
 
     ``options`` go to the reader or writer as they are, and may hold secrets (``secret`` are their names): no text shows
-    them. ``mode`` and ``partition_by`` are for what is written. ``serde``: messages are bytes in the column ``value``.
+    them. ``mode``, ``partition_by`` and ``key`` are for what is written. ``serde``: messages are bytes in the column
+    ``value``.
     """
 
     stream: str
@@ -49,6 +50,7 @@ class SparkTable:
     serde: str | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     secret: frozenset[str] = frozenset()
+    key: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, system: str, binding: SystemBinding, stream: StreamSpec) -> SparkTable:
@@ -68,6 +70,7 @@ class SparkTable:
             serde=stream.serde,
             options=options,
             secret=frozenset(binding.secret & set(options)) | secret_names(options),
+            key=stream.key,
         )
         table._check(stream)
         return table if table._has_place else _named(table, binding)
@@ -85,7 +88,7 @@ class SparkTable:
     @property
     def waits_for_the_end(self) -> bool:
         """Return whether it is written once, when the stage ends: what replaces cannot be written bit by bit."""
-        return self.mode != APPEND
+        return self.mode not in (APPEND, UPSERT)
 
     @property
     def is_in_catalog(self) -> bool:
@@ -109,6 +112,8 @@ class SparkTable:
                 f"the stage's end replaces the partitions by {columns} that it has rows for; "
                 "a repeat does the same again",
             )
+        if self.mode == UPSERT:
+            return Delivery(True, "an epoch is one transaction of the database, which counts it in samza_epochs")
         if self.skips_repeats:
             return Delivery(True, "Delta skips a transaction that it has")
         if self.is_in_catalog and is_iceberg(self.format):
@@ -123,7 +128,8 @@ class SparkTable:
     @property
     def rerun(self) -> str | None:
         """Words for what a rerun does, for the plan; None where that is what ``delivery`` says of a repeat."""
-        return "a cleared stage appends again" if self.mode == APPEND else None
+        again = {APPEND: "appends", UPSERT: "upserts"}
+        return f"a cleared stage {again[self.mode]} again" if self.mode in again else None
 
     def without_secrets(self, text: str) -> str:
         """Return a text for people, in which no secret option stands."""
@@ -145,6 +151,22 @@ class SparkTable:
         if self.query:
             raise TopicError(
                 f"{what} is a query, and cannot be written.", hint="Name a table or a path.", stream=stream.name
+            )
+        if self.mode == UPSERT and (self.format not in _TABLE_FORMATS or not stream.key or self.serde is not None):
+            wrong, hint = (
+                ("has no key, by which rows would be replaced", 'Declare it on the output: key="member_id".')
+                if self.format in _TABLE_FORMATS and self.serde is None
+                else (
+                    "is none of a database",
+                    "Write tables of a database by JDBC (format jdbc), or those of a system of kind iceberg or delta.",
+                )
+            )
+            raise ConfigError(
+                f'{what} has mode="{UPSERT}", and {wrong}.',
+                hint=hint,
+                key="mode",
+                value=self.mode,
+                stream=stream.name,
             )
         if self.mode == OVERWRITE_PARTITIONS and not self.partition_by:
             raise ConfigError(

@@ -36,8 +36,8 @@ CHANGE_FIELDS = (
 CARRIED, REMOVED, ADDED = "carried", "delete", "insert"
 """Its values, in the order in which the rows of a key are resolved. Carried rows are in both versions."""
 
-BEFORE = "update_preimage"
-"""Its value for a row before its update, in a change data feed; the row after it is ``update_postimage``."""
+BEFORE, AFTER = "update_preimage", "update_postimage"
+"""Its values for a row before its update and behind it, in a change data feed."""
 
 
 class _File(Protocol):

@@ -128,7 +128,8 @@ class MergingPublisher(TablePublisher[Table, File]):
         merged: list[_Merged[File]] = []
         try:
             until = time.monotonic() + MERGE_SECONDS
-            for merge in chosen_merges(self.small_files(table, own), most_bytes(target)):
+            written = dataclasses.replace(own, prefixes=self.upserted) if self.upserts else own
+            for merge in chosen_merges(self.small_files(table, written), most_bytes(target)):
                 if not merged or time.monotonic() < until:
                     merged.append(_Merged(merge, target, self.place, self.stream.name))
                     merged[-1].write()
@@ -143,7 +144,8 @@ class MergingPublisher(TablePublisher[Table, File]):
         former = [[of.file for of in one.merge] for one in merged for _ in one.described]
         new = self.merged_files(table, staged, former)
         leaving = [one.file for group in merged for one in group.merge]
-        record = dataclasses.replace(own, files=own.files - len(leaving) + len(new))
+        files = 0 if self.upserts else own.files - len(leaving) + len(new)
+        record = dataclasses.replace(own, files=files)
         try:
             self.rewrite(table, TableCommit(view, record, slot, new, leaving, []))
         except Exception as error:

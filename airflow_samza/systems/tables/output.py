@@ -147,6 +147,12 @@ class TableProducer:
 
     def write(self, partition: int, batch: pa.RecordBatch) -> None:
         """Append rows; the partition of the stream plays no part, those of the table do."""
+        rows = self.conformed(batch)
+        if rows is not None:
+            self._put(rows)
+
+    def conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Return rows in the columns of the table; None where there are none."""
         if self._checked is None or not batch.schema.equals(self._checked):
             check_messages(self.target, Schema.of(batch.schema), self.stream.name)
             self._checked = batch.schema
@@ -158,11 +164,13 @@ class TableProducer:
                 options=FileOptions(allow_missing_columns=True),
             )
         if not batch.num_rows or self._conformer is None:
-            return
+            return None
         try:
-            batch = self._conformer.apply(batch)
+            return self._conformer.apply(batch)
         except SchemaError as error:
             raise _misfit(error, self.target.table, self.stream.name) from error
+
+    def _put(self, batch: pa.RecordBatch) -> None:
         if self.target.run_column:
             place = batch.schema.get_field_index(self.target.run_column)
             batch = batch.set_column(place, batch.schema.field(place), pa.repeat(self._prefix, batch.num_rows))

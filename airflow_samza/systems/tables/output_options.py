@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from airflow_samza.application.rejections import unknown_mode
 from airflow_samza.errors import ConfigError
-from airflow_samza.systems.output_slots import APPEND, MODE, REPLACE
+from airflow_samza.systems.output_slots import APPEND, MODE, REPLACE, UPSERT
 from airflow_samza.systems.system import StreamSpec
 from airflow_samza.systems.tables.commits import RECORDS
 from airflow_samza.systems.tables.folded_records import FOLDED
@@ -17,7 +17,7 @@ from airflow_samza.systems.tables.folded_records import FOLDED
 REPLACE_PARTITIONS, REPLACE_TABLE = "replace partitions", "replace table"
 """Modes of an output beside those of all systems: the partitions to which a run writes, or the table, hold its rows."""
 
-OUTPUT_MODES = (REPLACE, APPEND, REPLACE_PARTITIONS, REPLACE_TABLE)
+OUTPUT_MODES = (REPLACE, APPEND, UPSERT, REPLACE_PARTITIONS, REPLACE_TABLE)
 
 RUN_COLUMN = "run_column"
 """The option of an output that names the column of a table which tells the rows of runs apart."""

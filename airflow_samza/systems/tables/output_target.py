@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from airflow_samza.application.descriptors import ROW_DELETED
 from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import ConfigError, SchemaError, TopicError
 from airflow_samza.schema import DataType, Schema
@@ -30,7 +31,7 @@ class OutputTarget:
     ``spec`` is the id of its partitioning, and ``run`` names the run that writes, among all runs of all roots.
     ``in_files`` is False where data files lack the columns by which the table is partitioned. ``run_column`` is the
     column, of texts, that tells rows of runs apart ("": none); no message has it. Each data file is in the order
-    ``sort``, which the table knows by the id ``sort_id``.
+    ``sort``, which the table knows by the id ``sort_id``. By ``key`` rows are replaced; (): they are not.
     """
 
     run: str
@@ -46,6 +47,7 @@ class OutputTarget:
     run_column: str = ""
     sort: tuple[SortField, ...] = ()
     sort_id: int = 0
+    key: tuple[str, ...] = ()
 
     @cached_property
     def sort_columns(self) -> list[tuple[SortField, TableField, int]]:
@@ -87,6 +89,7 @@ class OutputTarget:
             str(fixed.get("run_column", "")),
             tuple(SortField(*field) for field in fixed.get("sort", ())),
             int(fixed.get("sort_id", 0)),
+            tuple(fixed.get("key", ())),
         )
 
 
@@ -97,6 +100,8 @@ def check_messages(target: OutputTarget, messages: Schema, stream: str) -> None:
     """
     if target.run_column and target.run_column in messages.names:
         raise _filled(target.table, stream, target.run_column)
+    if target.key:
+        messages = Schema(tuple(field for field in messages.fields if field.name != ROW_DELETED))
     _check_fields(
         DataType("struct", children=tuple(field.type for field in messages.fields), names=tuple(messages.names)),
         [one for one, name in zip(target.columns, target.declared.names, strict=True) if name != target.run_column],

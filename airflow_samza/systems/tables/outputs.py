@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+import pyarrow as pa
+
 from airflow_samza.schema import Schema
+from airflow_samza.systems.capabilities import Written
 from airflow_samza.systems.files.durable_files import write_probe
 from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.formats.options import partition_count
@@ -27,6 +30,8 @@ from airflow_samza.systems.tables.output_target import (
     with_run_column,
 )
 from airflow_samza.systems.tables.publication_checks import reject_namesake
+from airflow_samza.systems.tables.upserts import ChangeProducer, check_options, fix_key, made_columns
+from airflow_samza.systems.tables.written_rows import written_rows
 
 S = TypeVar("S")
 
@@ -82,13 +87,16 @@ class TableOutputs(ABC):
 
         Of a table that is yet to be made it is its name alone.
         """
-        options, fixed = self.options_of(stream), self.target(stream, run)
+        options = self.options_of(stream)
+        check_options(options, stream)
+        fixed = self.target(stream, run)
         if fixed is None:
             if columns is None:
                 raise columns_unknown(options, stream.name)
+            columns = made_columns(columns, options)
             self.check_made(stream, with_run_column(columns, options, stream.name))
             return {"kind": self.kind, "table": options.table, "made": True}
-        fixed = fix_run_column(fixed, options, stream.name)
+        fixed = fix_run_column(fix_key(fixed, options, stream), options, stream.name)
         if columns is not None:
             check_messages(OutputTarget.of(fixed), columns, stream.name)
         return fixed
@@ -114,7 +122,13 @@ class TableOutputs(ABC):
         if fixed is None:
             fixed = self.fix_output(stream, None)
         target = OutputTarget.of(fixed)
-        return TableProducer(self.folder(stream, target.data), stream, writer, target)
+        kind = ChangeProducer if target.key else TableProducer
+        return kind(self.folder(stream, target.data), stream, writer, target)
+
+    def written_rows(self, stream: StreamSpec, written: Written) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of data files that a task has staged, and that may be committed since."""
+        target = OutputTarget.of(written.fixed or {})
+        return written_rows(self.folder(stream, target.data), stream, target, written.described)
 
     def standing(self, stream: StreamSpec, producer: str) -> str | None:
         """Return the newest generation of a producer that has committed to a table; None when it never has."""

@@ -15,25 +15,30 @@ import logging
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
 
 from airflow_samza.errors import SamzaError, StorageUnavailable, TopicError
 from airflow_samza.systems.files.durable_files import delete_file
 from airflow_samza.systems.files.failures import is_missing
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.generations import parse_generation
-from airflow_samza.systems.output_slots import next_turn
-from airflow_samza.systems.system import Publication, StreamSpec
+from airflow_samza.systems.output_slots import UPSERT, next_turn
+from airflow_samza.systems.system import ColumnBound, Publication, StreamSpec
 from airflow_samza.systems.tables.columns import TableField
 from airflow_samza.systems.tables.commits import Committed, Slot, TableView, heading, run_digest, slot_key
+from airflow_samza.systems.tables.output import TableProducer, name_prefix
 from airflow_samza.systems.tables.output_options import REPLACE_PARTITIONS, REPLACE_TABLE, TableOutputOptions
-from airflow_samza.systems.tables.output_target import changes
+from airflow_samza.systems.tables.output_target import OutputTarget, changes
 from airflow_samza.systems.tables.publication_checks import reject_late, reject_met, reject_namesake
 from airflow_samza.systems.tables.rejections import compacted, rewritten_by_others
 from airflow_samza.systems.tables.staged_files import StagedFiles
+from airflow_samza.systems.tables.upserts import Upserts, merged
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +56,9 @@ LOOKED_AT = 10
 
 Where each commit brings several, it is as many commits.
 """
+
+UPSERTED = "upserted"
+"""The writer of files that upserts make, by name."""
 
 _LONGEST_WAIT = 2.0
 
@@ -123,6 +131,13 @@ class TablePublisher(ABC, Generic[Table, File]):
             None if options.mode in (REPLACE_PARTITIONS, REPLACE_TABLE) else heading(publication.slot, self.owner[0])
         )
         """Facts by which the folded records are found that concern the publication; None: all do."""
+        self.upserts = options.mode == UPSERT
+        self.upserted = (name_prefix("", UPSERTED, stream.name),)
+        """Beginning of the names of the files that upserts of the output write, whichever run does."""
+        self.rewritten: TableProducer | None = None
+        """The producer of files that the last try has written anew."""
+        self.feed: TableProducer | None = None
+        """The producer of what the last try has written for readers of changes, where the table wants that."""
         self.has_grown = False
         """The generation has added so many files that somebody should look for some to be merged."""
 
@@ -145,6 +160,26 @@ class TablePublisher(ABC, Generic[Table, File]):
     @abstractmethod
     def new_files(self, table: Table) -> list[File]:
         """Return the staged files as the table's metadata has them."""
+
+    @abstractmethod
+    def merged_target(self, table: Table) -> OutputTarget:
+        """Return the table for files that are written anew, under a name that no run has."""
+
+    def change_feed(self, table: Table, target: OutputTarget) -> TableProducer | None:
+        """Return the producer of files that say what becomes of each row, where the table wants that; else None."""
+        return None
+
+    @abstractmethod
+    def files_within(self, table: Table, bounds: Sequence[ColumnBound]) -> Iterable[File]:
+        """Return the live files that may have rows which fulfil all bounds."""
+
+    @abstractmethod
+    def rows_of(self, table: Table, file: File, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a live file, without deleted ones, in some columns of the table; None: in all."""
+
+    @abstractmethod
+    def described_files(self, table: Table, staged: StagedFiles) -> list[File]:
+        """Return data files that were written anew as the table's metadata has them."""
 
     @abstractmethod
     def live_files(self, table: Table) -> Iterable[File]:
@@ -198,7 +233,18 @@ class TablePublisher(ABC, Generic[Table, File]):
         return False
 
     def looked_up(self, own: Committed | None) -> None:
-        """Take notice of what is on record of the epoch: after a try that failed, that tells whether it has landed."""
+        """Take notice of what is on record of the epoch: after a try that failed, that tells whether it has landed.
+
+        Files that the last try has written anew are removed, unless its record is there: then the table has them.
+        """
+        tried, self.rewritten, self.feed = (self.rewritten, self.feed), None, None
+        for producer in tried:
+            if producer is not None and not self.has_landed(own):
+                producer.abort()
+
+    def has_landed(self, own: Committed | None) -> bool:
+        """Return whether the record of a generation has the epoch."""
+        return own is not None and own.epoch >= self.publication.epoch
 
     def run(self) -> dict[str, Any]:
         """Commit the epoch; doing it again, from any point at which it stopped, changes nothing more."""
@@ -240,7 +286,8 @@ class TablePublisher(ABC, Generic[Table, File]):
         slot = view.slots.get(self.key) or Slot(self.key, self.publication.slot)
         own = self._own(slot)
         self.looked_up(own)
-        if own is not None and own.epoch >= self.publication.epoch:
+        if own is not None and self.has_landed(own):
+            self._forget_changes()
             return self._facts(own, ())
         if own is None:
             with self._discarding(view):
@@ -249,12 +296,53 @@ class TablePublisher(ABC, Generic[Table, File]):
             return self._facts(own, ())  # nothing comes, and nothing that is there has to go
         self.check(table)
         former = self._replaced(view, slot) if own is None else []
+        if self.upserts:
+            return self._upsert(table, view, slot, own)
         new = self.new_files(table)
         leaving = self._leaving(table, view, own, former, new)
         committed = self.commit(table, self._commit_of(view, slot, own, former, new, leaving))
         step = LOOKED_AT * (len(new) if own is not None else 1) or 1
         self.has_grown = committed.files // step > (own.files if own is not None else 0) // step
         return self._facts(committed, leaving)
+
+    def _upsert(self, table: Table, view: TableView, slot: Slot, own: Committed | None) -> dict[str, Any]:
+        """Commit the epoch as changes of rows, by key. The record counts no files: nobody takes these out again."""
+        target = self._keyed(self.merged_target(table))
+        upserts = Upserts.read(self.described, self.place, target, self.stream.name)
+        self.rewritten = producer = TableProducer(
+            self.place(target.data),
+            StreamSpec(self.stream.name),
+            UPSERTED,
+            dataclasses.replace(target, key=()),
+        )
+        files = self.files_within(table, upserts.bounds()) if len(upserts) else ()
+        self.feed = self.change_feed(table, target)
+        leaving = merged(upserts, files, partial(self.rows_of, table), producer, self.feed)
+        described = producer.finish()["files"]
+        new = self.described_files(table, StagedFiles(self.place, described, self.stream.name)) if described else []
+        commit = self._commit_of(view, slot, own, (), new, leaving)
+        record = dataclasses.replace(commit.committed, prefixes=(), files=0, rows=0)
+        before = sum(self._begins_with(file, self.upserted) for file in self.live_files(table))
+        after = before + len(new) - sum(self._begins_with(file, self.upserted) for file in leaving)
+        committed = self.commit(table, dataclasses.replace(commit, committed=record))
+        self.has_grown = after // LOOKED_AT > before // LOOKED_AT
+        self._forget_changes()
+        return {**self._facts(committed, leaving), "files": [file_name(str(one["path"])) for one in described]}
+
+    def _keyed(self, target: OutputTarget) -> OutputTarget:
+        """Return the table with the key by which its rows are replaced, in the names that its columns have by now."""
+        written = {name: key for one in self.described[:1] for key, _, _, name in one["columns"]}
+        names: dict[Any, str] = {column.id: column.name for column in target.columns}
+        key = [names.get(written.get(name)) if written else name for name in self.stream.key]
+        lost = next((name for name, now in zip(self.stream.key, key, strict=True) if now is None), None)
+        if lost is not None:
+            raise self.outdated_plan(f"has no column {lost!r} any more, which is of the key,")
+        return dataclasses.replace(target, key=tuple(name for name in key if name is not None))
+
+    def _forget_changes(self) -> None:
+        """Remove the staged changes, which the table has by now."""
+        if self.upserts:
+            self._remove_staged()
 
     def _own(self, slot: Slot) -> Committed | None:
         """Return what this generation has committed to a slot; None: nothing yet."""
@@ -396,6 +484,9 @@ class TablePublisher(ABC, Generic[Table, File]):
         """
         if any(one.owner == self.owner and one.epoch >= self.publication.epoch for _, one in view.commits()):
             return
+        self._remove_staged()
+
+    def _remove_staged(self) -> None:
         for described in self.described:
             for file in described["files"]:
                 with suppress(OSError):

@@ -29,6 +29,7 @@ from airflow_samza.task.expressions.expression import (
     UnsupportedExpression,
     masked,
     no_timestamp,
+    spark_release,
 )
 from airflow_samza.task.expressions.signature import Function, applied, constant, need
 
@@ -195,7 +196,7 @@ def from_epoch(name: str, unit: int, operand: Expression) -> Expression:
         values = counts.fill_null(0).to_numpy(zero_copy_only=False)
         limit = (1 << 63) // unit
         if unit > 1 and len(values) and (values.max() > limit or values.min() < -limit):
-            raise no_timestamp()
+            raise no_timestamp("DATETIME_OVERFLOW") if spark_release() >= (4, 3) else no_timestamp()
         return as_moments(values * unit, counts)
 
     return applied(TIMESTAMP, [operand], kernel, fails=unit > 1)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.schema import DataType
@@ -40,9 +43,22 @@ class EvaluationFailure(Exception):
         super().__init__(f"[{condition}] {sentence}")
 
 
-def no_timestamp() -> EvaluationFailure:
+@lru_cache(maxsize=1)
+def spark_release() -> tuple[int, int]:
+    """Return the feature release of the Spark that is installed, whose results expressions have to equal.
+
+    (0, 0) where none is.
+    """
+    for distribution in ("pyspark", "pyspark-client"):
+        with suppress(PackageNotFoundError):
+            major, minor, *_ = version(distribution).split(".")
+            return int(major), int(minor)
+    return 0, 0
+
+
+def no_timestamp(condition: str = "ARITHMETIC_OVERFLOW") -> EvaluationFailure:
     """Return the failure of a time that is before the first timestamp, or behind the last."""
-    return EvaluationFailure("ARITHMETIC_OVERFLOW", "A timestamp does not fit.")
+    return EvaluationFailure(condition, "A timestamp does not fit.")
 
 
 class Frame:

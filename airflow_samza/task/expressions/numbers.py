@@ -30,9 +30,12 @@ from airflow_samza.task.expressions.expression import (
     Expression,
     UnsupportedExpression,
     masked,
+    spark_release,
     values_of,
 )
 from airflow_samza.task.expressions.signature import Function, applied, constant
+
+_BIGINT_LIMIT = 2.0**63
 
 _MOST_DIGITS = 15
 """To this many digits after the point a double is rounded on Arrow.
@@ -71,7 +74,10 @@ def positive(operand: Expression) -> Expression:
 
 
 def floor(operand: Expression) -> Expression:
-    """``floor(operand)``: a bigint, which stops at its limits; a decimal without fraction."""
+    """``floor(operand)``: a bigint; a decimal without fraction.
+
+    What is beyond a bigint is its limit, and since Spark 4.3 a failure.
+    """
     return _whole("floor", operand, np.floor)
 
 
@@ -93,11 +99,15 @@ def _whole(name: str, operand: Expression, function: Callable[[Any], Any]) -> Ex
         )
     if kind.is_integer:
         return widened(operand, BIGINT)
-    return applied(
-        BIGINT,
-        [operand],
-        lambda values: masked(_saturated(function(values_of(values).astype(np.float64))), values, pa.int64()),
-    )
+
+    def kernel(values: Any) -> Any:
+        whole = function(values_of(values).astype(np.float64))
+        if spark_release() >= (4, 3) and not np.all(_within_bigint(whole) | np.isnan(whole)):
+            raise does_not_fit(BIGINT)
+        return masked(_saturated(whole), values, pa.int64())
+
+    # With every Spark: a plan may be made beside another one than that of the stage.
+    return applied(BIGINT, [operand], kernel, fails=True)
 
 
 def _cut(kind: DataType, target: DataType, mode: str) -> Callable[[Any], Any]:
@@ -110,12 +120,14 @@ def _cut(kind: DataType, target: DataType, mode: str) -> Callable[[Any], Any]:
 
 def _saturated(values: Any) -> Any:
     """Whole doubles as 64-bit integers the way Java casts them: NaN is 0, what is too great is the limit."""
-    limit = 2.0**63
-    inside = (values >= -limit) & (values < limit)
-    whole = np.where(inside, values, 0.0).astype(np.int64)
-    whole[values >= limit] = np.iinfo(np.int64).max
-    whole[values < -limit] = np.iinfo(np.int64).min
+    whole = np.where(_within_bigint(values), values, 0.0).astype(np.int64)
+    whole[values >= _BIGINT_LIMIT] = np.iinfo(np.int64).max
+    whole[values < -_BIGINT_LIMIT] = np.iinfo(np.int64).min
     return whole
+
+
+def _within_bigint(values: Any) -> Any:
+    return (values >= -_BIGINT_LIMIT) & (values < _BIGINT_LIMIT)
 
 
 def rounded(operand: Expression, digits: Expression | None = None) -> Expression:

@@ -9,16 +9,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from airflow_samza.application.bad_records import DEAD_LETTERS
-from airflow_samza.application.descriptors import ErrorPolicy
-from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.control.operator_watermark import OperatorWatermark
 from airflow_samza.errors import SchemaError
 from airflow_samza.schema import Schema
 from airflow_samza.task.loop.checks import EventTimes, KeyPlaces, delay_of, later_by
 from airflow_samza.task.loop.held_back import HeldBack
-from airflow_samza.task.messages.bad_records import BadRecords
-from airflow_samza.task.messages.output_writers import Sender
+from airflow_samza.task.messages.bad_records import BadRecords, dead_letter_sender
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.program.kinds.operator_kind import CompiledOperator, Making, TaskResources
 from airflow_samza.task.program.kinds.registry import kind_of
@@ -140,16 +136,9 @@ def make_operator(compiled: CompiledOperator, resources: TaskResources, *, besid
     output = None if spec.is_terminal else _schema_of(compiled, compiled.schema)
     operator = kind_of(spec).make(Making(compiled, spec, inputs, output, resources, beside))
     if policy is not None:
-        dead_letters = _dead_letters(spec, policy, resources) if beside else None
+        dead_letters = dead_letter_sender(spec, policy, resources.writers) if beside else None
         operator.bad = BadRecords(spec, policy, dead_letters, resources.reading, resources.clock)
     return operator
-
-
-def _dead_letters(spec: OperatorSpec, policy: ErrorPolicy, resources: TaskResources) -> Sender | None:
-    stream = policy.stream
-    if stream is None:
-        return None
-    return Sender(resources.writers[stream.stream_id], DEAD_LETTERS, stream.schema or DEAD_LETTERS, spec.title)
 
 
 def _schema_of(compiled: CompiledOperator, schema: Schema | None) -> Schema:

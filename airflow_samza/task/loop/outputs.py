@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from airflow_samza.control.end_of_stream import task_name
 from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
 from airflow_samza.control.watermarks import NONE_YET
+from airflow_samza.runs.records.names import safe
+from airflow_samza.storage.key_files import Files
 from airflow_samza.task.messages.output_writers import OutputWriter, Writer
 from airflow_samza.task.program.stage_program import StageProgram
-from airflow_samza.task.report import OutputReport
+from airflow_samza.task.report import OutputReport, added
 
 
 class TaskOutputs:
@@ -50,7 +53,26 @@ class TaskOutputs:
         for stream, writer in self.writers.items():
             report = self._report(stream)
             report.messages, report.bytes = writer.messages, writer.bytes
+            if writer.expectations is not None:
+                report.expectations = writer.expectations.checked()
         return dict(self._reports)
+
+    def metrics(self) -> dict[str, float]:
+        """Return how many rows did not meet expectations, and were dropped or sent away."""
+        counts: dict[str, float] = {}
+        for writer in self.writers.values():
+            if writer.expectations is not None:
+                counts = added(counts, writer.expectations.metrics)
+        return counts
+
+    def write_keys(self, files: Files, folder: str, attempt: str) -> None:
+        """Write files of the keys that must be unique, and note them in the reports."""
+        for stream, writer in self.writers.items():
+            for number, keys in writer.expectations.gathered() if writer.expectations is not None else ():
+                path = f"{folder}/{attempt}-{safe(stream)}-{number}.arrow"
+                if keys.write(files, path):
+                    checked = self._report(stream).expectations
+                    checked[number] = replace(checked[number], keys=path)
 
     def _report(self, stream: str) -> OutputReport:
         return self._reports.setdefault(stream, OutputReport())

@@ -6,7 +6,7 @@ Source: message-chooser; rules M1–M7.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.system_kinds import EMBEDDED
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.system import Envelope, MessageRun, SystemStreamPartition, UnreadableRun
+from airflow_samza.task.messages.change_events import ChangeReader
 from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.event_times import micros_or_null
 from airflow_samza.task.messages.messages import CHUNK, MessageReader
@@ -119,6 +120,7 @@ class InputReading:
     ) -> None:
         self._program = program
         self._conformers = conformers
+        sources = [_read(program.spec, source) for source in sources]
         self._settings, self._names = chooser_settings(
             program.spec, {source.stream_id: source.system for source in sources}
         )
@@ -274,6 +276,25 @@ def chooser_settings(
         declared[name] = InputChoice(stream.priority, stream.bootstrap)
         also[name] = AlsoNamed(stream_id, f"{system}.{physical}")
     return ChooserSettings.of(config, names.values(), declared, also), names
+
+
+@dataclass(frozen=True)
+class _ChangesOf:
+    """The messages of a stream of change events."""
+
+    envelopes: Iterable[Envelope]
+    reader: ChangeReader
+
+    def __iter__(self) -> Iterator[Envelope]:
+        return self.reader.envelopes(iter(self.envelopes))
+
+
+def _read(spec: ApplicationSpec, source: TaskInput) -> TaskInput:
+    stream = spec.stream(source.stream_id)
+    if stream.events is None:
+        return source
+    reader = ChangeReader(stream, f"input {stream.stream_id!r}, partition {source.partition}")
+    return replace(source, envelopes=_ChangesOf(source.envelopes, reader))
 
 
 def _head(source: TaskInput, head: int | None) -> PartitionHead:

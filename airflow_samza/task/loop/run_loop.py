@@ -19,6 +19,7 @@ from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
 from airflow_samza.control.task_control import ControlEvent, StreamEnded, StreamWatermark, TaskControl
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.quoting import show_messages
+from airflow_samza.storage.key_files import Files
 from airflow_samza.systems.system import Envelope, MessageRun
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
 from airflow_samza.task.loop.checks import later_by, no_end
@@ -117,7 +118,15 @@ class SectionRun:
         config, one_by_one = program.spec.config, program.phases.one_by_one
         writers, tables = self._outputs.writers, self._tables.stores
         resources = TaskResources(
-            self._name, writers, tables, self._owned, config, one_by_one, self._clock, self._reading
+            self._name,
+            writers,
+            tables,
+            self._owned,
+            config,
+            one_by_one,
+            self._clock,
+            self._reading,
+            unbounded=program.unbounded,
         )
         self._instance = TaskInstance(program, self._section, task, resources, self._outputs.end, self._hand_over)
         self._operators = self._instance.input_operators()
@@ -126,6 +135,10 @@ class SectionRun:
         for low_level in self._instance.low_level_tasks:
             low_level.stops_at_commit = not whole  # an unbounded one reads in its next epoch what it leaves
             low_level.coordinator.shut_down = shut_down
+
+    def write_keys(self, files: Files, folder: str, attempt: str) -> None:
+        """Write files of the keys of what was sent, where these must be unique; the report names them."""
+        self._outputs.write_keys(files, folder, attempt)
 
     # -- running -------------------------------------------------------------------------------------------------------
 
@@ -405,9 +418,11 @@ class SectionRun:
         for stream, offsets in self._offsets.items():
             if stream in report.inputs:
                 report.inputs[stream].next_offsets.update(offsets)
+        for stream, checked in self._instance.expected():
+            report.inputs[stream].expectations = checked
         report.operators = self._instance.reports()
         report.tables = self._tables.reports(filled=bool(report.side_inputs))
-        report.metrics = added(report.metrics, self._instance.metrics())
+        report.metrics = added(added(report.metrics, self._instance.metrics()), self._outputs.metrics())
         report.bad_samples = self._instance.bad_samples()
         for task in self._instance.low_level_tasks:
             report.metrics = added(report.metrics, task.context.metrics.counters)
@@ -420,17 +435,14 @@ class SectionRun:
         report.seconds = round(time.perf_counter() - self._started, 6)
 
     def _checkpoint(self) -> TaskCheckpoint:
-        # What has ended needs no names any more, and every task naming every task would make manifests grow with their
-        # number squared.
-        each = self._control.ends.checkpoint() if self._operators else []
-        ends = [{**entry, "tasks": []} if entry["ended"] else entry for entry in each]
         if self._whole:
+            ends = self._control.ends.checkpoint(names_of_ended=False) if self._operators else []
             return TaskCheckpoint(offsets=self._offsets, control={"end_of_stream": ends})
         self._control.watermarks.note_who_holds_back(self._control.beside)
         return TaskCheckpoint(
             offsets=self._offsets,
             heads=self._heads,
-            control={**self._control.checkpoint(), "end_of_stream": ends} if self._operators else {},
+            control=self._control.checkpoint() if self._operators else {},
             heard={"watermarks": self._control.watermarks.heard()} if self._operators else {},
             sources=self._sources.snapshot(),
             operators=self._instance.checkpoint(),

@@ -8,7 +8,7 @@ deletes its key is None.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,19 +27,24 @@ from airflow_samza.runs.tables.push_checks import check_keys
 from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import Schema
 from airflow_samza.storage.columnar import ColumnarTable
-from airflow_samza.storage.key_index import make_index
+from airflow_samza.storage.key_hashes import Numbers
+from airflow_samza.storage.key_index import as_rows, make_index
 from airflow_samza.storage.side_inputs import Place, ProcessorFailed, SideInputsProcessing
 from airflow_samza.systems.system import Envelope, MessageRun, UnreadableRun
 from airflow_samza.task.loop.reading import TaskInput, chooser_settings
 from airflow_samza.task.loop.side_messages import DroppedMessages, SideMessages
-from airflow_samza.task.loop.task_tables import Filled, empty_store, section_tables
+from airflow_samza.task.loop.task_tables import Filled, as_of_tables, empty_store, section_tables
+from airflow_samza.task.messages.change_events import ChangeReader
 from airflow_samza.task.messages.conform import SchemaConformer
+from airflow_samza.task.messages.event_times import micros
 from airflow_samza.task.messages.user_errors import file_and_line, located, user_location
 from airflow_samza.task.operators.low_level.context import Metrics
 from airflow_samza.task.program.stage_program import StageProgram
 from airflow_samza.task.report import InputReport, added
+from airflow_samza.task.tables.history_store import HistoryStore
+from airflow_samza.task.tables.lazy_store import LazyTableStore
 from airflow_samza.task.tables.side_inputs import SideStore, make_processor
-from airflow_samza.task.tables.store import TableStore
+from airflow_samza.task.tables.timed_store import SequencedStore, TimedStore
 
 SIDE_INPUT_SECONDS = "side_input_seconds"
 """The metric of the seconds that a side input took whose messages a processor turns into rows.
@@ -47,7 +52,16 @@ SIDE_INPUT_SECONDS = "side_input_seconds"
 Its name is this, a dot, and the stream's id.
 """
 
+WITHOUT_TIME = "table_rows_ignored_without_event_time"
+"""The metric of the rows of side inputs that have no event time, in tables that are joined as of event times."""
+
+WITHOUT_SEQUENCE = "table_rows_ignored_without_sequence"
+"""The metric of the rows of side inputs that have none of the numbers by which their table orders changes."""
+
 _SHOWN = 3
+
+_ORDERED = (pa.types.is_integer, pa.types.is_string, pa.types.is_date32)
+"""Kinds of keys that Spark sorts as Python does."""
 
 
 class SideTable:
@@ -57,7 +71,7 @@ class SideTable:
     """
 
     def __init__(
-        self, spec: ApplicationSpec, table: TableDescriptor, store: TableStore, schemas: Mapping[str, Schema]
+        self, spec: ApplicationSpec, table: TableDescriptor, store: LazyTableStore, schemas: Mapping[str, Schema]
     ) -> None:
         self.table = table
         self.store = store
@@ -76,7 +90,8 @@ class SideTable:
         self._side_store: SideStore | None = None
         self._processing: SideInputsProcessing | None = None
         self._readers: dict[str, SideMessages] = {}
-        self._without_key = 0
+        self._changes: dict[Place, ChangeReader] = {}
+        self._without_key = self._without_time = 0
         checked = table.from_table is not None and table.processor is None
         self._taken: list[pa.RecordBatch] | None = [] if checked else None
         self._dropped = DroppedMessages(table.table_id)
@@ -87,6 +102,26 @@ class SideTable:
         if skipped >= run.messages:
             return
         part = run.slice(skipped, run.messages - skipped)
+        for one in self._messages_of(place, part):
+            self._take(place, one)
+        self.unsaved += part.messages
+        self.reached[place] = part.offset + part.messages
+
+    def _messages_of(self, place: Place, run: MessageRun) -> Iterator[MessageRun]:
+        """Yield the messages of a run, which may be change events; those that change nothing are left out."""
+        stream = self._spec.side_inputs[place[0]]
+        if stream.events is None or isinstance(run, UnreadableRun):
+            yield run
+            return
+        if place not in self._changes:
+            self._changes[place] = ChangeReader(stream, f"side input {stream.stream_id!r}, partition {place[1]}")
+        for one in self._changes[place].runs(run):
+            if isinstance(one, UnreadableRun) or not one.batch.column(DELETED).null_count:
+                yield one
+            elif (kept := one.batch.filter(one.batch.column(DELETED).is_valid())).num_rows:
+                yield MessageRun(one.ssp, one.offset, kept)
+
+    def _take(self, place: Place, part: MessageRun) -> None:
         if isinstance(part, UnreadableRun):
             self._dropped.unreadable(place, part)
         elif self.table.processor is None:
@@ -95,8 +130,6 @@ class SideTable:
             began = time.perf_counter()
             self._process(place, part)
             self.unsaved_seconds += time.perf_counter() - began
-        self.unsaved += part.messages
-        self.reached[place] = part.offset + part.messages
 
     def take_over(self, base: ColumnarTable, reached: Mapping[Place, int]) -> None:
         """Continue from what another process has read, in place of all that the table holds."""
@@ -117,6 +150,40 @@ class SideTable:
         """Note that all before an offset has been read: control messages, or what is not for this table."""
         self.reached[place] = max(self.reached.get(place, 0), offset)
 
+    @property
+    def is_as_pushed(self) -> bool:
+        """Return whether the rows are those of a pushed table, by keys that are in the same order everywhere."""
+        table = self.table
+        if not table.is_pushed or table.from_table or table.processor or table.ttl_ms or len(table.side_inputs) != 1:
+            return False
+        kinds = [self.store.schema[name].type.to_arrow() for name in self.store.key]
+        return all(any(is_kind(kind) for is_kind in _ORDERED) for kind in kinds)
+
+    def conformed(self, place: Place, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows of a full push in the columns of the table."""
+        if DELETED in batch.schema.names and DELETED not in self.store.schema:
+            batch = batch.drop_columns([DELETED])
+        return self._conformer(place[0]).conform(batch)
+
+    def changes_in(self, place: Place, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Numbers]:
+        """Return what a section of a push changes, in the columns of the table and in order; True: the key is deleted.
+
+        Rows with a null in their key are left out, and counted.
+        """
+        batch = self._with_keys(batch)
+        if DELETED not in batch.schema.names or DELETED in self.store.schema:
+            return self._conformer(place[0]).conform(batch), np.zeros(batch.num_rows, bool)
+        gone = batch.column(DELETED).fill_null(False)
+        batch, flags = batch.drop_columns([DELETED]), gone.to_numpy(zero_copy_only=False)
+        if not flags.any():
+            return self._conformer(place[0]).conform(batch), flags
+        keys = self._key_conformer(place[0]).conform(batch.filter(gone))
+        kept = self._conformer(place[0]).conform(batch.filter(pc.invert(gone)))
+        both = pa.concat_batches([kept, self.store.with_all_columns(keys)])
+        order = np.empty(len(flags), np.int64)
+        order[np.append(np.flatnonzero(~flags), np.flatnonzero(flags))] = np.arange(len(flags))
+        return both.take(as_rows(order)), flags
+
     def finish(self, filled: Filled) -> None:
         """Finish what was taken, and return what came of it: the rows are in the table then."""
         before = self.store.ignored
@@ -131,6 +198,10 @@ class SideTable:
             _check_keys(self.table, self._taken, self.store.count, counted)
         if counted:
             filled.ignored[self.table.table_id] = filled.ignored.get(self.table.table_id, 0) + counted
+        if self._without_time:
+            name = WITHOUT_SEQUENCE if isinstance(self.store, SequencedStore) else WITHOUT_TIME
+            filled.metrics = added(filled.metrics, {name: self._without_time})
+            self._without_time = 0
         filled.metrics = added(filled.metrics, self._metrics.counters)
         filled.gauges.update(self._metrics.gauges)
         self._metrics.counters.clear()
@@ -140,15 +211,38 @@ class SideTable:
         """Return how many messages have keys of which the table has no row."""
         if isinstance(run, UnreadableRun):
             return 0
-        counted = self._without_key  # these were not to be rows
-        batch = self._with_keys(run.batch.select([name for name in self.store.key if name in run.batch.schema.names]))
+        counted, lacking = self._without_key, 0  # these were not to be rows
+        for one in self._messages_of((stream_id, run.ssp.partition), run):
+            if not isinstance(one, UnreadableRun):
+                names = [name for name in self.store.key if name in one.batch.schema.names]
+                keys = self._key_conformer(stream_id).conform(self._with_keys(one.batch.select(names)))
+                lacking += int((self.store.find(keys.columns) < 0).sum())
         self._without_key = counted
-        return int((self.store.find(self._key_conformer(stream_id).conform(batch).columns) < 0).sum())
+        return lacking
 
     # -- each message a row --------------------------------------------------------------------------------------------
 
+    def _take_timed(self, place: Place, batch: pa.RecordBatch, store: TimedStore) -> None:
+        """Take rows that count from their event time on, or by a sequence; those without, or without a key, do not."""
+        batch = self._with_keys(batch)
+        stream = self._spec.side_inputs[place[0]]
+        if isinstance(store, SequencedStore):
+            times = _numbers(batch.column(str(self.table.sequence_by)))
+        else:
+            assert stream.timestamp is not None
+            kind = self._schemas[stream.stream_id][stream.timestamp].type
+            times = micros(batch.column(stream.timestamp), kind, self._where(stream.stream_id))
+        if times.null_count:
+            self._without_time += times.null_count
+            batch, times = batch.filter(times.is_valid()), times.drop_null()
+        rows, gone = self.changes_in(place, batch)
+        store.put(rows, times.to_numpy(zero_copy_only=False).astype(np.int64), gone)
+
     def _take_rows(self, place: Place, run: MessageRun) -> None:
         batch = run.batch
+        if isinstance(self.store, TimedStore):
+            self._take_timed(place, batch, self.store)
+            return
         if DELETED in batch.schema.names and DELETED not in self.store.schema:
             gone = batch.column(DELETED)
             batch = batch.drop_columns([DELETED])
@@ -271,6 +365,13 @@ class SideTable:
             ) from error
 
 
+def _numbers(column: pa.Array) -> pa.Array:
+    """Return the values that order changes as whole numbers; of times their order is all that counts."""
+    if pa.types.is_date32(column.type):
+        column = column.cast(pa.int32())
+    return column.cast(pa.int64())
+
+
 class SideTables:
     """The tables of one section of a task that side inputs feed, kept from epoch to epoch: only what is new is read."""
 
@@ -284,7 +385,13 @@ class SideTables:
 
     def _empty(self, table_id: str) -> SideTable:
         program = self._program
-        return SideTable(program.spec, program.spec.table(table_id), empty_store(program, table_id), program.streams)
+        kind: type[LazyTableStore] = LazyTableStore
+        if table_id in as_of_tables(program):
+            kind = HistoryStore if program.spec.table(table_id).is_pushed else TimedStore
+        elif program.spec.table(table_id).sequence_by is not None:
+            kind = SequencedStore
+        store = empty_store(program, table_id, kind)
+        return SideTable(program.spec, program.spec.table(table_id), store, program.streams)
 
     def forget(self, stream_id: str) -> None:
         """Empty the tables that a stream feeds: they must be read from the beginning."""
@@ -294,7 +401,7 @@ class SideTables:
         self.sources.pop(stream_id, None)
 
     @property
-    def stores(self) -> dict[str, TableStore]:
+    def stores(self) -> dict[str, LazyTableStore]:
         """The tables' rows, by table."""
         return {table_id: table.store for table_id, table in self._tables.items()}
 

@@ -18,6 +18,7 @@ from airflow_samza.control.end_of_stream import task_name
 from airflow_samza.control.operator_watermark import OperatorWatermark
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.records import understood
+from airflow_samza.runs.records.expectations import Checked
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.task.checkpoint import fitting_state
 from airflow_samza.task.loop.checks import checked_times, key_places
@@ -36,6 +37,7 @@ from airflow_samza.task.messages.bad_records import BadRecords
 from airflow_samza.task.operators.aggregation.combiner import Combiner
 from airflow_samza.task.operators.low_level.task import LowLevelTask
 from airflow_samza.task.operators.operator import Operator
+from airflow_samza.task.operators.stateless import ExpectingInput
 from airflow_samza.task.program.kinds.operator_kind import TaskResources
 from airflow_samza.task.program.stage_program import StageProgram, StageSection
 from airflow_samza.task.report import OperatorReport
@@ -384,6 +386,15 @@ class TaskInstance:
             for name, value in [*node.operator.metrics().items(), *(bad.metrics.items() if bad is not None else ())]:
                 counts[name] = counts.get(name, 0) + value
         return counts
+
+    def expected(self) -> Iterator[tuple[str, list[Checked]]]:
+        """Yield the findings about what is expected of inputs, by stream; of a broadcast task 0 has them."""
+        for node in self._nodes.values():
+            spec = node.operator.spec
+            if not isinstance(spec, InputOperatorSpec) or self._repeats(node.op_id):
+                continue
+            if isinstance(node.operator, ExpectingInput):
+                yield spec.stream.stream_id, node.operator.expectations.checked()
 
     def bad_records(self, op_id: str) -> BadRecords | None:
         """Return the handler of the messages on which an operator fails; None: they fail the task."""

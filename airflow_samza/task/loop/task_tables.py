@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -16,11 +17,25 @@ from airflow_samza.task.program.stage_program import StageProgram
 from airflow_samza.task.report import InputReport, TableReport, TaskReport, added
 from airflow_samza.task.tables.store import TableStore
 
+Store = TypeVar("Store", bound=TableStore)
+
 
 def section_tables(program: StageProgram, section: int) -> list[str]:
     """The ids of the tables that the operators of one section read or write."""
     specs = (program.operators[op_id].spec for op_id in program.sections[section].operators)
     return sorted({table.table_id for spec in specs for table in spec.tables if table.kind is not TableKind.REMOTE})
+
+
+def as_of_tables(program: StageProgram) -> set[str]:
+    """Return the ids of the tables in which a join of the stage looks rows up as of event times."""
+    specs = (compiled.spec for compiled in program.operators.values())
+    return {spec.table.table_id for spec in specs if isinstance(spec, TableJoinSpec) and spec.as_of is not None}
+
+
+def tables_in_memory(program: StageProgram) -> set[str]:
+    """Return the ids of the tables that no host keeps: tasks read what they lack of the side inputs."""
+    ordered = {table_id for table_id, table in program.spec.tables.items() if table.sequence_by is not None}
+    return as_of_tables(program) | ordered
 
 
 def side_partitions(program: StageProgram, stream_id: str, task: int) -> Sequence[int]:
@@ -34,7 +49,7 @@ def side_partitions(program: StageProgram, stream_id: str, task: int) -> Sequenc
     return [task] if task < planned.partitions else []
 
 
-def empty_store(program: StageProgram, table_id: str) -> TableStore:
+def empty_store(program: StageProgram, table_id: str, kind: type[Store] = TableStore) -> Store:  # type: ignore[assignment]
     """An empty table."""
     schema = program.tables.get(table_id)
     if schema is None:
@@ -46,7 +61,7 @@ def empty_store(program: StageProgram, table_id: str) -> TableStore:
     table = program.spec.table(table_id)
     users = [o.spec for o in program.operators.values() if any(used.table_id == table_id for used in o.spec.tables)]
     timed = all(isinstance(user, TableUserSpec) and user.time_column is not None for user in users)
-    return TableStore(table_id, schema, table.key, table.ttl_ms, by_event_time=timed)
+    return kind(table_id, schema, table.key, table.ttl_ms, by_event_time=timed)
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.files.formats.json_values import to_lines
 from airflow_samza.systems.system import MessageRun, UnreadableRun
 from airflow_samza.task.messages.conform import SchemaConformer
-from airflow_samza.task.messages.output_writers import Sender
+from airflow_samza.task.messages.output_writers import OutputWriter, Sender
 from airflow_samza.task.messages.writer import MessageWriter, ShapeError
 
 SAMPLES = 3
@@ -182,6 +182,14 @@ class BadRecords:
                 pa.array(headers if headers is not None else [None] * count, pa.string()),
             ]
             self._dead_letters.send(pa.RecordBatch.from_arrays(columns, schema=DEAD_LETTERS.to_arrow()))
+
+
+def dead_letter_sender(spec: OperatorSpec, policy: ErrorPolicy, writers: Mapping[str, OutputWriter]) -> Sender | None:
+    """Return what sends the dead letters of an operator; None where its policy drops them."""
+    stream = policy.stream
+    if stream is None:
+        return None
+    return Sender(writers[stream.stream_id], DEAD_LETTERS, stream.schema or DEAD_LETTERS, spec.title)
 
 
 def rows_at(batch: pa.RecordBatch, places: Sequence[int]) -> pa.RecordBatch:

@@ -11,10 +11,10 @@ import threading
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import compress
-from operator import is_
+from operator import is_, itemgetter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from airflow_samza.row import row_class
@@ -42,19 +42,20 @@ class Messages:
         batch: pa.RecordBatch,
         objects: list[Any],
         values: dict[str, list[Any]],
-        chosen: Sequence[Any] | None = None,
+        chosen: Picker | None = None,
     ) -> None:
         self.batch = batch
         self.objects = objects
         self._values = values
         self._chosen = chosen
 
-    def where(self, chosen: Sequence[Any], mask: pa.Array) -> Messages:
-        """The chosen ones."""
+    def where(self, mask: pa.Array) -> Messages:
+        """The ones for which a mask without nulls is true."""
         values = self._values
         if self._chosen is not None:
-            values = {name: list(compress(column, self._chosen)) for name, column in values.items()}
-        return Messages(self.batch.filter(mask), list(compress(self.objects, chosen)), values, chosen)
+            values = {name: self._chosen(column) for name, column in values.items()}
+        chosen = _picker(np.flatnonzero(mask.to_numpy(zero_copy_only=False)).tolist())
+        return Messages(self.batch.filter(mask), chosen(self.objects), values, chosen)
 
     def unchanged(self, name: str, kind: pa.DataType, values: list[Any]) -> pa.Array | None:
         """The batch's column of that name and type, if these are its very values, one for one."""
@@ -65,7 +66,7 @@ class Messages:
         if column.type != kind and getattr(column.type, "value_type", None) != kind:
             return None
         if self._chosen is not None:
-            mine = list(compress(mine, self._chosen))
+            mine = self._chosen(mine)
         # Lists are compared by identity first, at a nanosecond a value. Equality is not enough: by it 1 is
         # True, or 0.0 is -0.0.
         try:
@@ -75,6 +76,18 @@ class Messages:
         if not same:
             return None
         return column if column.type == kind else column.dictionary_decode()
+
+
+Picker = Callable[[list[Any]], list[Any]]
+"""A function that takes the values at some places out of a list."""
+
+
+def _picker(places: list[int]) -> Picker:
+    # Half as long as itertools.compress takes, of which the processor cannot foresee the branches.
+    if len(places) < 2:  # of one place an itemgetter gives no tuple, and none there is not
+        return lambda values: [values[place] for place in places]
+    pick = itemgetter(*places)
+    return lambda values: list(pick(values))
 
 
 class MessageReader:

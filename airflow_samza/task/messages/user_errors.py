@@ -20,6 +20,12 @@ _PACKAGE = str(Path(__file__).resolve().parents[2])
 _LIBRARIES = tuple(
     {_PACKAGE, *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
 )
+HANDLE = "Handle such a message in the callable, or leave it out before with filter or where."
+GO_ON = (
+    "Handle such a message in the callable, leave it out before with filter or where, or go on without it: "
+    'on_error="drop", or a dead letter.'
+)
+
 _MOST = 2000
 """Characters of a user's exception that are shown."""
 
@@ -49,8 +55,13 @@ def user_location(function: object, traceback: TracebackType | None) -> SourceLo
     return location or own
 
 
-def callable_failed(spec: OperatorSpec, function: object, message: object, error: BaseException) -> SamzaError:
-    """The error for a callable that raised; an error of ours that the callable raised on purpose passes through."""
+def callable_failed(
+    spec: OperatorSpec, function: object, message: object, error: BaseException, *, may_go_on: bool = True
+) -> SamzaError:
+    """The error for a callable that raised; an error of ours that the callable raised on purpose passes through.
+
+    ``may_go_on``: ``on_error`` could leave out what it was called with.
+    """
     if isinstance(error, SamzaError):
         return error
     let_interrupts_through(error)
@@ -59,7 +70,7 @@ def callable_failed(spec: OperatorSpec, function: object, message: object, error
     failure = _message_error(
         f"{name_of(function)} in {spec.title} failed with {what}, on the message {quoted(message)}",
         location,
-        "Handle such a message in the callable, or leave it out before with filter or where.",
+        GO_ON if may_go_on else HANDLE,
         spec,
         message=quoted(message),
         exception=type(error).__name__,

@@ -79,7 +79,7 @@ class Filter(_PerMessage[FilterSpec]):
             if not kept:
                 continue
             if kept < part.num_rows:
-                messages = messages.where(chosen, mask)
+                messages = messages.where(mask)
             self._reader.remember(messages)
             yield messages.batch
 

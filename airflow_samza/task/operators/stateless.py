@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -22,7 +22,7 @@ from airflow_samza.task.expressions.compiler import Projection
 from airflow_samza.task.expressions.expression import EvaluationFailure, Expression, Frame, is_true
 from airflow_samza.task.messages.bad_records import halved
 from airflow_samza.task.messages.conform import SchemaConformer
-from airflow_samza.task.messages.output_writers import OutputWriter, Sender
+from airflow_samza.task.messages.output_writers import Expecting, OutputWriter, Sender
 from airflow_samza.task.messages.user_errors import callable_failed, file_and_line, located, wrong_shape
 from airflow_samza.task.operators.operator import Operator
 
@@ -80,6 +80,25 @@ class Pass(Operator[OperatorSpec]):
         if batch.num_columns != len(self._arrow):  # what is merged may carry columns that others of the stage read
             batch = batch.select(self._arrow.names)
         return (batch_of(batch.columns, self._arrow),)
+
+
+class ExpectingInput(Pass):
+    """Hands the messages of an input on that meet what is expected of them, or need not meet it."""
+
+    takes_dictionaries = False  # conditions are evaluated on plain columns
+
+    def __init__(self, spec: OperatorSpec, output: Schema, expectations: Expecting) -> None:
+        super().__init__(spec, output)
+        self.expectations = expectations
+
+    def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        """The messages that are left."""
+        kept = self.expectations.kept(batch)
+        return super().process(kept) if kept.num_rows else ()
+
+    def metrics(self) -> Mapping[str, float]:
+        """Return how many messages were dropped or sent away."""
+        return self.expectations.metrics
 
 
 class Where(Operator[WhereSpec]):

@@ -130,11 +130,21 @@ class TableJoin(Operator[TableJoinSpec]):
 
     def _with_rows(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
         """Return the messages that are joined, and the table row of each (-1: none)."""
-        places = self._store.find([batch.column(name) for name in self.spec.key], self._times.alive_at(batch))
+        keys = [batch.column(name) for name in self.spec.key]
+        if self.spec.as_of is not None:
+            places = self._store.find_as_of(keys, self._moments(batch))
+        else:
+            places = self._store.find(keys, self._times.alive_at(batch))
         if self._left:
             return batch, places
         hit = places >= 0
         return (batch, places) if hit.all() else (batch.filter(pa.array(hit)), places[hit])
+
+    def _moments(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the event times as of which messages are looked up (µs)."""
+        column = self.spec.time_column
+        assert column is not None
+        return micros(batch.column(column), self.input[column].type, self.spec.title)
 
     def _beside(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         batch, places = self._with_rows(batch)

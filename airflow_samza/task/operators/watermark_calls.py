@@ -35,7 +35,7 @@ class WatermarkCalls:
             try:
                 messages = next(pieces, None)
             except USER_ERRORS as error:
-                raise callable_failed(self._spec, method, watermark, error) from error
+                raise callable_failed(self._spec, method, watermark, error, may_go_on=False) from error
             if messages is None:
                 return
             yield self._written(messages, method, expected, watermark)
@@ -58,7 +58,7 @@ class WatermarkCalls:
         try:
             returned = method()
         except USER_ERRORS as error:
-            raise callable_failed(self._spec, method, "no message", error) from error
+            raise callable_failed(self._spec, method, "no message", error, may_go_on=False) from error
         if returned is None:
             return NONE_YET
         if not isinstance(returned, int) or isinstance(returned, bool) or returned > LATEST_MS:

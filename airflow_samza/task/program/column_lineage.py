@@ -12,8 +12,15 @@ from dataclasses import replace
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.bad_records import DEAD_LETTERS
 from airflow_samza.application.descriptors import TableDescriptor, TableKind
+from airflow_samza.application.expectations import dead_letter_streams, expecting_streams
 from airflow_samza.application.operator_spec import OperatorSpec, RepartitioningSpec
-from airflow_samza.application.operator_specs import InputOperatorSpec, SendToSpec, TaskSpec, WindowOperatorSpec
+from airflow_samza.application.operator_specs import (
+    DistinctSpec,
+    InputOperatorSpec,
+    SendToSpec,
+    TaskSpec,
+    WindowOperatorSpec,
+)
 from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.task.program.column_sources import (
@@ -82,8 +89,7 @@ class _Lineage:
     def written(self, operators: Collection[str]) -> dict[str, Flow]:
         """Return the flows to streams, of the operators that are named."""
         flows: dict[str, Flow] = {}
-        members = set(operators)
-        for operator in (operator for operator in self.spec.operators if operator.op_id in members):
+        for operator in self.spec.operators_of(operators):
             reads = self._read(operator).reads
             for stream_id, written in self._written_by(operator):
                 flow = replace(written, reads=reads)
@@ -109,13 +115,16 @@ class _Lineage:
         if isinstance(operator, TaskSpec):
             for stream in operator.outputs:
                 yield stream.stream_id, called(read, stream.schema or self.streams.get(stream.stream_id))
-        dead = operator.on_error.stream if operator.on_error is not None else None
+        policy = operator.on_error
+        dead = {policy.stream.stream_id} if policy is not None and policy.stream is not None else set()
+        for expecting in expecting_streams(operator):
+            dead |= {stream.stream_id for stream in dead_letter_streams(expecting.expect)}
         for stream in operator.side_outputs:
-            if dead is not None and stream.stream_id == dead.stream_id:
+            if stream.stream_id in dead:
                 failed = then(read.whole, TRANSFORMATION, True)
                 columns = {name: NOTHING if name in _FAILURE else failed for name in DEAD_LETTERS.names}
                 yield stream.stream_id, Flow(columns, read.rows | then(read.whole, FILTER, True))
-            elif isinstance(operator, WindowOperatorSpec):  # messages that came too late
+            elif isinstance(operator, WindowOperatorSpec | DistinctSpec):  # messages that came too late
                 yield stream.stream_id, read.chosen(then(read.of(operator.time_column), FILTER))
             elif not isinstance(operator, TaskSpec):
                 yield stream.stream_id, read.chosen(then(read.whole, FILTER, True))

@@ -8,7 +8,7 @@ from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import StreamJoinSpec
 from airflow_samza.application.output_schemas import unwritable
 from airflow_samza.application.rejections import did_you_mean
-from airflow_samza.errors import InvalidApplication, UnknownName
+from airflow_samza.errors import InvalidApplication, SchemaError, UnknownName
 from airflow_samza.partitioner import key_type
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.user_errors import file_and_line, located
@@ -19,6 +19,21 @@ def check_columns(operator: OperatorSpec, columns: Iterable[str | None], schema:
     for column in columns:
         if schema is not None and column is not None and column not in schema:
             raise unknown_column(operator, column, f"the key or columns of {operator.op}", schema)
+
+
+def check_keys(operator: OperatorSpec, key: Iterable[str], schema: Schema) -> None:
+    """Reject a key column of a type by which nothing is looked up."""
+    for column in key:
+        try:
+            key_type(schema[column].type)
+        except SchemaError as error:
+            raise InvalidApplication(
+                f"The key of {operator.title}{located(operator.location)} has the column {column!r} of type "
+                f"{schema[column].type.ddl()}, which cannot be a key.",
+                hint=error.hint,
+                operator=operator.op_id,
+                column=column,
+            ) from None
 
 
 def check_writable(operator: OperatorSpec, declared: Schema | None, schema: Schema | None, target: str) -> None:

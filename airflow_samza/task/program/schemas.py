@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.bad_records import DEAD_LETTERS
 from airflow_samza.application.descriptors import TableDescriptor
+from airflow_samza.application.expectations import dead_letter_streams, expecting_streams
 from airflow_samza.application.operator_spec import ARROW, OperatorSpec, RepartitioningSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, SendToSpec, SendToTableSpec, TableJoinSpec
 from airflow_samza.errors import SamzaError, SchemaError
 from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.schema import Schema
+from airflow_samza.task.messages.expectations import check_expectations
 from airflow_samza.task.operators.aggregation.combiner import Combining
 from airflow_samza.task.program.kinds.operator_kind import CompiledOperator, SchemaLookup
 from airflow_samza.task.program.kinds.registry import kind_of
@@ -66,11 +68,9 @@ class SchemaResolver(SchemaLookup):
     def narrow(self, members: Sequence[str], used: Mapping[str, Columns]) -> None:
         """Compile one stage's operators anew, for inputs of which only the columns used are read (by operator id)."""
         self.used = used
-        within = set(members)
-        for operator in self.spec.operators:
-            if operator.op_id in within:
-                inputs = tuple(self.operators[source.op_id].schema for source in operator.inputs)
-                self.operators[operator.op_id] = self._compiled(operator, inputs)
+        for operator in self.spec.operators_of(members):
+            inputs = tuple(self.operators[source.op_id].schema for source in operator.inputs)
+            self.operators[operator.op_id] = self._compiled(operator, inputs)
 
     def _is_behind(self, operator: InputOperatorSpec) -> bool:
         """Return whether the stream's writer waits for its own turn."""
@@ -98,6 +98,9 @@ class SchemaResolver(SchemaLookup):
         dead_letters = operator.on_error.stream if operator.on_error is not None else None
         if dead_letters is not None:
             self.streams.setdefault(dead_letters.stream_id, dead_letters.schema or DEAD_LETTERS)
+        for expecting in expecting_streams(operator):
+            for stream in dead_letter_streams(expecting.expect):
+                self.streams.setdefault(stream.stream_id, stream.schema or DEAD_LETTERS)
         for stream in operator.side_outputs:
             beside = stream.schema or (inputs[0] if inputs else compiled.schema)
             if beside is not None:
@@ -112,6 +115,15 @@ class SchemaResolver(SchemaLookup):
             schema = self.reported.get(table.side_inputs[0]) or (stream.schema if stream is not None else None)
         if schema is not None:
             self.tables[table.table_id] = schema
+            self._check_pushes(table, schema)
+
+    def _check_pushes(self, table: TableDescriptor, schema: Schema) -> None:
+        try:
+            check_expectations(table.location, table.expect, schema, f"table {table.table_id!r}")
+        except SamzaError as error:
+            if self._errors is None:
+                raise
+            self._errors.append(error)
 
     def _compiled(self, operator: OperatorSpec, inputs: tuple[Schema | None, ...]) -> CompiledOperator:
         derived = kind_of(operator).schema(self, operator, *inputs)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TypeAlias
 
 from airflow_samza.application.application import ApplicationSpec
@@ -31,6 +32,7 @@ from airflow_samza.records import durable
 from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import ColumnBound
+from airflow_samza.task.program.endless_inputs import behind_unbounded
 from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
 from airflow_samza.task.program.phases import Phases, order_phases
 from airflow_samza.task.program.pruning.bounds import input_bounds
@@ -89,6 +91,11 @@ class StageProgram:
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     bounds: Mapping[str, tuple[ColumnBound, ...]] = field(default_factory=dict)
 
+    @cached_property
+    def unbounded(self) -> frozenset[str]:
+        """The ids of the operators behind unbounded inputs."""
+        return behind_unbounded(self.spec)
+
     @property
     def engines(self) -> dict[str, tuple[str, str]]:
         """Per operator the engine that runs it, and why."""
@@ -136,8 +143,7 @@ def compile_stage(
     stage = plan.stage(stage_id)
     resolver = SchemaResolver(spec, input_schemas or {}, contents=contents)
     resolver.resolve()
-    members = set(stage.operators)
-    specs = [operator for operator in spec.operators if operator.op_id in members]
+    specs = spec.operators_of(stage.operators)
     reads = _narrowed(resolver, specs, contents or {})
     operators = {operator.op_id: resolver.operators[operator.op_id] for operator in specs}
     sections = cut_sections(operators)
@@ -154,11 +160,15 @@ def compile_stage(
         producing_tasks=stage_producing_tasks(plan, stage_id),
         replication=find_replication(spec.operators, lambda stream_id: plan.stream(stream_id).broadcast),
         reads=reads,
-        bounds=input_bounds(
-            specs,
-            operators,
-            {op_id: compiled.schema for op_id, compiled in operators.items() if compiled.schema is not None},
-        ),
+        bounds={
+            stream_id: bounds
+            for stream_id, bounds in input_bounds(
+                specs,
+                operators,
+                {op_id: compiled.schema for op_id, compiled in operators.items() if compiled.schema is not None},
+            ).items()
+            if spec.stream(stream_id).events is None  # they are of rows, which are inside of events
+        },
     )
 
 
@@ -184,7 +194,7 @@ def _narrowed(
     return {
         operator.stream.stream_id: left[operator.stream.stream_id].names
         for operator in inputs
-        if left[operator.stream.stream_id].names != whole[operator.op_id].names
+        if left[operator.stream.stream_id].names != whole[operator.op_id].names and operator.stream.events is None
     }
 
 
@@ -208,7 +218,7 @@ def check_application(
     compiled = resolver.resolve()
     for stage in plan.stages:
         try:
-            operators = {op_id: compiled[op_id] for op_id in compiled if op_id in set(stage.operators)}
+            operators = {op.op_id: compiled[op.op_id] for op in spec.operators_of(stage.operators)}
             sections = cut_sections(operators)
             _reject_broadcast_beside(plan, sections, operators)
             compiled |= _with_waiting_noted(operators, sections)

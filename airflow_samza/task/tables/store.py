@@ -124,6 +124,14 @@ class TableStore:
                 break
         return places_by_key
 
+    def find_as_of(self, columns: Sequence[pa.Array], times: pa.Array) -> Numbers:
+        """Return the place of the row of each key at one time each (µs): at any time, as there is one version.
+
+        A key without a time (null) finds nothing.
+        """
+        places = self.find(columns)
+        return np.where(times.is_valid().to_numpy(zero_copy_only=False), places, _NO_KEY)
+
     def take(self, places: Numbers, names: Sequence[str] | None = None) -> list[pa.Array]:
         """Columns of the rows at places that :meth:`find` gave since the last write; nulls where a place is -1."""
         names = self.schema.names if names is None else names
@@ -155,6 +163,14 @@ class TableStore:
         """The rows as they are now, one per key: all of them, so it costs as much as the table is long."""
         whole = self._compacted()
         return whole.rows if whole is not None else empty(self._arrow)
+
+    @property
+    def whole(self) -> ColumnarTable:
+        """The rows as they are now with their index, as a local store keeps them."""
+        whole = self._compacted()
+        if whole is None:
+            return ColumnarTable.of(empty(self._arrow), self.key)
+        return ColumnarTable(whole.rows, whole.key, whole.index)
 
     @property
     def count(self) -> int:
@@ -248,7 +264,7 @@ class TableStore:
         pending, self._pending = self._pending, []
         batches, gone, times = [], [], []
         for batch, deletes, written in pending:
-            batches.append(self._with_all_columns(batch) if deletes else batch.cast(self._arrow))
+            batches.append(self.with_all_columns(batch) if deletes else batch.cast(self._arrow))
             gone.append(np.full(batch.num_rows, deletes))
             if self.ttl_ms is not None:
                 times.append(np.broadcast_to(np.asarray(0 if written is None else written, np.int64), batch.num_rows))
@@ -268,7 +284,7 @@ class TableStore:
         while len(self._fresh) > 1 and len(self._fresh[-2]) < 2 * len(self._fresh[-1]):
             self._fresh[-2:] = [merged(self._fresh[-2:], timed=self._timed)]
 
-    def _with_all_columns(self, keys: pa.RecordBatch) -> pa.RecordBatch:
+    def with_all_columns(self, keys: pa.RecordBatch) -> pa.RecordBatch:
         """Return keys as rows whose other columns are null."""
         columns = [
             keys.column(field.name).cast(field.type) if field.name in self.key else pa.nulls(keys.num_rows, field.type)

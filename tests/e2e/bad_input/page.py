@@ -1,6 +1,6 @@
 """docs/reference/errors.md as data.
 
-Rows that tests provoke, cells that are compared with what was raised, and how they are written anew.
+Rows that tests provoke, entries that are compared with what was raised, and how they are written anew.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from pathlib import Path
 from tests.e2e.bad_input.scene import Scene
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference/errors.md"
-COLUMNS = "| what went wrong | raised | the error | what to do |\n|---|---|---|---|"
 HINT = "\n  Hint: "
 
 
@@ -30,11 +29,12 @@ class Row:
     when: str
     provoke: Callable[[Scene], str] | None
 
-    def cells(self, text: str) -> str:
-        """The row as the page has it."""
+    def entry(self, text: str) -> str:
+        """The entry as the page has it: cause, sentence, remedy, and when it is raised."""
         several = " conflicts:\n" in text  # each has a hint of its own
         sentence, _, hint = (text, "", "") if several else text.rpartition(HINT)
-        return f"| {_escaped(self.what)} | {self.when} | {_code(sentence)} | {_code(hint) or 'as each conflict says'} |"
+        remedy = _code(hint) or "as each conflict says"
+        return f"### {self.what}\n\n{_code(sentence)}\n\n**What to do:** {remedy}\n\nRaised {self.when}."
 
 
 ROWS: list[Row] = []
@@ -60,48 +60,41 @@ def normalised(text: str, folder: Path) -> str:
     return re.sub(r"\bfingerprint [0-9a-f]{12,}", "fingerprint …", text)
 
 
+ENTRY = re.compile(r"^### (.+)\n\n(?s:.+?)(?=\n\n(?:###? |<!-- )|\n*\Z)", re.MULTILINE)
+
+
+def entries() -> dict[str, str]:
+    """The entries of errors on the page, by what went wrong; those of rules are no part of it."""
+    text = PAGE.read_text(encoding="utf-8").partition("\n## Rules\n")[0]
+    return {found[1]: found[0] for found in ENTRY.finditer(text)}
+
+
 def shown(what: str) -> str | None:
-    """The line of the page for a row; None when it has none."""
-    start = f"| {_escaped(what)} |"
-    return next((line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(start)), None)
+    """The entry of the page for a row; None when it has none."""
+    return entries().get(what)
 
 
-def table_rows() -> list[str]:
-    """The first cells of all tables of the page, as the rows name themselves."""
-    lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
-    return [
-        re.split(r"(?<!\\) \| ", line)[0][2:].replace("\\|", "|") for line in lines if line not in COLUMNS.splitlines()
-    ]
-
-
-def write(row: Row, line: str) -> None:
-    """Puts the line into the row's table, in the order of the rows; the page's other text stays."""
+def write(row: Row, entry: str) -> None:
+    """Puts the entry into the row's section, in the order of the rows; the page's other text stays."""
     page = PAGE.read_text(encoding="utf-8")
     marks = f"<!-- rows: {row.section} -->\n", f"<!-- end of rows: {row.section} -->"
     before, rest = page.split(marks[0])
     _, after = rest.split(marks[1])
     names = [known.what for known in ROWS if known.section == row.section]
-    lines = {name: known for name in names if (known := shown(name)) is not None}
-    lines[row.what] = line
-    body = "\n".join([COLUMNS, *(lines[name] for name in names if name in lines)])
+    known = {**entries(), row.what: entry}
+    body = "\n\n".join(known[name] for name in names if name in known)
     PAGE.write_text(f"{before}{marks[0]}\n{body}\n\n{marks[1]}{after}", encoding="utf-8")
 
 
 def compare(row: Row, text: str) -> None:
     """Sees that the page says what was raised, with a hint; ``WRITE_ERRORS_PAGE`` writes it anew instead."""
-    line = row.cells(text)
+    entry = row.entry(text)
     if os.environ.get("WRITE_ERRORS_PAGE"):
-        write(row, line)
-    assert shown(row.what) == line
+        write(row, entry)
+    assert shown(row.what) == entry
     assert HINT in text
 
 
 def _code(text: str) -> str:
-    """Lines of code in one cell; what stands before a line (numbers, hints) is kept by no-break spaces."""
-    return "<br>".join(
-        f"`` {_escaped(line)} ``" if "`" in line else f"`{_escaped(line)}`" for line in text.splitlines()
-    )
-
-
-def _escaped(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    """Lines of code; what stands before a line (numbers, hints) is kept by no-break spaces."""
+    return "<br>\n".join(f"`` {line} ``" if "`" in line else f"`{line}`" for line in text.splitlines())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -124,6 +125,16 @@ def _(scene: Scene) -> str:
         "partition_key": "2026-01-01",
     }
     return raised(lambda: SamzaTablePushOperator(task_id="push", **given))
+
+
+@row("dag", "A partition key of another day than its partition date, in the zone of the Dag", "when the run is planned")
+def _(scene: Scene) -> str:
+    _home(scene)
+    from airflow_samza.provider.run_identity import interval_of
+
+    midnight = datetime.fromisoformat("2025-12-31T15:00:00+00:00")  # in Tokyo
+    dag = SimpleNamespace(timezone="UTC")
+    return raised(lambda: interval_of({"partition_key": "2026-01-01", "partition_date": midnight, "dag": dag}))
 
 
 @row("dag", "Deferring where the stage runner ends with the task", "when the run is planned, else when the task starts")

@@ -197,7 +197,7 @@ def _(scene: Scene) -> str:
     return scene.command("publish", "page-views", "run-1")
 
 
-@row("delta", "A run to be published that has no output to a branch", PUBLISH)
+@row("delta", "A run to be published that keeps no output back", PUBLISH)
 def _(scene: Scene) -> str:
     audited(scene, 'mode="replace"').whole(APPLICATION, "run-1")
     return scene.command("publish", "page-views", "run-1")

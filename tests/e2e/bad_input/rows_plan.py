@@ -81,6 +81,13 @@ def _(scene: Scene) -> str:
     return raised(lambda: SparkRuntime("webhdfs://jo:hunter2@namenode:9870/samza"))
 
 
+@row("plan", "Copies of an input without an end, without within=", PLAN)
+def _(scene: Scene) -> str:
+    views = VIEWS.replace("partitions=2", 'partitions=1, timestamp="dwell_ms", bounded=False')
+    scene.application(f'{views}.distinct("member_id", id="once").send_to({OUT})')
+    return scene.plan()
+
+
 @row("plan", "Partition counts that differ in a join, all conflicts at once", PLAN)
 def _(scene: Scene) -> str:
     scene.application(
@@ -182,6 +189,30 @@ def _(scene: Scene) -> str:
 def _(scene: Scene) -> str:
     scene.application(f'app.input_stream("views", system="lake", schema=View, path="{{ds}}").send_to({OUT})')
     return scene.plan()
+
+
+@row("plan", "A partition key that names no data interval, where one is needed", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f'app.input_stream("views", system="lake", schema=View, path="{{ds}}").send_to({OUT})')
+    return scene.plan("--partition-key", "europe")
+
+
+@row("plan", "A partition key that is the beginning of a data interval, where its end is needed", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f'app.input_stream("views", system="lake", schema=View, path="{{ds}}").send_to({OUT})')
+    return scene.plan("--partition-key", "2026-01-01T00:00:00")
+
+
+@row("plan", "A path with a partition key, in a run that has none", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f'app.input_stream("views", system="lake", schema=View, path="{{partition_key}}").send_to({OUT})')
+    return scene.plan()
+
+
+@row("plan", "A data interval whose length is none", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f'app.input_stream("views", system="lake", schema=View, path="{{ds}}").send_to({OUT})')
+    return scene.plan("--interval", "2026-01-01/P1X")
 
 
 @row("plan", "An empty data interval", PLAN)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from airflow_samza.engine.push import make_topic, push_stream
 from airflow_samza.launch.table_push import push_bindings
+from airflow_samza.runs.records.expectations import Checked, Declared
 from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.tables import versions
@@ -32,7 +33,12 @@ from tests.e2e.bad_input.scene import APPLICATION, Scene, raised
 from tests.support.delta_lake import HandMade, column
 from tests.support.pushes import SCHEMA, TOPIC, Pushes
 
-PUSH, CHECKED, MADE = "by the push", "by the push, before anything is seen", "when a version is looked for"
+PLAN, PUSH, CHECKED, MADE = (
+    "by `plan`",
+    "by the push",
+    "by the push, before anything is seen",
+    "when a version is looked for",
+)
 
 TABLE = 'app.pushed_table("profiles", key="id", schema="id bigint, tier string", partitions=2)'
 
@@ -102,6 +108,35 @@ def _(scene: Scene) -> str:
 @row("push", "An empty push", CHECKED)
 def _(scene: Scene) -> str:
     return rejected(scene, {})
+
+
+@row("push", "A push whose rows do not meet an expectation of the table", CHECKED)
+def _(scene: Scene) -> str:
+    expected = Declared("tier <> ''", "condition", "fail", (), {}, "tier <> ''")
+    found = Checked("tier <> ''", "condition", "fail", rows=900, failed=3, samples=('{"id":7,"tier":""}',))
+    return rejected(scene, dict.fromkeys(range(900), "gold"), {"checked": (found,)}, expect=(expected,))
+
+
+@row("push", "A table that expects what pushes do not check", PLAN)
+def _(scene: Scene) -> str:
+    return asked(scene, "profiles", "/in", *_expecting('[unique("tier")]'))
+
+
+@row("push", "A table that expects something with dead letters", PLAN)
+def _(scene: Scene) -> str:
+    bad = 'dead_letter(app.output_stream("bad"))'
+    return asked(scene, "profiles", "/in", *_expecting(f'[not_null("tier", on_error={bad})]'))
+
+
+@row("push", "A table of a lake that has expect=", PLAN)
+def _(scene: Scene) -> str:
+    table = 'app.pushed_table("profiles", key="id", from_table="shop.profiles", system="lake", expect=["id > 0"])'
+    return asked(scene, "profiles", "/in", table)
+
+
+def _expecting(expect: str) -> tuple[str, ...]:
+    imported = "from airflow_samza import dead_letter, not_null, unique"
+    return ("app.local_table('seen', key='id', schema='id bigint')", imported, f"{TABLE[:-1]}, expect={expect})")
 
 
 @row("push", "An incremental push of a table that was never pushed", PUSH)

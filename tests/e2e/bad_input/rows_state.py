@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_samza.prepare.run_request import RunRequest
+from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.state_history.folder import StateHistory
@@ -239,8 +240,6 @@ def _(scene: Scene) -> str:
 
 @row("state", "A data interval before what the state has seen", PLAN)
 def _(scene: Scene) -> str:
-    from airflow_samza.runs.records.data_interval import DataInterval
-
     scene.application(
         'views = app.input_stream("views", system="lake", schema="member_id bigint, at timestamp", partitions=1, '
         "bounded=False,",
@@ -284,6 +283,34 @@ def _(scene: Scene) -> str:
     return _plan(here, "of-monday", sections={"minutes": "monday"})
 
 
+@row("state", "A section of the data interval, in a run without one", PLAN)
+def _(scene: Scene) -> str:
+    here = _runs(scene, shared=True)
+    here.plan(APPLICATION, "monday")
+    _consumer(scene)
+    return _plan(here, "of-monday", sections={"minutes": "page-views@interval"})
+
+
+@row("state", "A run to follow that nobody has planned", PLAN)
+def _(scene: Scene) -> str:
+    here = _runs(scene, shared=True)
+    here.plan(APPLICATION, "monday")
+    _consumer(scene)
+    monday = DataInterval.from_iso("2026-01-05", "2026-01-06")
+    named = {"sections": {"minutes": "page-view@interval"}, "interval": monday}
+    return _plan(here, "of-monday", mode="pipelined", **named)
+
+
+@row("state", "A run that is followed fails", "while the stage that follows it runs")
+def _(scene: Scene) -> str:
+    here = _runs(scene, shared=True)
+    producer = here.plan(APPLICATION, "monday", mode="pipelined")
+    _consumer(scene)
+    plan = here.plan(APPLICATION, "of-monday", mode="pipelined", sections={"minutes": "page-views/monday"})
+    here.runtime.close(producer, succeeded=False)
+    return raised(lambda: here.stages(plan))
+
+
 @row("state", "A shared stream that nobody has made yet", PLAN)
 def _(scene: Scene) -> str:
     _consumer(scene)
@@ -324,3 +351,22 @@ def _(scene: Scene) -> str:
     twice = [(count + send).format(name) for name in ("first", "second")]
     scene.application(GOING_ON, *twice)
     return _plan(here, "run-2")
+
+
+@row("state", "The data interval of a topic of the log", PLAN)
+def _(scene: Scene) -> str:
+    views = f'app.input_stream("views", system="log", {SCHEMA[:-1]}, at timestamp", timestamp="at", slice="timestamp")'
+    scene.application(f"{views}.send_to({OUT})")
+    return _plan(Here(scene.folder / "samza"), "run-1", interval=DataInterval.from_iso("2026-01-01", "2026-01-02"))
+
+
+@row("state", "A run without end of inputs that have one", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f'app.input_stream("views", system="log", {SCHEMA}, bounded=True).send_to({OUT})')
+    return _plan(Here(scene.folder / "samza"), "run-1", config={"job.inputs.bounded": "false"})
+
+
+@row("state", "A flush of inputs that have an end", PLAN)
+def _(scene: Scene) -> str:
+    scene.application(f'app.input_stream("views", system="log", {SCHEMA}).send_to({OUT})')
+    return _plan(Here(scene.folder / "samza"), "run-1", config={"job.inputs.flush": "true"})

@@ -125,6 +125,40 @@ def _(scene: Scene) -> str:
     return scene.plan()
 
 
+@row("call", "An event-time window behind an operator that leaves the event time out", CALL)
+def _(scene: Scene) -> str:
+    views = VIEWS.replace("partitions=2", 'partitions=2, timestamp="dwell_ms"')
+    window = '.window(tumbling("1 minute"), key="country", views=count(), id="per-minute")'
+    scene.application(f'{views}.select("country", id="countries"){window}')
+    return scene.plan()
+
+
+@row("call", "An event-time window behind an aggregation whose rows have no time", CALL)
+def _(scene: Scene) -> str:
+    views = VIEWS.replace("partitions=2", 'partitions=2, timestamp="dwell_ms"')
+    window = '.window(tumbling("1 minute"), key="country", n=count(), id="per-minute")'
+    scene.application(f'{views}.aggregate("country", views=count(), id="per-country"){window}')
+    return scene.plan()
+
+
+@row("call", "timestamp= of an aggregation that names no column of its rows", CALL)
+def _(scene: Scene) -> str:
+    scene.application(f'{VIEWS}.aggregate("country", id="per-country", timestamp=max_("dwell_ms"))')
+    return scene.plan()
+
+
+@row("call", "within= of messages without event time", CALL)
+def _(scene: Scene) -> str:
+    scene.application(f'{VIEWS}.distinct("member_id", id="once", within="1 day")')
+    return scene.plan()
+
+
+@row("call", "keep= that does not exist", CALL)
+def _(scene: Scene) -> str:
+    scene.application(f'{VIEWS}.distinct("member_id", id="once", keep="newest")')
+    return scene.plan()
+
+
 def _window(scene: Scene, window: str, more: str = "views=count()") -> str:
     views = VIEWS.replace("partitions=2", 'partitions=2, timestamp="member_id"')
     scene.application(f'{views}.window({window}, key="country", {more}, id="per-minute")')
@@ -248,4 +282,113 @@ def _(scene: Scene) -> str:
 @row("call", "The name is that of a plain function", "when it is loaded")
 def _(scene: Scene) -> str:
     scene.application("from airflow_samza import stream_application", "def page_views(app): ...")
+    return scene.plan()
+
+
+@row("call", "A join as of the event time of a stream without one", CALL)
+def _(scene: Scene) -> str:
+    scene.application(
+        'views = app.input_stream("seen", system="lake", schema="member_id bigint, page string", key="member_id")',
+        'profiles = app.pushed_table("profiles", key="member_id", schema="member_id bigint, tier string")',
+        'views.join(profiles, as_of="event time", id="then")',
+    )
+    return scene.plan()
+
+
+CHANGES = 'app.side_input("changes", schema="member_id bigint, tier string, since timestamp", key="member_id"'
+TIMED = (
+    'app.input_stream("seen", system="lake", schema="member_id bigint, at timestamp", key="member_id", timestamp="at"'
+)
+
+
+def _then(
+    scene: Scene, *, changes: str = ', timestamp="since"', table: str = "", views: str = "", join: str = ""
+) -> str:
+    """A join as of event times with a table that a side input fills."""
+    scene.application(
+        f"changes = {CHANGES}{changes})",
+        f'tiers = app.table("tiers", key="member_id", side_inputs=[changes]{table})',
+        f"views = {TIMED}{views})",
+        f'joined = views.join(tiers, as_of="event time", id="then"{join})',
+        'joined.send_to(app.output_stream("out", system="lake", path="out"))',
+    )
+    return scene.plan()
+
+
+@row("call", "A join as of the event time, with a side input without one", CALL)
+def _(scene: Scene) -> str:
+    return _then(scene, changes="")
+
+
+@row("call", "A join as of the event time, with a side input that leaves rows out", CALL)
+def _(scene: Scene) -> str:
+    return _then(scene, changes=', timestamp="since", on_error="drop"')
+
+
+@row("call", "A join as of the event time, with a table that a processor fills", CALL)
+def _(scene: Scene) -> str:
+    return _then(scene, table=', schema="member_id bigint, tier string", processor="tiers:make"')
+
+
+@row("call", "A join whose messages wait for longer than rows are kept", CALL)
+def _(scene: Scene) -> str:
+    return _then(scene, table=', retain="1 hour"', join=', wait="2 hours"')
+
+
+@row(
+    "call", "A join of an unbounded input as of the event time, with a table that keeps all rows", "when it is planned"
+)
+def _(scene: Scene) -> str:
+    return _then(scene, views=", bounded=False")
+
+
+@row("call", "A join whose messages wait for rows of no time", CALL)
+def _(scene: Scene) -> str:
+    scene.application(
+        f"views = {VIEWS}",
+        'profiles = app.pushed_table("profiles", key="member_id", schema="member_id bigint, tier string")',
+        'views.join(profiles, wait="5 minutes", id="then")',
+    )
+    return scene.plan()
+
+
+@row("call", "A join as of the event time with a table that keeps no versions", CALL)
+def _(scene: Scene) -> str:
+    scene.application(
+        f"views = {VIEWS}",
+        'tiers = app.local_table("tiers", key="member_id", schema="member_id bigint, tier string")',
+        'views.join(tiers, as_of="event time", id="then")',
+    )
+    return scene.plan()
+
+
+@row("call", "Two streams joined as of the event time", CALL)
+def _(scene: Scene) -> str:
+    scene.application(
+        f"views = {TIMED})",
+        'clicks = app.input_stream("clicks", system="lake", schema="member_id bigint", key="member_id")',
+        'views.join(clicks, as_of="event time", ttl="1 hour", id="then")',
+    )
+    return scene.plan()
+
+
+@row("call", "Two streams joined, of which messages wait", CALL)
+def _(scene: Scene) -> str:
+    scene.application(
+        f"views = {TIMED})",
+        'clicks = app.input_stream("clicks", system="lake", schema="member_id bigint", key="member_id")',
+        'views.join(clicks, wait="5 minutes", ttl="1 hour", id="then")',
+    )
+    return scene.plan()
+
+
+@row("call", "A join that assumes how the rows of files lie", "when it is planned")
+def _(scene: Scene) -> str:
+    scene.application(
+        f"views = {VIEWS}",
+        'moved = views.select("member_id").partition_by("member_id", id="by-member")',
+        'found = views.join(moved, key="member_id", ttl="1 hour", assume_partitioned_by="member_id", id="pairs")',
+        f"found.send_to({OUT})",
+    )
+    scene.views()
     return scene.plan()

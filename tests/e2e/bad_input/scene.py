@@ -97,7 +97,8 @@ class Scene:
         done = CliRunner().invoke(command_line, [name, *arguments, "--root", str(self.folder / "samza"), *options])
         assert done.exit_code in (1, 2), done.output
         assert done.stderr.startswith("Error: "), done.output
-        return done.stderr.removeprefix("Error: ").rstrip("\n")
+        text, _, _ = done.stderr.removeprefix("Error: ").rpartition("\n  More: ")
+        return text
 
     def plan(self, *arguments: str) -> str:
         """Return the output of ``airflow-samza plan`` for the application."""

@@ -40,6 +40,76 @@ def test_the_plan_is_a_graph_whose_nodes_show_their_details(viewed: Viewed, watc
         assert at.errors == []
 
 
+OVERLAPS = """() => {
+  const boxes = [...document.querySelectorAll(".react-flow__node")];
+  const rects = boxes.filter((box) => !box.querySelector(".frame")).map((box) => box.getBoundingClientRect());
+  const tools = [...document.querySelectorAll(".graph-tools button, .react-flow__minimap")];
+  const over = (one, other) =>
+    one.left < other.right && other.left < one.right && one.top < other.bottom && other.top < one.bottom;
+  const frame = document.querySelector(".graph").getBoundingClientRect();
+  return tools.filter((tool) => over(tool.getBoundingClientRect(), frame)).length
+    + rects.filter((rect, at) => rects.some((other, of) => of > at && over(rect, other))).length;
+}"""
+
+LETTERS = """() => {
+  const scale = new DOMMatrix(getComputedStyle(document.querySelector(".react-flow__viewport")).transform).a;
+  return Math.min(...[...document.querySelectorAll(".graph .name span, .graph .line, .graph .traffic")]
+    .filter((text) => text.offsetParent !== null)
+    .map((text) => parseFloat(getComputedStyle(text).fontSize) * scale));
+}"""
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_nothing_of_the_graph_is_covered_and_no_letter_is_too_small(viewed: Viewed, watch: Watch, width: int) -> None:
+    with watch(width=width) as at:
+        for address in (viewed.run, viewed.wide_run):
+            at.page.goto(f"{address}#/plan")
+            at.page.locator(".react-flow__node").first.wait_for()
+            for button in (None, "Zoom in", "Whole graph", "Zoom out"):
+                if button is not None:
+                    at.page.get_by_role("button", name=button).click()
+                assert at.page.evaluate(OVERLAPS) == 0
+                assert at.page.evaluate(LETTERS) >= 10.9
+        assert at.errors == []
+
+
+def test_the_keyboard_follows_the_flow_of_messages(viewed: Viewed, watch: Watch) -> None:
+    with watch() as at:
+        at.page.goto(f"{viewed.run}#/plan")
+        at.page.get_by_role("button", name="Stages", exact=True).click()
+        at.page.get_by_label(re.compile("^Stream, page-views")).focus()
+        reached = []
+        for key in ("Tab", "Tab", "ArrowRight", "ArrowLeft"):
+            at.page.keyboard.press(key)
+            at.page.wait_for_timeout(100)
+            reached.append(at.page.evaluate("document.activeElement.dataset.id"))
+        assert reached == ["stage:page-views", "stream:by-country", "stage:by-country", "stream:by-country"]
+
+
+def test_a_node_has_its_description_and_its_line_of_code(viewed: Viewed, watch: Watch) -> None:
+    with watch() as at:
+        at.page.goto(f"{viewed.run}#/plan?node=operator:page-views-1-map-rate")
+        details = at.page.get_by_role("region", name=re.compile("^Details of"))
+        details.wait_for()
+        assert "Return the view; a member without a number has no rate." in details.inner_text()
+        assert "views.py:" in details.inner_text()
+
+
+def test_a_run_that_could_not_be_planned_says_why_and_is_in_the_list(viewed: Viewed, watch: Watch) -> None:
+    run_id = viewed.airflow.trigger("unbound_views")
+    assert viewed.airflow.wait_for_run("unbound_views", run_id)["state"] == "failed"
+    with watch() as at:
+        at.page.goto(f"{viewed.airflow.url}/samza/runs/unbound_views/{run_id}")
+        failed = at.page.get_by_label("Failed plan of views:page_views")
+        failed.wait_for()
+        assert "no_such_connection" in failed.inner_text()
+        assert failed.get_by_role("link", name="Task log").is_visible()
+        at.page.goto(f"{viewed.airflow.url}/samza/")
+        rows = shown(at.page, "Runs")
+        assert [row[1] for row in rows if row[5] == "unbound_views"] == ["Plan failed"]
+        assert at.errors == []
+
+
 def test_the_plan_as_tables_says_why_there_are_so_many_partitions(viewed: Viewed, watch: Watch) -> None:
     with watch() as at:
         at.page.goto(f"{viewed.run}#/plan?as=table")
@@ -93,6 +163,17 @@ def test_a_failure_names_the_function_that_raised(viewed: Viewed, watch: Watch) 
         text = failure.inner_text()
         assert "there are no rates today" in text
         assert "unrated" in text
+
+
+def test_a_failed_run_opens_on_why_it_has_failed(viewed: Viewed, watch: Watch) -> None:
+    with watch() as at:
+        at.page.goto(viewed.broken_run)
+        why = at.page.get_by_role("region", name="Why the run has failed")
+        why.wait_for()
+        assert "there are no rates today" in why.inner_text()
+        why.get_by_role("link", name="Preview clear").click()
+        at.page.wait_for_url(re.compile("#/clear"))
+        assert at.errors == []
 
 
 def test_messages_of_a_topic_are_browsed_and_end_with_control_messages(viewed: Viewed, watch: Watch) -> None:
@@ -198,13 +279,14 @@ def test_no_view_breaks_a_rule_of_accessibility(viewed: Viewed, watch: Watch, wi
     with watch(width=width, dark=dark) as at:
         for address in (
             *(f"{viewed.run}#/{tab}" for tab in TABS),
-            f"{viewed.broken_run}#/results",
+            viewed.broken_run,
             f"{viewed.broken_run}#/backfill?first=2026-01-02&last=2026-01-03",
             f"{viewed.airflow.url}/samza/",
         ):
             at.page.goto("about:blank")
             at.page.goto(address)
             at.page.wait_for_load_state("networkidle")
+            at.page.wait_for_selector("h1")  # a busy machine may have loaded all, and shown nothing yet
             at.page.evaluate(axe)
             found = at.page.evaluate("async () => (await axe.run(document)).violations")
             assert [(one["id"], [node["target"] for node in one["nodes"]][:3]) for one in found] == [], address

@@ -43,9 +43,14 @@ class ConnectServer:
 
 
 def start_server(
-    folder: Path, settings: Mapping[str, str] | None = None, *, port: int = 0, master: str = TWO_CORES
+    folder: Path,
+    settings: Mapping[str, str] | None = None,
+    *,
+    port: int = 0,
+    master: str = TWO_CORES,
+    python_path: str | None = None,
 ) -> ConnectServer:
-    """Starts a server, at any free port, and waits until it listens."""
+    """Starts a server, at any free port, and waits until it listens; ``python_path`` is what its Python has besides."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"connect-{len(list(folder.glob('connect-*')))}.log"
     conf = {
@@ -68,6 +73,8 @@ def start_server(
         command += ["--conf", f"{key}={value}"]
     environment = {**os.environ, "PYSPARK_PYTHON": str(python_without_us(folder)), "SPARK_LOCAL_IP": "127.0.0.1"}
     environment.pop("PYTHONPATH", None)  # not ours to inherit: a server elsewhere has none of the client's environment
+    if python_path is not None:
+        environment["PYTHONPATH"] = python_path
     with log.open("wb") as output:
         process = subprocess.Popen(
             [*command, "spark-internal"],

@@ -21,6 +21,7 @@ import pytest
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError, StageFailed, StageLost, UnsupportedShape
+from airflow_samza.launch.code_shipping import packed_package
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.stages.stage_state import FAILED
@@ -33,7 +34,7 @@ from tests.e2e.bad_input.rows_connect import compare_with_page
 from tests.spark.clusters.sessions import Place, Session
 from tests.spark.conftest import APPS
 from tests.spark.connect.connect_server import ConnectServer, connect_server, start_server
-from tests.spark.connect.tls_proxy import tls_proxy
+from tests.spark.connect.tls_proxy import HOST, tls_proxy
 from tests.support.files_with import files_with
 from tests.support.waiting import until
 
@@ -202,7 +203,7 @@ def test_a_server_behind_tls_is_reached_with_its_token(
 ) -> None:
     with tls_proxy(tmp_path, server.port) as proxy:
         monkeypatch.setenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", str(proxy.certificate))
-        url = f"sc://localhost:{proxy.port}/;use_ssl=true;token={TOKEN}"
+        url = f"sc://{HOST}:{proxy.port}/;use_ssl=true;token={TOKEN}"
         with session_over(server, tmp_path, url=url) as session:
             session.runtime.run_stage(session.run, "zoned")
             assert len(session.rows("zoned")) == 2
@@ -242,6 +243,16 @@ def test_another_service_at_the_port_is_said_in_one_sentence(tmp_path: Path) -> 
         error = rejected(f"sc://127.0.0.1:{listener.getsockname()[1]}", tmp_path)
     assert isinstance(error, StageFailed)
     assert "does not answer as one" in error.sentence
+
+
+def test_a_certificate_that_is_not_trusted_is_named_with_what_makes_it_trusted(
+    server: ConnectServer, tmp_path: Path
+) -> None:
+    with tls_proxy(tmp_path, server.port) as proxy:
+        error = rejected(f"sc://{HOST}:{proxy.port}/;use_ssl=true;token={TOKEN}", tmp_path)
+    assert isinstance(error, StageFailed)
+    assert "CERTIFICATE_VERIFY_FAILED" in error.sentence
+    assert "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH" in error.hint
 
 
 def test_a_wrong_token_is_rejected(server: ConnectServer, tmp_path: Path) -> None:
@@ -335,6 +346,32 @@ def test_the_format_samza_reads_and_writes_over_spark_connect(spark: SparkSessio
     rows = frame.where("n > 1").select("word", "n").write.format("samza").mode("append")
     rows.options(root=str(tmp_path), topic="more", key="word", partitions="2").save()
     assert spark.read.format("samza").options(root=str(tmp_path), topic="more").load().count() == 2
+
+
+@pytest.mark.nightly
+def test_a_topic_is_followed_over_spark_connect_where_the_server_has_the_package(tmp_path: Path) -> None:
+    import pyarrow as pa
+    from pyspark.sql.connect.session import SparkSession as RemoteSession
+
+    log = LogSystem("log", SystemBinding("log", {"root": str(tmp_path / "root")}))
+    log.append("words", pa.table({"word": ["a", "b", "c"], "n": [1, 2, 3]}), key=["word"], partitions=2)
+    package = tmp_path / "airflow_samza.zip"
+    package.write_bytes(packed_package())
+    server = start_server(tmp_path / "server", FOREIGN, python_path=str(package))
+    try:
+        made: Any = RemoteSession.builder.remote(f"{server.url}/;token={TOKEN}").create()
+        register(made)
+        topic = {"root": log.filesystem.root, "topic": "words", "metadata": "true"}
+        written = made.readStream.format("samza").options(**topic).load().writeStream.format("parquet")
+        written = written.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+        written.start(str(tmp_path / "rows")).awaitTermination()
+        read = made.read.parquet(str(tmp_path / "rows"))
+        batch = made.read.format("samza").options(**topic).load()
+        assert sorted(map(tuple, read.collect())) == sorted(map(tuple, batch.collect()))
+        assert read.count() == 3
+        made.stop()
+    finally:
+        server.daemon.stop()
 
 
 @pytest.mark.nightly

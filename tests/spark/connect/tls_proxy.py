@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import ipaddress
 import ssl
 import threading
 from collections.abc import Iterator
@@ -12,10 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+HOST = "127.0.0.1"  # a name may have two addresses: each would get a port of its own
+
 
 @dataclass(frozen=True)
 class TlsProxy:
-    """The proxy's address, and the file with the certificate that a client has to trust."""
+    """The proxy's port on `HOST`, and the file with the certificate that a client has to trust."""
 
     port: int
     certificate: Path
@@ -44,7 +47,7 @@ def tls_proxy(folder: Path, to_port: int) -> Iterator[TlsProxy]:
         open_ends.extend((writer, back))
         await asyncio.gather(passed_on(reader, back), passed_on(there, writer), return_exceptions=True)
 
-    server = loop.run_until_complete(asyncio.start_server(connected, "localhost", 0, ssl=context))
+    server = loop.run_until_complete(asyncio.start_server(connected, HOST, 0, ssl=context))
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     try:
@@ -69,13 +72,14 @@ async def _ended(server: asyncio.Server, open_ends: list[asyncio.StreamWriter]) 
 
 
 def write_certificate(folder: Path) -> Path:
-    """A certificate for localhost, and its key, in one file."""
+    """A certificate for this machine, and its key, in one file."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(HOST))]
     now = datetime.datetime.now(datetime.timezone.utc)
     certificate = (
         x509.CertificateBuilder()
@@ -85,7 +89,7 @@ def write_certificate(folder: Path) -> Path:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(days=1))
         .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .sign(key, hashes.SHA256())
     )
     plain = serialization.NoEncryption()

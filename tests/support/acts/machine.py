@@ -25,10 +25,11 @@ from typing import Any, NoReturn
 import pytest
 
 from airflow_samza.application import loader
-from airflow_samza.engine import stage_loop, stage_task, task_section, warm_tables
+from airflow_samza.engine import stage_loop, stage_task, task_section
 from airflow_samza.engine.attempt_state import AttemptState
 from airflow_samza.engine.local_engine import LocalEngine
 from airflow_samza.engine.stage_runner import StageRunner
+from airflow_samza.engine.tables import warm_tables
 from airflow_samza.errors import SamzaError
 from airflow_samza.launch import code_shipping, launcher, recorded_runs, run_together, submission
 from airflow_samza.launch.runner_settings import RunnerSettings

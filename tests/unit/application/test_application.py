@@ -153,6 +153,12 @@ def test_edges_lead_forward_and_stop_at_partition_by() -> None:
     assert spec.input_operator("by-member").stream is operator.stream
 
 
+def test_operators_by_their_ids_are_in_the_order_of_declaration() -> None:
+    spec = page_views.spec()
+    ids = [operator.op_id for operator in spec.operators]
+    assert spec.operators_of([*reversed(ids[1:4]), "of another application"]) == list(spec.operators[1:4])
+
+
 def test_every_operator_knows_its_line() -> None:
     lines = [operator.location.line for operator in page_views.spec().operators if operator.location is not None]
     assert len(lines) == 9

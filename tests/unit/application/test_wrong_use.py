@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import airflow_samza
-from airflow_samza import avg, count, hopping, session, stream_application, sum_, tumbling
+from airflow_samza import avg, count, hopping, max_, session, stream_application, sum_, tumbling
 from airflow_samza.application.rejections import said_at
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.watermarks import bounded_delay
@@ -300,6 +300,62 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str, str]] = {
         "Leave it out",
     ),
     "broadcast without id": (lambda app: views(app).broadcast(), "broadcast needs id=", "id="),
+    "aggregate with an aggregation as its time": (
+        lambda app: views(app).aggregate("country", id="a", timestamp=max_("at")),
+        "aggregate 'a' has timestamp=max(at), and timestamp= names a column of its rows",
+        'at=max_("at"), timestamp="at"',
+    ),
+    "aggregate with a time that is no column of its rows": (
+        lambda app: views(app).aggregate("country", id="a", n=count(), timestamp="at"),
+        "There is no column 'at' for the timestamp of aggregate 'a'",
+        "The columns are country, n",
+    ),
+    "aggregate with a time that no input's schema knows": (
+        lambda app: app.input_stream("views").aggregate("k", id="a", n=count(), timestamp="at"),
+        "aggregate 'a' has timestamp='at', which is no column of its rows",
+        'at=max_("at")',
+    ),
+    "aggregate with a time that is none": (
+        lambda app: views(app).aggregate("country", id="a", n=count(), timestamp="country"),
+        "Column 'country' of aggregate 'a' is of type string, which holds no time",
+        "An event-time column is",
+    ),
+    "distinct without id": (lambda app: views(app).distinct("member_id"), "distinct needs id=", "id="),
+    "distinct of an unknown column": (
+        lambda app: views(app).distinct("member", id="d"),
+        "There is no column 'member' for the key of distinct 'd'",
+        "Did you mean 'member_id'",
+    ),
+    "distinct by values of no order": (
+        lambda app: views(app).distinct(["member_id", "tags"], id="d"),
+        "Column 'tags' in the key of distinct 'd' is of type",
+        "plain values",
+    ),
+    "distinct that keeps something else": (
+        lambda app: views(app).distinct("member_id", id="d", keep="frist"),
+        "distinct 'd' has keep='frist'",
+        "Did you mean 'first'",
+    ),
+    "distinct within no length of time": (
+        lambda app: views(app).distinct("member_id", id="d", within="a day"),
+        "'a day' is not a length of time",
+        "1 hour",
+    ),
+    "distinct within a time, of messages without one": (
+        lambda app: clicks(app).distinct("member_id", id="d", within="1 day"),
+        "distinct 'd' uses event time, and its input declares no event-time column",
+        "or leave within= out",
+    ),
+    "distinct by an event time that an expression makes": (
+        lambda app: views(app).select("member_id", "at + interval 1 day AS at").distinct("member_id", id="d"),
+        "distinct 'd' goes by event time, and select-0",
+        "max_delay=",
+    ),
+    "distinct that assumes another key": (
+        lambda app: views(app).distinct("member_id", id="d", assume_partitioned_by="country"),
+        "country is not of its key",
+        "member_id",
+    ),
     "aggregate without aggregations": (
         lambda app: views(app).aggregate("country", id="a"),
         "computes nothing",
@@ -334,8 +390,8 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str, str]] = {
     ),
     "event time lost on the way": (
         lambda app: views(app).select("country").window(tumbling(5), n=count(), id="w"),
-        "event time",
-        "keep the column",
+        "leaves out its column 'at'",
+        "Keep the column there",
     ),
     "window column twice": (
         lambda app: views(app).window(tumbling(5), window_end=count(), id="w"),

@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from airflow_samza.cli import gc_command
 from airflow_samza.cli.app import app
+from airflow_samza.runs.upkeep.retention import SweptRoot
 from tests.support.runs_here import Here
 
 PRODUCING = "tests.support.carrying_apps:producing"
@@ -37,7 +39,10 @@ def gc(here: Here, *options: str) -> str:
 def test_it_tells_what_it_would_delete_and_then_deletes_just_that(here: Here) -> None:
     told = gc(here, "--dry-run", "--keep-runs", "1")
     assert "Would delete the run producing/run-0." in told
-    assert "Kept the run producing/run-2: it left version 3 of the state." in told
+    assert "Kept 4 runs of producing: it left version … of the state (--kept lists them)." in told
+    assert "Kept the run producing/run-2: it left version 3 of the state." in gc(
+        here, "--dry-run", "--keep-runs", "1", "--kept"
+    )
     assert here.log.filesystem.exists("runs/producing/run-0")
     done = gc(here, "--keep-runs", "1")
     assert done == told.replace("Would delete", "Deleted")
@@ -51,6 +56,19 @@ def test_a_run_that_is_kept_because_it_is_damaged_is_named_in_one_sentence(here:
     (line,) = [line for line in gc(here, "--keep-runs", "1").splitlines() if "the run producing/run-0" in line]
     assert line.startswith("Kept the run producing/run-0: it cannot be looked at: The record ")
     assert line.endswith(" is damaged: it is not a JSON object.")
+
+
+def test_runs_that_are_kept_for_one_reason_are_counted_unless_they_are_asked_for() -> None:
+    swept = SweptRoot()
+    swept.runs.kept = {f"daily/run-{n}": f"it left version {n} of the state" for n in range(1501)}
+    swept.runs.kept |= {"daily/broken": "it cannot be looked at", "hourly/run-1": "it left version 1 of the state"}
+    told = list(gc_command.swept_lines(swept, dry=True))
+    assert told[:3] == [
+        "Kept the run daily/broken: it cannot be looked at.",
+        "Kept 1,501 runs of daily: it left version … of the state (--kept lists them).",
+        "Kept the run hourly/run-1: it left version 1 of the state.",
+    ]
+    assert len(list(gc_command.swept_lines(swept, dry=True, kept=True))) == 1504
 
 
 @pytest.mark.extended

@@ -117,3 +117,20 @@ def test_a_partition_key_is_of_the_run_and_its_output(shell: Shell) -> None:
     other = shell.call("run", "daily_app:partitioned", *shell.place, "--run-id", "nl", "--partition-key", "fr")
     assert other.returncode == 2
     assert "--partition-key was nl, and is fr now" in other.stderr
+
+
+@pytest.mark.nightly
+def test_a_key_that_is_a_date_reads_and_replaces_the_interval_that_it_names(shell: Shell) -> None:
+    shell.day(1, 1)
+    shell.day(2, 2)
+    shell.run("first", "--partition-key", "2013-01-01", day=None)
+    shell.run("second", "--partition-key", "2013-01-02", day=None)
+    shell.day(1, 3)
+    told = shell.call("plan", "daily_app:daily", *shell.place, "--partition-key", "2013-01-01")
+    assert "replaces what the run 'first' wrote for" in told.stdout, told.stderr
+    shell.run("by-interval", day=1)
+    assert shell.rows() == [2, 3]
+    shell.run("first", "--partition-key", "2013-01-01", "--again", day=None)
+    assert shell.rows() == [2, 3]
+    other = shell.call("run", "daily_app:daily", *shell.place, "--run-id", "second", "--partition-key", "2013-01-03")
+    assert "--partition-key was 2013-01-02, and is 2013-01-03 now" in other.stderr

@@ -1,4 +1,4 @@
-"""Output, files and rejections of ``airflow-samza plan`` and ``explain``."""
+"""Output, files and rejections of ``airflow-samza plan``."""
 
 from __future__ import annotations
 
@@ -78,15 +78,17 @@ def test_with_an_environment_the_systems_are_asked_and_nothing_is_stored(module:
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir() and path.name != "__pycache__") == ["data"]
 
 
-def test_explain_as_json_has_the_plan_and_the_engines(module: str) -> None:
-    found = json.loads(call("explain", f"{module}:views", *BOUND, "--json").stdout)
-    assert ExecutionPlan.from_json(json.dumps(found["plan"])).application
-    assert found["engines"].keys() <= {operator for stage in found["plan"]["stages"] for operator in stage["operators"]}
+def test_json_with_an_environment_has_the_engines_and_reads_back_as_the_plan(module: str) -> None:
+    text = call("plan", f"{module}:views", *BOUND, "--json").stdout
+    found = json.loads(text)
+    assert found["engines"].keys() <= {operator for stage in found["stages"] for operator in stage["operators"]}
     assert found["engines"]
+    assert found["flows"].keys() <= {stage["stage_id"] for stage in found["stages"]}
+    assert ExecutionPlan.from_json(text).fingerprint == found["fingerprint"]
 
 
-def test_explain_names_the_engine_of_every_operator(module: str) -> None:
-    done = call("explain", f"{module}:views", *BOUND)
+def test_a_plan_with_an_environment_names_the_engine_of_every_operator(module: str) -> None:
+    done = call("plan", f"{module}:views", *BOUND)
     assert done.exit_code == 0, done.output
     assert "arrow" in next(line for line in done.stdout.splitlines() if "where" in line and "member > 1" in line)
 

@@ -35,16 +35,21 @@ def call(error: BaseException, *before: str) -> Result:
     return CliRunner().invoke(program(error), [*before, "work"])
 
 
-def test_what_is_rejected_ends_with_2_a_sentence_and_a_hint() -> None:
+def test_what_is_rejected_ends_with_2_a_sentence_a_hint_and_an_address() -> None:
     done = call(ConfigError("The key is wrong.", hint="Correct it."))
-    assert (done.exit_code, done.stdout, done.stderr) == (2, "", "Error: The key is wrong.\n  Hint: Correct it.\n")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        "Error: The key is wrong.",
+        "  Hint: Correct it.",
+        "  More: docs/reference/errors.md#invalid-config",
+    ]
 
 
 def test_a_hint_is_in_the_words_of_the_command_line() -> None:
     done = call(
         TopicError("The record is damaged.", hint="Clear the plan task: a new generation keeps records of its own.")
     )
-    assert done.stderr.endswith("Hint: Run it again with --again: a new generation keeps records of its own.\n")
+    assert "  Hint: Run it again with --again: a new generation keeps records of its own.\n" in done.stderr
 
 
 def test_work_that_failed_ends_with_1() -> None:

@@ -15,13 +15,16 @@ import pytest
 from airflow_samza.cli.environment import find_environment
 from airflow_samza.cli.remedies import on_the_command_line
 from airflow_samza.cli.run_command import name_of, parse_interval, run_application
+from airflow_samza.cli.run_lines import PlainLines
 from airflow_samza.errors import ConfigError
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.prepare.run_request import RunRequest, option_fields
 from airflow_samza.prepare.unchanged import reject_other_options
+from airflow_samza.runs.progress.run_list import list_runs, origin_of
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.support.looping import APPLICATION, Place
 from tests.support.runner_without_spark import use_instead
 from tests.support.runs_here import Here
@@ -46,7 +49,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         interval: str | None = None,
         mode: str | None = None,
         application: str = "looping_app:bounded",
-        **more: str,
+        **more: Any,
     ) -> list[str]:
         told: list[str] = []
         environment = find_environment(None, root="root", config=config)
@@ -57,7 +60,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
             interval=parse_interval(interval),
             mode=mode,
         )
-        run_application(request, environment, again=again, tell=told.append, **more)
+        run_application(request, environment, again=again, lines=PlainLines(told.append), **more)
         return told
 
     return run
@@ -80,6 +83,16 @@ def test_a_run_goes_on_by_the_options_with_which_it_was_planned_alone(run: Run) 
     assert any(text.startswith("Run one has succeeded before: nothing is read or written now") for text in told)
     assert not any("has succeeded before" in text for text in run("x=2", again=True, mode="pipelined"))
     assert any("has succeeded before" in text for text in run("x=2"))  # in the mode in which it was planned
+
+
+@pytest.mark.extended
+def test_when_a_run_was_planned_is_on_record_for_lists_from_then_on(run: Run, tmp_path: Path) -> None:
+    run("x=1")
+    files = open_filesystem(str(tmp_path / "root"))
+    origin = origin_of(files, "looping", "one")
+    assert (origin.dag_id, [entry.at for entry in list_runs(files)]) == ("", [origin.at])
+    run("x=1")
+    assert origin_of(files, "looping", "one") == origin
 
 
 LINES = """

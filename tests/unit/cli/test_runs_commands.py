@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from pathlib import Path
@@ -14,14 +15,23 @@ import airflow_samza
 from airflow_samza import stream_application
 from airflow_samza.cli.app import app
 from airflow_samza.cli.run_command import parse_interval
+from airflow_samza.errors import ConfigError, StageFailed
 from airflow_samza.planner.planner import ExecutionPlanner
-from airflow_samza.runs.progress.run_list import note_origin
+from airflow_samza.runs.progress.run_list import note_not_planned, note_origin
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.stages.run_ends import RunEnd
-from airflow_samza.runs.stages.stage_runners import Claim, RunnerFolder, RunnerPlace, StageRequest
+from airflow_samza.runs.stages.stage_runners import (
+    DID_NOT_START,
+    Claim,
+    RunnerEnd,
+    RunnerFolder,
+    RunnerPlace,
+    StageRequest,
+)
+from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, StatusRecord
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import StreamSpec
 
@@ -141,6 +151,60 @@ def test_logs_print_the_last_lines_of_each_runner_of_a_run(root: Root) -> None:
     assert root.ask("logs", "one", "-n", "0").stdout.splitlines()[0] == "starting"
 
 
+def test_logs_and_status_end_with_why_a_stage_has_failed_and_what_to_do(root: Root) -> None:
+    root.plan("one", 1000.0)
+    error = StageFailed("There is no column 'membr'.", hint="Clear the stage.")
+    folder = root.submit("one", "page-views")
+    write_once(root.files, folder.attempt(1, "status"), StatusRecord(FAILED, error.to_dict()))
+    root.files.put(root.runner("one").log, b"starting\n")
+    why = [
+        "  Error: There is no column 'membr'.",
+        "  Hint: Run it again with --again.",
+        f"  More: {error.entry}",
+        "  Next: airflow-samza run tests:views --run-id one --again (in Airflow: clear its plan)",
+    ]
+    stage = "Stage page-views (partition-by-member) has failed."
+    assert root.ask("logs", "one").stdout.splitlines() == ["starting", stage, *why]
+    assert root.ask("logs", "one", "--errors").stdout.splitlines() == [stage, *why]
+    assert root.ask("status", "one").stdout.splitlines()[2:6] == why
+    (found, _) = json.loads(root.ask("status", "one", "--json").stdout)["stages"]
+    assert found["error"]["sentence"] == error.sentence
+
+
+def test_logs_end_with_the_reason_for_which_other_stages_were_cancelled(root: Root) -> None:
+    root.plan("one", 1000.0)
+    for stage_id, status in (
+        ("page-views", StatusRecord(FAILED, StageFailed("It broke.").to_dict())),
+        ("by-member", StatusRecord(CANCELLED)),
+    ):
+        write_once(root.files, root.submit("one", stage_id).attempt(1, "status"), status)
+    said = root.ask("logs", "one").stdout.splitlines()
+    assert [line for line in said if "Error" in line] == [
+        "  Error: The stage by-member was cancelled.",
+        "  Error: It broke.",
+    ]
+    assert said[-1] == "  Next: airflow-samza run tests:views --run-id one (in Airflow: clear its failed tasks)"
+
+
+def test_the_end_of_a_runner_that_did_not_start_is_that_of_the_first_stage_that_waits_for_it(root: Root) -> None:
+    root.plan("one", 1000.0)
+    root.files.put(root.runner("one").log, b"no Java\n")
+    error = StageFailed("There is no Java.", hint="Install Java 17.")
+    write_once(root.files, root.runner("one").closed, RunnerEnd(DID_NOT_START, 5.0, error.to_dict()))
+    said = root.ask("logs", "one").stdout.splitlines()
+    assert said[:4] == [
+        "no Java",
+        "Stage page-views (partition-by-member) has failed.",
+        "  Error: There is no Java.",
+        "  Hint: Install Java 17.",
+    ]
+
+
+def test_logs_say_that_no_stage_has_failed(root: Root) -> None:
+    root.plan("one", 1000.0)
+    assert root.ask("logs", "one", "--errors").stdout == "No stage of run one of views has failed.\n"
+
+
 def test_rejects_logs_of_a_run_that_has_none(root: Root) -> None:
     root.plan("one", 1000.0)
     said = root.ask("logs", "one")
@@ -203,3 +267,55 @@ def test_the_file_of_environments_is_named_by_config_file(root: Root, tmp_path: 
     for option in ("--config-file", "--environments"):
         said = CliRunner().invoke(app, ["runs", "list", "--json", option, str(file)])
         assert json.loads(said.stdout)["run_id"] == "one"
+
+
+def test_logs_and_status_of_a_run_that_could_not_be_planned_say_why(root: Root) -> None:
+    root.plan("older", 1000.0)
+    error = ConfigError("There is no folder /data/views.", hint="Clear the plan task.", key="path", value="/data")
+    note_not_planned(root.files, RunFolder("views", "one"), "tests:views", error)
+    why = [
+        "Run one of views could not be planned.",
+        "  Error: There is no folder /data/views.",
+        "  Hint: Run it again with --again.",
+        f"  More: {error.entry}",
+        "  Next: airflow-samza run tests:views --run-id one (in Airflow: clear its plan with its downstream)",
+    ]
+    for asked in ([], ["views"], ["one"], ["views", "one"]):
+        assert root.ask("logs", *asked).stdout.splitlines() == why, asked
+        assert root.ask("status", *asked).stdout.splitlines() == why, asked
+    assert json.loads(root.ask("status", "one", "--json").stdout)["error"]["sentence"] == error.sentence
+    assert "could not be planned" not in root.ask("status", "older").stdout
+
+
+def test_the_list_of_runs_has_those_that_could_not_be_planned(root: Root) -> None:
+    root.plan("older", 1000.0)
+    folder, error = RunFolder("views", "one"), ConfigError("There is no folder /data.", hint="Look.", key="a", value=1)
+    note_not_planned(root.files, folder, "t:views", error, {"dag_id": "ours", "run_id": "at night", "task_id": "plan"})
+    _, first, second = root.ask("runs", "list").stdout.splitlines()
+    assert [first.split()[:4], second.split()[:3]] == [
+        ["views", "one", "plan", "failed"],
+        ["views", "older", "running"],
+    ]
+    assert first.endswith("ours  at night")
+    found = [json.loads(line) for line in root.ask("runs", "list", "views", "--json").stdout.splitlines()]
+    assert [(run["run_id"], run["state"], run["error"]) for run in found] == [
+        ("one", "plan failed", "There is no folder /data."),
+        ("older", "running", None),
+    ]
+    assert "one" not in root.ask("runs", "list", "--running").stdout
+    note_not_planned(root.files, RunFolder("views", "older"), "t:views", error)
+    states = [json.loads(line)["state"] for line in root.ask("runs", "list", "--json").stdout.splitlines()]
+    assert states == ["plan failed", "plan failed"]
+
+
+def test_logs_and_status_end_with_why_a_run_could_not_be_planned_anew_until_it_is(root: Root) -> None:
+    root.plan("one", 1000.0)
+    root.files.put(root.runner("one").log, b"starting\n")
+    note_not_planned(root.files, RunFolder("views", "one"), "tests:views", ConfigError("No.", key="a", value=1))
+    last = "  Next: airflow-samza run tests:views --run-id one --again (in Airflow: clear its plan with its downstream)"
+    said = root.ask("logs", "one").stdout.splitlines()
+    assert (said[0], said[-1]) == ("starting", last)
+    assert root.ask("status", "one").stdout.splitlines()[-1] == last
+    run = root.plan("two", 1001.0)
+    write_once(root.files, RunFolder("views", "one").plan(2), dataclasses.replace(run, run_id="one", generation=2))
+    assert root.ask("logs", "one").stdout.splitlines() == ["starting"]

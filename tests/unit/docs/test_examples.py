@@ -45,6 +45,15 @@ def test_the_tests_of_an_example_pass(page: str, name: str, tmp_path: Path, monk
         test()
 
 
+def test_each_everyday_question_leads_to_a_page_with_code() -> None:
+    places = re.findall(r"^\| .+\? (?:What now\? )?\| \[.*?\]\((.+?)\) \|$", text_of("how-to/README.md"), re.MULTILINE)
+    assert len(places) == 11
+    pages = [(DOCS / "how-to" / place.partition("#")[0]).read_text(encoding="utf-8") for place in places]
+    assert [
+        place for place, page in zip(places, pages, strict=True) if not re.search("```(python|console)", page)
+    ] == []
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_to_files(page: str) -> None:
     links = [link for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text_of(page)) if "://" not in link]

@@ -12,6 +12,7 @@ import yaml
 
 from airflow_samza.provider.stats import emitter, gauges_of
 from airflow_samza.runs.progress.progress import PartitionProgress, ProgressReport, Rate
+from airflow_samza.runs.records.expectations import ExpectationResult
 from airflow_samza.runs.stages.stage_state import RUNNING
 from tests.support.airflow_names import metrics_sent_to
 from tests.support.documentation_pages import text_of
@@ -21,6 +22,7 @@ FULL = replace(
     ProgressReport("by-member", "1.1", RUNNING, 15.0, partitions=PARTITIONS, side_inputs=PARTITIONS),
     now=Rate(7.0, 3.0, 30.0),
     metrics={"seen": 4.0},
+    expectations={"out": (ExpectationResult("unique(id)", "unique", "failed", ("id",), 5, 1),)},
 )
 """A report in which everything is known."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from datetime import date
+from datetime import date, datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,18 @@ def test_every_parameter_that_the_page_names_is_one() -> None:
 
     of_the_operator = inspect.signature(SamzaTablePushOperator).parameters
     of_the_table = PushedTableOptions.__annotations__
-    of_runs = {"spark_conf", "systems", "table_versions", "input_versions", "least", "broadcast"}
+    of_runs = {
+        "as_of",
+        "wait",
+        "valid_from",
+        "spark_conf",
+        "systems",
+        "table_versions",
+        "input_versions",
+        "least",
+        "on_error",
+        "broadcast",
+    }
     known = {*PushRequest.__dataclass_fields__, *of_the_operator, *of_the_table, *of_runs}
     assert set(re.findall(r"`(\w+)=", text_of("how-to/pushes.md"))) <= known
 
@@ -54,3 +65,38 @@ def test_a_model_scores_flights_by_carrier_and_hour(tmp_path: Path) -> None:
     early, late, unknown = sorted(run.output("scores"), key=lambda score: score.flight)
     assert early.late < 0.1 < 0.9 < late.late
     assert (late.trained_to, unknown.late) == ("2013-03-04", None)
+
+
+def test_a_month_is_scored_as_thirty_days_are() -> None:
+    from airflow_samza import TestDriver
+    from dags.pipelines.delay_model import PARTITIONS, Flight, Weights, scores_of_a_day, scores_of_a_month
+
+    def at(day: int, hour: int = 0) -> datetime:
+        return datetime(2013, 3, day, hour, tzinfo=timezone.utc)
+
+    models = {
+        day: [
+            Weights(carrier, 0.1 * day, 0.01, str(at(day - 1).date())) for carrier in ("UA", "B6", "AA")[: 1 + day % 3]
+        ]
+        for day in range(2, 12)
+    }
+    flights = [
+        Flight(carrier, 100 * day + hour, "EWR", hour, at(day, hour))
+        for day in range(1, 13)
+        for carrier, hour in (("UA", 0), ("B6", 12), ("AA", 23))
+    ]
+    whole = TestDriver(scores_of_a_month, partitions=PARTITIONS).pipe("flights", flights)
+    for day, weights in models.items():
+        whole.table("delay-model", weights, valid_from=at(day))
+    found = sorted(whole.run().output("scores"), key=lambda one: (one.time_hour, one.carrier))
+    expected = []
+    for day in range(1, 13):
+        today = [flight for flight in flights if flight.time_hour.day == day]
+        daily = TestDriver(scores_of_a_day).pipe("flights", today)
+        newest = max((one for one in models if one <= day), default=None)
+        expected += daily.table("delay-model", models[newest] if newest is not None else []).run().output("scores")
+    assert found == sorted(expected, key=lambda one: (one.time_hour, one.carrier))
+    assert {one.trained_to for one in found if one.carrier == "UA"} == {
+        None,
+        *(str(at(day - 1).date()) for day in models),
+    }

@@ -54,6 +54,7 @@ def test_an_example_of_an_application_can_be_described(
                         "members", key="member_id", schema="member_id bigint, tier string"
                     )
                 scope["rates"] = app.input_stream("rates", schema="currency string, rate double")
+                scope["changes"] = app.input_stream("changes", schema="member_id bigint, lsn bigint", key="member_id")
                 scope["rate_table"] = app.local_table("rates", key="currency", schema="currency string, rate double")
             exec(compile(code, name, "exec", dont_inherit=True), scope)
             if "default_system" in code:

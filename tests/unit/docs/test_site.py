@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import griffe
 import pytest
 import typer
 import yaml
@@ -22,9 +21,11 @@ from airflow_samza import config, errors
 from airflow_samza.cli.app import app
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION, get_provider_info
 from airflow_samza.provider.stats import COUNTERS, METRICS, gauges_of
-from scripts.site import reference
-from scripts.site.docstrings import PlainDocstrings
-from scripts.site.hooks import ROOT_PAGES, boxes, moved, rows_with_anchors
+from scripts.site import generated, reference
+from scripts.site.docstrings import SHOWN, PlainDocstrings
+from scripts.site.hooks import ROOT_PAGES, boxes, moved, search_of, slug
+from scripts.site.public_names import CALLED_BY_AIRFLOW, MADE_BY_THE_PACKAGE
+from scripts.site.public_names import found as found_name
 from tests.support.syntax_trees import parsed
 from tests.unit.docs.test_commands import problem
 from tests.unit.docs.test_metrics_page import FULL as FULL_REPORT
@@ -34,19 +35,6 @@ ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
 SETTINGS: dict[str, Any] = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
 TRIGGERS_OF_OPERATORS = {name for name, home in HOMES.items() if home.endswith("triggers")} - {"KafkaMessagesTrigger"}
-
-CALLED_BY_AIRFLOW = [
-    "execute",
-    "execute_again",
-    "execute_complete",
-    "resume_execution",
-    "on_kill",
-    "poke",
-    "notify",
-    "partial",
-    "expand",
-]
-MADE_BY_THE_PACKAGE = ("StreamApplicationDescriptor", "TaskApplicationDescriptor", "MessageStream", "ApplicationSpec")
 
 
 def places(nav: object) -> Iterator[str]:
@@ -61,7 +49,7 @@ def places(nav: object) -> Iterator[str]:
 def documented() -> list[str]:
     """Return the names that the pages of the reference show."""
     pages = sorted((DOCS / "reference").glob("*.md"))
-    return [name for page in pages for name in re.findall(r"^::: (\S+)$", page.read_text(), flags=re.MULTILINE)]
+    return [name for page in pages for name in SHOWN.findall(page.read_text(encoding="utf-8"))]
 
 
 def test_every_page_has_one_place_in_the_navigation() -> None:
@@ -98,11 +86,9 @@ def test_the_reference_has_every_error_class_and_what_it_is_for() -> None:
 
 @pytest.mark.extended
 def test_parameters_of_the_reference_are_described_and_their_defaults_readable() -> None:
-    package = griffe.load("airflow_samza", search_paths=[ROOT], extensions=griffe.load_extensions(PlainDocstrings))
     lacking, unreadable = [], []
     for place in documented():
-        shown: Any = package[place.removeprefix("airflow_samza.")]
-        shown = shown.final_target if shown.is_alias else shown
+        shown = found_name(place)
         found = [(shown, shown.docstring)] if shown.is_function else []
         if shown.is_class:
             methods = [one for name, one in shown.members.items() if one.is_function and not name.startswith("_")]
@@ -130,7 +116,7 @@ def test_the_reference_has_every_configuration_key() -> None:
     keys = {value for value in vars(config).values() if isinstance(value, str) and reference.KEY.fullmatch(value)}
     assert keys <= shown
     patterns = [pattern for pattern in vars(config).values() if isinstance(pattern, re.Pattern)]
-    assert len(patterns) == 5
+    assert len(patterns) == 6
     for pattern in patterns:
         assert any(pattern.fullmatch(key) for key in shown), pattern
 
@@ -199,20 +185,61 @@ def test_a_parameter_in_the_last_line_of_a_docstring_is_shown_as_one() -> None:
     assert [section.kind for section in sections] == [DocstringSectionKind.text, DocstringSectionKind.parameters]
 
 
-def test_a_page_asks_only_for_what_can_be_generated_and_all_of_that_is_asked_for() -> None:
-    asked = [
-        name
-        for page in DOCS.rglob("*.md")
-        for name in re.findall(r"^<!-- generated: (.+) -->$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    ]
-    assert sorted(asked) == sorted(reference.GENERATED)
+def parts() -> list[tuple[str, str]]:
+    """Return the parts of pages that are made from the code: name, and what is committed."""
+    return [part for page in generated.pages() for part in generated.parts(page.read_text(encoding="utf-8"))]
 
 
-def test_every_error_has_an_anchor_of_its_own() -> None:
-    shown = rows_with_anchors((DOCS / "reference/errors.md").read_text(encoding="utf-8"))
-    anchors = re.findall(r'^\| <a id="([^"]+)"></a>', shown, flags=re.MULTILINE)
-    assert len(anchors) > 300
+def test_every_part_that_can_be_made_is_on_a_page_once() -> None:
+    assert sorted(name for name, _ in parts()) == sorted([*reference.GENERATED, *documented()])
+
+
+@pytest.mark.parametrize("name", reference.GENERATED)
+def test_tables_of_the_reference_are_current(name: str) -> None:
+    assert dict(parts())[name] == reference.GENERATED[name](), "make reference writes it anew"
+
+
+@pytest.mark.extended
+def test_entries_of_public_names_are_current() -> None:
+    shown = dict(parts())
+    old = [name for name in documented() if shown[name] != generated.made(name)]
+    assert old == [], "make reference writes them anew"
+
+
+def headings(text: str) -> list[str]:
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    return re.findall(r"^#+ (.*)$", prose, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in (DOCS / "reference").glob("*.md")))
+def test_headings_of_a_page_of_the_reference_have_anchors_of_their_own(page: str) -> None:
+    anchors = [slug(heading) for heading in headings((DOCS / "reference" / page).read_text(encoding="utf-8"))]
     assert len(set(anchors)) == len(anchors)
+
+
+def rules_of_errors() -> set[str]:
+    """Return the rules of all error classes of the package, wherever they are defined."""
+    return {
+        str(node.value.value)
+        for path in (ROOT / "airflow_samza").rglob("*.py")
+        for kind in ast.walk(parsed(path.read_text(encoding="utf-8")))
+        if isinstance(kind, ast.ClassDef)
+        for node in kind.body
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant)
+        if [getattr(target, "id", "") for target in getattr(node, "targets", [getattr(node, "target", None)])]
+        == ["rule"]
+    }
+
+
+def test_every_rule_of_an_error_has_an_entry_and_every_entry_a_rule() -> None:
+    text = (ROOT / errors.ERRORS_PAGE).read_text(encoding="utf-8")
+    shown = headings(text.partition("\n## Rules\n")[2])
+    assert shown == [f"`{rule}`" for rule in sorted(rules_of_errors())]
+
+
+def test_the_address_of_an_error_is_the_anchor_of_its_rule() -> None:
+    page, _, anchor = errors.UnknownName("There is no column 'x'.").entry.partition("#")
+    assert anchor in {slug(heading) for heading in headings((ROOT / page).read_text(encoding="utf-8"))}
 
 
 @pytest.mark.parametrize(
@@ -228,6 +255,17 @@ def test_every_error_has_an_anchor_of_its_own() -> None:
 )
 def test_a_link_leads_to_the_place_of_its_file_on_the_site(page: str, uri: str, link: str, shown: str) -> None:
     assert moved(f"[it]({link})", ROOT / page, uri) == f"[it]({shown})"
+
+
+def test_searches_find_how_to_and_errors_first_and_neither_decisions_nor_listings_of_code() -> None:
+    found = {uri: search_of(uri) for uri in ("how-to/kafka.md", "reference/errors.md", "concepts/modes.md")}
+    assert found == {
+        "how-to/kafka.md": {"boost": 2},
+        "reference/errors.md": {"boost": 2},
+        "concepts/modes.md": {},
+    }
+    left_out = ["decisions/README.md", "source/dags/kafka_live.py.md"]
+    assert all(search_of(uri) == {"exclude": True} for uri in left_out)
 
 
 def test_the_picture_of_the_rooms_is_drawn_without_a_script() -> None:

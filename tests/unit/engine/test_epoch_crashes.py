@@ -88,6 +88,28 @@ def test_dying_at_any_step_of_any_epoch_loses_and_doubles_nothing(
     reject_difference(place, run)
 
 
+@pytest.mark.parametrize("torn", [b"", b'{"task": 0, "ep', bytes(200)], ids=["empty", "short", "zeros"])
+@pytest.mark.parametrize("mode", ["staged", "continuous"])
+@pytest.mark.few(2)
+def test_a_task_whose_manifest_a_power_failure_tore_runs_again(
+    tmp_path: Path, runners: Runners, mode: str, torn: bytes
+) -> None:
+    place = Place(tmp_path)
+    place.send(0, 60)
+    run = place.prepare(MODES[mode], mode)
+    if mode == "continuous":
+        place.runtime.drain(run)
+    runners.start(place, run, "before-commit")
+    assert runners.wait() == -signal.SIGKILL
+    left = sorted((tmp_path / "root").glob("**/manifests/**/0.json"))
+    assert left, "what this test tears is elsewhere now"
+    for manifest in left:
+        manifest.write_bytes(torn)
+    runners.start(place, run)
+    assert runners.wait() == 0
+    reject_difference(place, run)
+
+
 def run_with_deaths(
     place: Place, runners: Runners, run: RunPlan, chance: random.Random, why: str, told: Callable[[], None]
 ) -> None:

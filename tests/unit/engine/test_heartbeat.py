@@ -43,6 +43,7 @@ class Engine:
     """An engine that answers, and works, as a test says."""
 
     place = "this engine"
+    is_up = True
 
     def __init__(self) -> None:
         self.worked: float | None = 0.0

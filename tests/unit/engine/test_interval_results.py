@@ -13,7 +13,7 @@ from airflow_samza import stream_application
 from airflow_samza.errors import ConfigError, InvalidApplication, StorageFull, TopicError
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.data_interval import DataInterval
-from airflow_samza.runs.upkeep.kept_runs import Keep
+from airflow_samza.runs.upkeep.keep import Keep
 from airflow_samza.runs.upkeep.retention import sweep_application, sweep_root
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -93,10 +93,10 @@ def test_a_damaged_result_is_computed_again(lake: Lake) -> None:
 def test_a_result_that_cannot_be_kept_fails_no_task(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     put = LocalFilesystem.put_if_absent
 
-    def full(files: LocalFilesystem, path: str, data: bytes) -> bool:
+    def full(files: LocalFilesystem, path: str, data: bytes, *, durable: bool = True) -> bool:
         if path.startswith("partials/"):
             raise StorageFull("There is no room left.")
-        return put(files, path, data)
+        return put(files, path, data, durable=durable)
 
     monkeypatch.setattr(LocalFilesystem, "put_if_absent", full)
     run = lake.run(4)

@@ -17,6 +17,8 @@ from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.systems.filesystems.local import LocalFilesystem
+from airflow_samza.systems.system import SystemBinding
 from tests.support.runs_here import Here
 from tests.support.stand_ins import Attempt
 from tests.support.topic_rows import topic_rows
@@ -90,3 +92,41 @@ def test_a_cancelled_attempt_starts_no_further_task(here: Here) -> None:
     with pytest.raises(StageCancelled):
         run_stage(Engine(), files, run_bindings(plan.systems, {}), attempt, {})
     assert files.list(attempt.handle.folder.manifests(0)) == ["0.json"]
+
+
+@stream_application("to-files", default_system="log")
+def to_files(app: Any) -> None:
+    app.input_stream("numbers", schema="n bigint", partitions=3).send_to(app.output_stream("out", system="files"))
+
+
+def synced_manifests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that fills with the manifests for which a disk is waited for."""
+    synced: list[str] = []
+
+    def step(_: LocalFilesystem, operation: str, path: str) -> None:
+        if operation == "sync" and "/manifests/" in path:
+            synced.append(path)
+
+    monkeypatch.setattr(LocalFilesystem, "step", step)
+    return synced
+
+
+def test_the_manifests_of_a_stage_whose_topics_wait_for_no_disk_wait_for_none(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = synced_manifests(monkeypatch)
+    here.whole(f"{HERE}copying", "run-1")
+    assert synced == []
+
+
+@pytest.mark.parametrize("output", ["durable topic", "files"])
+def test_the_manifests_of_a_stage_whose_output_survives_a_power_failure_survive_it(
+    here: Here, monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    here.bindings = {
+        "log": SystemBinding("log", {"durable": "true"}),
+        "files": SystemBinding("files", {"root": str(here.root.parent / "files")}),
+    }
+    synced = synced_manifests(monkeypatch)
+    here.whole(f"{HERE}{'to_files' if output == 'files' else 'copying'}", "run-1")
+    assert len(synced) == 3

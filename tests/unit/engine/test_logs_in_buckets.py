@@ -11,7 +11,7 @@ import pytest
 from airflow_samza.engine.heartbeat import RunnerHeartbeat
 from airflow_samza.engine.runner_records import RunnerRecords
 from airflow_samza.errors import StageFailed
-from airflow_samza.provider.runner_lines import runner_logged
+from airflow_samza.provider.runner_lines import log_runner
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.stages.runner_log import last_lines
 from airflow_samza.runs.stages.stage_runners import RunnerFolder
@@ -35,8 +35,7 @@ def test_the_lines_before_a_failure_are_in_the_bucket_and_in_the_tasks_log(s3: S
         with output.open("a") as printed:
             printed.write(f"{line}\n")
         heart.bring_log()
-    with pytest.raises(StageFailed), runner_logged(service, log):
-        raise StageFailed("It broke.", log=folder.log)
+    log_runner(service, log, StageFailed("It broke.", log=folder.log))
     assert said == [
         f"::group::The last 2 lines of the runner and its driver ({folder.log}, under the root)",
         "Spark is up",

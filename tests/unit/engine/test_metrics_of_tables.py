@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_samza import InitableTask, StreamTask, task_application
-from airflow_samza.engine import followed_tables
+from airflow_samza.engine.tables import followed_tables
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.progress.progress_text import describe_progress
 from airflow_samza.runs.progress.stage_progress import stage_progress
@@ -22,7 +22,7 @@ from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, Sy
 from tests.support.runs_here import Here
 from tests.support.side_input_apps import PROFILES, SEEN, VIEWS, Seen
 from tests.support.waiting import until
-from tests.unit.engine.test_followed_tables import FOLLOWING, PROCESSED, running, view
+from tests.unit.engine.tables.test_followed_tables import FOLLOWING, PROCESSED, running, view
 from tests.unit.prepare.test_side_inputs import many, profiles, views
 
 GAUGING = "tests.unit.engine.test_metrics_of_tables:gauging"

@@ -15,7 +15,7 @@ import pytest
 from airflow_samza.errors import ConfigError, InvalidApplication, StateError, TopicError
 from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.progress.clear_preview import clear_preview
-from airflow_samza.runs.upkeep.kept_runs import Keep
+from airflow_samza.runs.upkeep.keep import Keep
 from airflow_samza.runs.upkeep.retention import sweep_application
 from airflow_samza.systems.files.fsck import fsck_output
 from airflow_samza.systems.files.location import open_location
@@ -426,3 +426,23 @@ def test_a_section_that_was_replaced_before_it_was_read_is_not_read(outputs: Out
         outputs.run(f"{APPS}:sharing", run_id, 1)
     outputs.run(f"{APPS}:taking", "take-1")
     assert [row["n"] for row in outputs.here.rows("taken")] == [2]
+
+
+@everywhere
+def test_a_date_key_is_another_name_of_its_interval(outputs: Outputs, application: str) -> None:
+    outputs.day(1, 1)
+    outputs.day(2, 2)
+    planned = outputs.run(application, "by-key", partition_key="2013-01-01")
+    assert planned.interval == days(1).iso()
+    outputs.run(application, "second", partition_key="2013-01-02")
+    assert outputs.rows(application) == [1, 2]
+    outputs.day(1, 3)
+    assert "replaces what the run 'by-key' wrote for" in notes(
+        outputs.run(application, "again", partition_key="2013-01-01")
+    )
+    assert outputs.rows(application) == [2, 3]
+    outputs.day(1, 4)
+    assert "replaces what the run 'again' wrote for" in notes(outputs.run(application, "scheduled", 1))
+    assert outputs.rows(application) == [2, 4]
+    with pytest.raises(TopicError, match=r"which overlaps the data interval \[2013-01-01.*, 2013-02-01"):
+        outputs.plan(application, "month", partition_key="2013-01")

@@ -28,9 +28,9 @@ class Disk(LocalFilesystem):
         self._reject_full(path)
         super().put(path, data)
 
-    def put_if_absent(self, path: str, data: bytes) -> bool:
+    def put_if_absent(self, path: str, data: bytes, *, durable: bool = True) -> bool:
         self._reject_full(path)
-        return super().put_if_absent(path, data)
+        return super().put_if_absent(path, data, durable=durable)
 
     def _reject_full(self, path: str) -> None:
         if self.full and self.full in path:

@@ -18,7 +18,7 @@ import pytest
 
 from airflow_samza.engine.attempt_state import AttemptState
 from airflow_samza.errors import SamzaError, StageLost, StorageFull, TopicError
-from airflow_samza.launch import launcher
+from airflow_samza.launch import own_process
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records import liveness
 from airflow_samza.runs.records.folders import RunFolder, must_read, read, replace, write_once
@@ -217,7 +217,7 @@ def test_a_runner_that_cannot_start_on_a_full_disk_is_said_to_lack_room(
     ground_on_disk: Ground, disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ground = ground_on_disk
-    started = launcher._spawn
+    started = own_process.spawn
 
     def spawn(*args: Any, **more: Any) -> Any:
         process = started(*args, **more)
@@ -227,7 +227,7 @@ def test_a_runner_that_cannot_start_on_a_full_disk_is_said_to_lack_room(
         return process
 
     here = os.statvfs(disk)
-    monkeypatch.setattr(launcher, "_spawn", spawn)
+    monkeypatch.setattr(own_process, "spawn", spawn)
     if not disk.is_mount():
         ground.dials.turn("disk-full")
         monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result((*here[:3], 0, 0, *here[5:])))

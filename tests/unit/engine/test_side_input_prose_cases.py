@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from airflow_samza import InitableTask, StreamTask, WindowableTask, stream_application, task_application
-from airflow_samza.engine import warm_tables
+from airflow_samza.engine.tables import warm_tables
 from airflow_samza.errors import BadId, MessageError, SideInputsWithChangelog
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -27,7 +27,7 @@ from airflow_samza.systems.system import StreamSpec
 from airflow_samza.testing import TestDriver
 from tests.support.runs_here import Here
 from tests.support.side_input_apps import PROFILES, VIEWS
-from tests.unit.engine.test_followed_tables import FOLLOWING, running, view
+from tests.unit.engine.tables.test_followed_tables import FOLLOWING, running, view
 from tests.unit.prepare.test_side_inputs import SCORED, many, profiles, read_of, scored, send, stored, views
 
 PRICKLY = "tests.unit.engine.test_side_input_prose_cases:prickly"

@@ -230,7 +230,7 @@ def test_a_branch_begins_with_the_first_epoch_that_has_rows(place_of: Callable[[
     place.runtime.drain(run)
     (result,) = stages.join().values()
     assert (result.outputs[0].messages, result.epochs > 1) == (5, True)
-    assert place.runtime.publish(run)[0].version is not None
+    assert place.runtime.publish(run)[0].told["version"] is not None
 
 
 def test_a_stopped_run_flushes_nothing_and_leaves_its_state(place: Place) -> None:

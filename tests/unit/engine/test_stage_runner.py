@@ -15,7 +15,7 @@ import pytest
 from airflow_samza.engine import stage_runner
 from airflow_samza.engine.heartbeat import RunnerHeartbeat
 from airflow_samza.engine.local_engine import LocalEngine
-from airflow_samza.engine.stage_runner import StageRunner, run_process
+from airflow_samza.engine.stage_runner import StageRunner, run_process, start_failure
 from airflow_samza.errors import RuntimeMissing, SamzaError, StageFailed, StageLost
 from airflow_samza.launch.bindings import bindings_to_json
 from airflow_samza.launch.runner_settings import GAVE_WAY
@@ -215,6 +215,14 @@ def test_a_runner_whose_spark_is_lost_takes_no_more_requests(ground: Ground) -> 
         (RuntimeMissing("There is no Java here."), "There is no Java here."),
         (ValueError("no such setting\nat line 1"), "Spark does not start: ValueError: no such setting"),
         (ValueError(), "Spark does not start: ValueError: "),
+        (
+            ValueError(
+                "An error occurred while calling None.x.\n: a.SparkException: no scheduler\n\tat a.B\nCaused by: "
+                "io.KubernetesClientException: Failure executing: GET at: https://host/pods/d. Message: pods 'd' is "
+                "forbidden. Received status: Status(code=403)\n\tat c.D"
+            ),
+            "Spark does not start: pods 'd' is forbidden",
+        ),
     ],
 )
 def test_a_spark_that_does_not_start_fails_all_that_is_asked(ground: Ground, error: Exception, sentence: str) -> None:
@@ -225,6 +233,19 @@ def test_a_spark_that_does_not_start_fails_all_that_is_asked(ground: Ground, err
     ground.serve(open_engine)
     assert [ground.sentence(stage) for stage in ground.stages] == [sentence] * 2
     assert ground.why() == DID_NOT_START
+
+
+def test_the_reason_of_a_java_that_has_ended_is_what_java_has_printed_and_not_our_own_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "runner.log"
+    log.write_text("Error: Two collectors\n")
+    monkeypatch.setattr(stage_runner.log, "error", lambda *_, **__: log.write_text("ERROR Spark does not start"))
+    error = start_failure(
+        RuntimeError("[JAVA_GATEWAY_EXITED] Java has exited"), LocalFilesystem(tmp_path), log.name, ""
+    )
+    assert error.sentence == "Spark does not start: Error: Two collectors"
+    assert log.read_text() == "ERROR Spark does not start"
 
 
 def test_a_runner_of_a_run_that_is_closed_cancels_what_it_runs_and_ends(ground: Ground) -> None:

@@ -73,10 +73,10 @@ def test_a_run_is_published_when_it_has_succeeded(outputs: Outputs, application:
     outputs.here.stages(plan)
     assert outputs.rows(application) == []
     (published,) = outputs.here.runtime.publish(plan)
-    version = f"{VERSIONS[application]} {published.version}"
+    version = f"{VERSIONS[application]} {published.told['version']}"
     assert str(published) == f"The branch 'audit/monday' of the table web.out is published ({version})."
     assert outputs.rows(application) == [1, 2]
-    assert outputs.here.runtime.publish(plan)[0].version is None
+    assert outputs.here.runtime.publish(plan)[0].told["version"] is None
 
 
 def test_a_cleared_run_is_published_anew(outputs: Outputs, application: str) -> None:
@@ -85,7 +85,7 @@ def test_a_cleared_run_is_published_anew(outputs: Outputs, application: str) -> 
     outputs.here.runtime.publish(first)
     outputs.here.stages(first, generation=2)
     assert outputs.rows(application) == [1]
-    assert outputs.here.runtime.publish(first)[0].version is not None
+    assert outputs.here.runtime.publish(first)[0].told["version"] is not None
     assert outputs.rows(application) == [1]
     outputs.day(1, 6)
     again = outputs.run(application, "monday", 1, generation=2)
@@ -113,7 +113,7 @@ def test_the_command_line_drops_the_branch_of_a_run_that_is_given_up(
         patched.setattr("airflow_samza.runs.stages.stage_runners.is_worked_on", lambda *_: True)
         busy = CliRunner().invoke(app, words(outputs, application, "--drop"))
     assert (
-        f"A stage runner of the run 'monday' of {name_of(application)!r} lives, and may commit to its branch"
+        f"A stage runner of the run 'monday' of {name_of(application)!r} lives, and may write what is rejected"
         in busy.output
     )
     done = CliRunner().invoke(app, words(outputs, application, "--drop"))
@@ -132,7 +132,7 @@ def test_a_run_without_a_branch_has_nothing_to_publish(outputs: Outputs, applica
     slot_apps.OUTPUT.clear()
     outputs.day(1, 1)
     plan = outputs.run(application, "monday", 1)
-    with pytest.raises(StageError, match="has no output to a branch: all of it is visible"):
+    with pytest.raises(StageError, match="keeps no output back: all of it is visible"):
         outputs.here.runtime.publish(plan)
 
 

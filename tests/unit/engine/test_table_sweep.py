@@ -15,9 +15,8 @@ from airflow_samza.runs import finish
 from airflow_samza.runs.branch_publication import drop_branches
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.upkeep import output_sweep
-from airflow_samza.runs.upkeep.kept_runs import Keep
+from airflow_samza.runs.upkeep.keep import Keep
 from airflow_samza.runs.upkeep.retention import sweep_root
-from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.tables import sweeping
 from tests.support import slot_apps
 from tests.support.iceberg_lake import catalog_at
@@ -182,7 +181,20 @@ def test_files_of_a_commit_that_waits_stay_and_those_of_one_that_is_published_ar
 def test_files_of_a_commit_that_was_dropped_go(outputs: Outputs, waiting: RunPlan) -> None:
     root = str(outputs.here.root)
     systems = bind_systems(run_bindings(waiting.systems, outputs.bindings), root)
-    assert drop_branches(open_filesystem(root), systems, waiting)[0].was_there
+    assert drop_branches(systems, waiting)[0].was_there
+    assert sweep(outputs) == 1
+    assert outputs.rows(DELTA) == [1]
+
+
+def test_files_of_output_that_waits_for_approval_stay_and_those_of_rejected_output_go(outputs: Outputs) -> None:
+    slot_apps.OUTPUT["publish"] = "after approval"
+    outputs.day(1, 1)
+    outputs.here.runtime.publish(outputs.run(DELTA, "monday", 1))
+    outputs.day(2, 2)
+    waiting = outputs.run(DELTA, "tuesday", 2)
+    grow_old(outputs, "deltas")
+    assert sweep(outputs) == 0
+    outputs.here.runtime.give_up(waiting)
     assert sweep(outputs) == 1
     assert outputs.rows(DELTA) == [1]
 

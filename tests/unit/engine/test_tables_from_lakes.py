@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from airflow_samza.application.loader import load_application
-from airflow_samza.engine import followed_tables
+from airflow_samza.engine.tables import followed_tables
 from airflow_samza.errors import PushError, SamzaError
 from airflow_samza.launch.table_push import table_place
 from airflow_samza.prepare.side_inputs import side_input_notes
@@ -20,7 +20,7 @@ from airflow_samza.systems.system import StreamSpec, SystemBinding
 from airflow_samza.systems.tables import outputs
 from tests.support.iceberg_lake import delete_positions, table_of
 from tests.support.runs_here import Here
-from tests.unit.engine.test_followed_tables import running, view
+from tests.unit.engine.tables.test_followed_tables import running, view
 from tests.unit.prepare.test_side_inputs import scored, views
 
 BY_LAKE = "tests.support.side_input_apps:views_by_lake"

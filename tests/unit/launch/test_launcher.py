@@ -5,13 +5,17 @@ A script plays spark-submit, without any Spark.
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 import socket
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -19,7 +23,8 @@ import pytest
 from airflow_samza.errors import StageFailed
 from airflow_samza.launch import launcher
 from airflow_samza.launch.code_shipping import ship_package
-from airflow_samza.launch.driver_files import HANDOVER_SECRET
+from airflow_samza.launch.drivers import driver_pod, submitted_driver
+from airflow_samza.launch.drivers.driver_files import HANDOVER_SECRET
 from airflow_samza.launch.launcher import ensure_runner, start_runner
 from airflow_samza.launch.masters import SubmitOptions
 from airflow_samza.launch.runner_settings import RunnerSettings
@@ -36,6 +41,7 @@ from airflow_samza.runs.stages.stage_runners import (
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import SystemBinding
 from tests.support.files_with import files_with
+from tests.support.kubernetes_api_server import api_server
 
 RUN = RunFolder("views", "run-1")
 SECRET = "a secret that is handed over"
@@ -114,6 +120,79 @@ def test_a_spark_submit_that_fails_is_told_with_its_most_specific_line(launch: L
     with pytest.raises(StageFailed, match=r"exit code 1\. Its last line: .*UnknownHostException: nowhere") as caught:
         ensure_runner(launch.files, RUN, settings)
     assert launch.files.read(str(caught.value.facts["log"])).endswith(b"INFO bye\n")
+    assert launch.left() == []
+
+
+def test_a_driver_that_the_api_server_rejects_is_reported_with_its_words_and_no_guess(launch: Launch) -> None:
+    settings = launch.settings(
+        'print(\'Exception in thread "main" io.fabric8.kubernetes.client.KubernetesClientException: Failure executing: '
+        'POST at: https://host:6443/api/v1/namespaces/etl/pods. Message: Pod "views-driver" is invalid: '
+        "spec.containers[0].ports[2].containerPort: Required value. Received status: Status(apiVersion=v1, code=422)', "
+        "'  at x.Y', sep='\\n')",
+        "sys.exit(1)",
+    )
+    with pytest.raises(
+        StageFailed, match=r'rejects the driver of .*: Pod "views-driver" is invalid: .*containerPort: Required value'
+    ) as caught:
+        ensure_runner(launch.files, RUN, settings)
+    assert "shared folder" not in caught.value.hint
+    assert caught.value.hint.startswith("Correct what it names, or get the right to it. Its log is ")
+
+
+WAITS = """
+if "--kill" in sys.argv:
+    open(sys.argv[sys.argv.index("--properties-file") + 1])
+    open(os.path.join(os.path.dirname(sys.argv[0]), "killed"), "w").write(" ".join(sys.argv[1:]))
+    sys.exit()
+time.sleep(600)
+"""
+"""Act as a spark-submit whose driver's pod never runs."""
+
+
+NO_IMAGE = {"reason": "ErrImagePull", "message": "not found"}
+NO_ROOM = {"reason": "Unschedulable", "message": "0/1 nodes are available: 1 Insufficient memory."}
+
+
+@pytest.mark.parametrize(
+    ("status", "patience", "says"),
+    [
+        (
+            {"containerStatuses": [{"image": "registry/none:1", "state": {"waiting": NO_IMAGE}}]},
+            600,
+            r"cannot run the driver of .* pod etl:.* is pending: ErrImagePull: not found, .* registry/none:1\. It is del",
+        ),
+        (
+            {"conditions": [{"type": "PodScheduled", "status": "False", **NO_ROOM}]},
+            8,
+            r"never reported .*: 8 s were not enough, .* etl:.* is pending: Unschedulable: 0/1 .* Insufficient memory\.",
+        ),
+    ],
+    ids=["no image", "no room"],
+)
+def test_the_pod_of_a_driver_that_never_runs_is_reported_in_the_words_of_kubernetes_and_deleted(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    status: dict[str, Any],
+    patience: float,
+    says: str,
+) -> None:
+    import_module("kubernetes.client")  # not within the time that is measured below
+    monkeypatch.setattr(launcher, "HOPELESS_SECONDS", 2.0)
+    monkeypatch.setattr(launcher, "NOTABLE_SECONDS", 0.1)
+    monkeypatch.setattr(driver_pod, "LOOK_SECONDS", 0.1)
+    monkeypatch.setenv("KUBECONFIG", "")
+    with api_server() as server:
+        server.pods = {"phase": "Pending", **status}
+        launch = Launch(tmp_path, f"k8s://{server.url}")
+        settings = launch.settings(WAITS, start_seconds=patience)
+        settings = dataclasses.replace(settings, conf={"spark.kubernetes.namespace": "etl"})
+        with pytest.raises(StageFailed, match=says):
+            ensure_runner(launch.files, RUN, settings)
+    killed = (launch.folder / "killed").read_text()
+    assert killed.startswith(f"--master {launch.master} --properties-file ")
+    assert [line for line in caplog.messages if " is pending: " in line]
+    assert re.search(r" --kill etl:samza-views-run-1-\w{8}-driver$", killed)
     assert launch.left() == []
 
 
@@ -249,7 +328,7 @@ def test_a_driver_that_gave_way_to_one_that_was_quicker_is_no_failure(
     far: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A standalone spark-submit ends with code 0 then, too; the quicker one had claimed before it was even started."""
-    monkeypatch.setattr(launcher, "CLAIM_SEEN_SECONDS", 0.0)
+    monkeypatch.setattr(submitted_driver, "CLAIM_SEEN_SECONDS", 0.0)
     settings = far.settings("sys.exit(0)", start_seconds=600)
     quicker = RunnerFolder(RUN, settings.key, 1)
     write_once(far.files, quicker.claim, Claim(**identity(), claimed_at=time.time()))

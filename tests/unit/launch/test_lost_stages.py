@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.errors import SamzaError, StageFailed, StageLost
+from airflow_samza.launch import runtime
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import write_once
@@ -106,6 +107,14 @@ def test_what_a_runner_says_of_a_spark_that_is_gone_gets_the_same_promise(lost: 
     assert lost.failed(lost.submitted(FILE), gone).hint == (
         f"Try again when it is back. {NOTHING[0].upper()}{NOTHING[1:]}"
     )
+
+
+def test_a_spark_that_went_away_with_the_pod_of_its_driver_is_reported_with_the_end_of_the_pod(
+    lost: Lost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "why_driver_ended", lambda *_: "its pod etl:views-driver is gone")
+    gone = lost.failed(lost.submitted(FILE), StageLost("Spark went away.", hint="Try again when it is back."))
+    assert gone.sentence == "Spark went away: its pod etl:views-driver is gone."
 
 
 def test_what_a_runner_says_of_a_spark_that_is_gone_names_what_may_come_twice(lost: Lost) -> None:

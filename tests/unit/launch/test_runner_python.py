@@ -16,7 +16,7 @@ from airflow_samza.launch import runner_python
 from airflow_samza.launch.code_shipping import ship_package
 from airflow_samza.launch.launcher import ensure_runner
 from airflow_samza.launch.masters import SubmitOptions, parse_master
-from airflow_samza.launch.runner_python import check_pythons, checked_path, workers_path
+from airflow_samza.launch.runner_python import NEEDED, check_pythons, checked_path, workers_path
 from airflow_samza.launch.runner_settings import RunnerSettings
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.systems.filesystems.local import LocalFilesystem
@@ -122,7 +122,39 @@ def test_rejects_an_environment_with_an_old_spark(tmp_path: Path) -> None:
     fake_package(tmp_path / "old", "pyspark", "", **{"version.py": '__version__: str = "3.5.1"\n'})
     (tmp_path / "old" / "airflow_samza").symlink_to(HERE / "airflow_samza")
     python = make_environment(tmp_path / "environment", package=tmp_path / "old")
-    assert rejection(str(python)).sentence.endswith("has pyspark 3.5.1, and 4.0 or 4.1 or 4.2 is needed.")
+    assert rejection(str(python)).sentence.endswith("has pyspark 3.5.1, and 4.0 or 4.1 or 4.2 or 4.3 is needed.")
+
+
+def test_accepts_a_spark_whose_client_is_not_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    fake_package(tmp_path / "new", "pyspark", "", **{"version.py": '__version__: str = "4.3.0"\n'})
+    (tmp_path / "new" / "airflow_samza").symlink_to(HERE / "airflow_samza")
+    python = make_environment(tmp_path / "environment", package=tmp_path / "new")
+    found = check_pythons(str(python), parse_master("local[2]"), SubmitOptions(), {})
+    assert found is not None
+    assert found.pyspark == "4.3.0"
+
+
+IMPORTS = """
+import ast, importlib, sys
+for name in ("engine.stage_runner", "spark.spark_engine", "spark.epoch_task", "spark.push_job", "spark.small_epochs"):
+    importlib.import_module(f"airflow_samza.{name}")
+found = set()
+for name, module in list(sys.modules.items()):
+    if name.startswith("airflow_samza") and getattr(module, "__file__", None):
+        for node in ast.parse(open(module.__file__).read()).body:
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                found.add(node.module.partition(".")[0])
+print(*found - sys.stdlib_module_names)
+"""
+
+
+def test_a_runner_and_its_workers_import_nothing_that_is_not_asked_of_their_environment() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=True, cwd=HERE)
+    of_spark = {"pyspark", "py4j"}
+    assert set(done.stdout.split()) <= {*NEEDED, *of_spark, "airflow_samza", "typing_extensions"}
 
 
 def test_rejects_an_environment_that_lacks_libraries_and_names_all_of_them(tmp_path: Path) -> None:
@@ -130,7 +162,9 @@ def test_rejects_an_environment_that_lacks_libraries_and_names_all_of_them(tmp_p
     (tmp_path / "some" / "pyspark" / "jars").mkdir()
     (tmp_path / "some" / "airflow_samza").symlink_to(HERE / "airflow_samza")
     python = make_environment(tmp_path / "environment", package=tmp_path / "some", libraries=False)
-    assert "lacks cloudpickle, fsspec, msgspec, numpy, pandas, " in rejection(str(python)).sentence
+    assert (
+        "lacks aiolimiter, cachetools, cloudpickle, fsspec, msgspec, numpy, pandas, " in rejection(str(python)).sentence
+    )
 
 
 def test_a_local_spark_needs_more_than_the_client_of_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -374,3 +374,40 @@ def test_p11_a_stream_is_looked_up_by_columns_of_other_names_than_the_table_s() 
     assert plan_of(partial(describe, key="k")).warnings == ()
     (error,) = errors_of(partial(describe, key="c"))
     assert ".partition_by('k', id=…)" in error.hint
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("key", [None, "k"])
+def test_files_do_not_lie_by_a_key_because_a_join_assumes_it(side: str, key: str | None) -> None:
+    def describe(app: Any) -> None:
+        sides = [files(app, "a", key=key), keyed(app, "b")]
+        join(*(sides if side == "left" else reversed(sides)), assume_partitioned_by="k")
+
+    if key is not None:  # as without the assumption: each message is checked where it is read
+        assert [check.columns for check in plan_of(describe).key_checks] == [("k",)]
+        return
+    (error,) = errors_of(describe)
+    assert "'a' is not keyed (its rows come from files" in error.sentence
+    assert error.hint.endswith("Files lie by their sizes, so assume_partitioned_by= says nothing of them.")
+
+
+def test_files_of_one_partition_may_be_joined() -> None:
+    plan_of(
+        lambda app: join(
+            files(app, "a", partitions=1), files(app, "b", partitions=1), key="k", assume_partitioned_by="k"
+        )
+    )
+
+
+@pytest.mark.parametrize("more", [{"bounded": False, "max_delay": "1 s"}, {"slice": "checkpoint"}])
+def test_files_that_keep_coming_do_not_lie_by_a_key_because_an_operator_assumes_it(more: dict[str, Any]) -> None:
+    def describe(app: Any, **said: Any) -> None:
+        windowed = files(app, "a", **more, **said).window(tumbling("1 hour"), key="k", n=count(), id="w", **assumed)
+        windowed.sink(print)
+
+    assumed = {"assume_partitioned_by": "k"}
+    (error,) = errors_of(describe)
+    assert (
+        "the files of 'a' that come from one run or epoch to the next are read in whichever partition" in error.sentence
+    )
+    plan_of(lambda app: describe(app, partitions=1))

@@ -9,10 +9,12 @@ import pytest
 from airflow_samza import stream_application
 from airflow_samza.errors import InvalidApplication
 from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.lasting_outputs import output_claim
 from airflow_samza.prepare.notes import joined
 from airflow_samza.prepare.output_slots import run_slot, slot_notes
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.capabilities import OutputClaim
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -135,3 +137,33 @@ def test_the_mode_of_an_output_is_an_option_and_a_parameter() -> None:
 
     with pytest.raises(InvalidApplication, match=r"output stream 'one' has mode=7"):
         wrong.spec({})
+
+
+def test_a_date_key_and_its_interval_in_any_zone_are_one_slot() -> None:
+    spec = daily.spec({})
+
+    def code(**more: object) -> object:
+        slot = run_slot(spec, request(**more))
+        assert slot is not None
+        return slot.code
+
+    assert code(partition_key="2013-01-01") == code(interval=DAY) == code(interval=DAY, partition_key="20130101")
+    there = DataInterval.from_iso("2012-12-31T16:00", "2013-01-01T16:00")
+    assert code(interval=there, partition_key="2013-01-01") == code(interval=there)
+    week = DataInterval.from_iso("2012-12-26", "2013-01-02")
+    assert code(interval=week, partition_key="2013-01-01") != code(interval=week)
+    assert code(interval=DAY, partition_key="2013-01-01T00:00:00") == code(interval=DAY)
+    assert code(partition_key="2013-01-01T00:00:00") != code(interval=DAY)
+
+
+def test_what_is_published_for_good_is_of_a_key_too(tmp_path: Path) -> None:
+    claims = []
+    for more in ({"interval": DAY}, {"partition_key": "2013-01-01"}, {"interval": DAY, "partition_key": "nl"}):
+        runtime = SparkRuntime(str(tmp_path), systems={"lake": SystemBinding("files", {"root": str(tmp_path)})})
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in/2013-01-01.jsonl").write_text('{"n": 1}\n')
+        run = runtime.preview(request(**more))
+        stage = run.plan.stages[0].stage_id
+        claims.append(output_claim(run, stage, Generation(1, 1), carries_state=False).interval)
+        assert output_claim(run, stage, Generation(1, 1), carries_state=True).interval is None
+    assert claims == [DAY.iso(), DAY.iso(), (*DAY.iso(), "nl")]

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_samza.engine.table_compaction import compact_here
+from airflow_samza.engine.tables.table_compaction import compact_here
 from airflow_samza.errors import ConfigError, NoSuchVersion, SchemaError, UnknownName
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.tables import versions as table_versions

@@ -93,6 +93,7 @@ def test_a_plan_keeps_the_options_with_which_it_was_made(prepare: Prepare) -> No
         "sections": {},
         "input_versions": {},
         "tables": {},
+        "compares": None,
     }
 
 
@@ -304,3 +305,15 @@ def test_systems_that_the_application_uses_are_no_slip(prepare: Prepare, tmp_pat
             systems={"logs": SystemBinding("files", {"root": str(tmp_path / "logs")})},
         )
     assert "Did you mean" not in caught.value.hint
+
+
+def test_a_plan_knows_the_version_of_the_code_and_the_one_by_which_it_was_planned_before(prepare: Prepare) -> None:
+    def bundle(version: str) -> dict[str, str]:
+        return {"name": "dags", "version": version}
+
+    assert prepare(TWO_STAGES, bundle=bundle("abc")).bundle == bundle("abc")
+    assert prepare(TWO_STAGES, bundle=bundle("def")).bundle == bundle("abc")  # a retry goes by the plan
+    cleared = prepare(TWO_STAGES, bundle=bundle("def"), generation=2)
+    assert cleared.bundle == {**bundle("def"), "before": "abc"}
+    assert prepare(TWO_STAGES, bundle=bundle("def"), generation=3).bundle == bundle("def")
+    assert prepare(TWO_STAGES, generation=4).bundle == {}

@@ -27,7 +27,7 @@ from airflow_samza.runs.stages.stage_state import (
     StageHandle,
     StageStatus,
 )
-from airflow_samza.runs.upkeep.kept_runs import Keep
+from airflow_samza.runs.upkeep.keep import Keep
 from airflow_samza.systems.system import StreamSpec
 
 A_SLICE = {"kind": "files", "files": [{"path": "a"}, {"path": "b"}], "bytes": 7, "offsets": None}

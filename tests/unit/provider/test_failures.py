@@ -5,8 +5,9 @@ import io
 import json
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -41,6 +42,17 @@ from airflow_samza.provider.failures import (
 from tests.support.syntax_trees import parsed
 
 
+def log_into(told: list[str]) -> Any:
+    """A task's log whose lines are kept."""
+    log = lambda event, *args: told.append(event % args if args else event)  # noqa: E731
+    return SimpleNamespace(info=log, error=log)
+
+
+def service(root: str = "/data", lines: Sequence[str] = ()) -> Any:
+    """A hook's part that failures need."""
+    return SimpleNamespace(root=root, last_lines=lambda path: list(lines))
+
+
 def every_error(kind: type[SamzaError] = SamzaError) -> list[type[SamzaError]]:
     return [kind, *(found for child in kind.__subclasses__() for found in every_error(child))]
 
@@ -68,17 +80,17 @@ def test_an_exception_goes_to_notifiers_without_messages_where_these_are_hidden(
     monkeypatch: pytest.MonkeyPatch, error: SamzaError, setting: str
 ) -> None:
     told: list[str] = []
-    with pytest.raises(AirflowException, match=r"c@d\.de"), mapped_failures(told.append):
+    with pytest.raises(AirflowException, match=r"c@d\.de"), mapped_failures(log_into(told)):
         raise error
     name, _, value = setting.partition("=")
     monkeypatch.setenv(f"AIRFLOW__SAMZA__{name}", value)
-    with pytest.raises(AirflowException) as raised, mapped_failures(told.append):
+    with pytest.raises(AirflowException) as raised, mapped_failures(log_into(told)):
         raise error
     text = "".join(traceback.format_exception(raised.value))
     assert "c@d.de" not in text
     assert f"{type(error).__name__}" in str(raised.value)
     assert "The task's log has it." in str(raised.value)
-    assert told == [str(error)] * 2
+    assert told == [f"{error}\n  More: {error.entry}"] * 2
 
 
 def test_an_error_that_quotes_no_message_is_said_as_it_is_where_messages_are_hidden(
@@ -93,9 +105,9 @@ def test_an_error_that_quotes_no_message_is_said_as_it_is_where_messages_are_hid
 def test_the_sentence_is_told_and_the_error_kept() -> None:
     told: list[str] = []
     error = MessageError("m", operator="map", file="a.py", line=3)
-    with pytest.raises(AirflowException) as raised, mapped_failures(told.append):
+    with pytest.raises(AirflowException) as raised, mapped_failures(log_into(told)):
         raise error
-    assert told == ["m"]
+    assert told == ["m\n  More: docs/reference/errors.md#message"]
     assert isinstance(raised.value, SamzaTaskFailed | SamzaTaskRejected)
     assert raised.value.error is error
 
@@ -111,28 +123,71 @@ def task_log() -> Iterator[io.BytesIO]:
     structlog.reset_defaults()
 
 
-def logged(error: Exception, log: Any) -> None:
-    """Raise an error in an operator, and log it as Airflow's task process does."""
+def logged(error: Exception, log: Any, task: Any = None) -> None:
+    """Raise an error in an operator whose log is ``task``, and log it as Airflow's task process does."""
     try:
-        with mapped_failures():
+        with mapped_failures(task, lambda: service(lines=["Spark is up", "java.lang.OutOfMemoryError", "\tat java.x"])):
             raise error
     except Exception:
         log.exception("Task failed with exception")
+    log.info("::group::Post Execute")
+
+
+def events(task_log: io.BytesIO) -> list[str]:
+    return [json.loads(line)["event"] for line in task_log.getvalue().splitlines()]
 
 
 @pytest.mark.parametrize("error", [ConfigError("It is wrong."), StageLost("It is lost.")], ids=["final", "retried"])
 def test_our_errors_are_logged_without_frames(task_log: io.BytesIO, error: SamzaError) -> None:
     logged(error, structlog.get_logger(logger_name="task"))
-    lines = [json.loads(line) for line in task_log.getvalue().splitlines()]
-    assert [line["event"] for line in lines] == ["Task failed with exception"]
-    assert "exception" not in lines[0]
+    line = json.loads(task_log.getvalue().splitlines()[0])
+    assert line["event"] == "Task failed with exception"
+    assert "exception" not in line
+
+
+@pytest.mark.parametrize("kind", [ConfigError, StageLost], ids=["final", "retried"])
+def test_a_failed_tasks_log_ends_with_the_sentence_and_what_to_do(task_log: io.BytesIO, kind: type[SamzaError]) -> None:
+    log = structlog.get_logger(logger_name="task")
+    error = kind("It broke.", hint="Free space: airflow-samza gc", log="runner.log")
+    logged(error, log, log)
+    assert events(task_log) == [
+        "::group::The last 3 lines of the runner and its driver (runner.log, under the root)",
+        "Spark is up",
+        "java.lang.OutOfMemoryError",
+        "\tat java.x",
+        "::endgroup::",
+        f"It broke.\n  Hint: Free space: airflow-samza gc --root /data\n  More: {error.entry}",
+        "::group::Post Execute",  # Airflow's own, which folds
+    ]
+
+
+def test_another_line_about_the_same_error_stays(task_log: io.BytesIO) -> None:
+    log = structlog.get_logger(logger_name="task")
+    try:
+        with mapped_failures(log):
+            raise ConfigError("It is wrong.")
+    except SamzaTaskRejected:
+        log.exception("A callback has met it")
+    assert [event.split("\n")[0] for event in events(task_log)] == ["It is wrong.", "A callback has met it"]
+
+
+def test_a_hook_that_cannot_be_made_hides_no_failure() -> None:
+    told: list[str] = []
+
+    def no_connection() -> Any:
+        raise ConfigError("There is no connection.")
+
+    with pytest.raises(AirflowException, match="It broke"), mapped_failures(log_into(told), no_connection):
+        raise StageLost("It broke.", hint="See airflow-samza gc", log="runner.log")
+    (said,) = told
+    assert said.startswith("It broke.\n  Hint: See airflow-samza gc\n")
 
 
 def test_errors_that_nobody_expected_keep_their_frames(task_log: io.BytesIO) -> None:
     log = structlog.get_logger(logger_name="task")
     logged(ConfigError("It is wrong."), log)
     logged(ZeroDivisionError("by zero"), log)
-    assert json.loads(task_log.getvalue().splitlines()[1])["exception"][0]["frames"]
+    assert json.loads(task_log.getvalue().splitlines()[2])["exception"][0]["frames"]
 
 
 def test_logging_drops_frames_once_however_often_it_is_asked_to(task_log: io.BytesIO) -> None:
@@ -172,14 +227,14 @@ def test_logging_that_cannot_be_changed_in_place_is_left_as_it_is(task_log: io.B
     ],
 )
 def test_commands_in_a_tasks_log_name_the_root(hint: str, said: str) -> None:
-    with pytest.raises(SamzaTaskRejected) as caught, mapped_failures(root=lambda: "/my data"):
+    with pytest.raises(SamzaTaskRejected) as caught, mapped_failures(hook=lambda: service("/my data")):
         raise ConfigError("It is wrong.", hint=hint)
     assert said in str(caught.value)
 
 
 def test_commands_in_the_hints_of_several_conflicts_name_the_root() -> None:
     conflicts = [PlanError(f"It is {n}.", hint=f"Forget it: airflow-samza state reset v{n}") for n in range(2)]
-    with pytest.raises(SamzaTaskRejected) as caught, mapped_failures(root=lambda: "/data"):
+    with pytest.raises(SamzaTaskRejected) as caught, mapped_failures(hook=lambda: service("/data")):
         raise_all(conflicts)
     said = str(caught.value)
     assert "state reset v0 --root /data\n" in said

@@ -106,6 +106,30 @@ def test_sparks_page_is_looked_up_when_a_stage_runs_and_its_history_when_it_has_
     assert found == ["", "http://driver:4040", "", "http://history:18080/history/app-1"]
 
 
+def test_a_spark_that_comes_up_in_the_middle_of_a_stage_is_found_by_looks_that_grow_rarer(tmp_path: Path) -> None:
+    now, looks = [0.0], 0
+    pages, running = SparkPages(clock=lambda: now[0]), StageStatus(RUNNING, 1)
+
+    class Watched(LocalFilesystem):
+        def read(self, path: str) -> bytes:
+            nonlocal looks
+            looks += path.endswith("spark.json")
+            return super().read(path)
+
+    files = Watched(tmp_path)
+    a_runner(files, None)
+    for second in range(100):
+        now[0] = second
+        assert not pages.look(files, handle_of("page-views"), running)
+    assert 0 < looks < 10
+    a_runner(files, SparkPage("app-1", "http://driver:4040"))
+    found = []
+    for second in range(100, 200):
+        now[0] = second
+        found.append(pages.look(files, handle_of("page-views"), running))
+    assert [address for address in found if address] == ["http://driver:4040"]
+
+
 def test_a_stage_whose_runner_told_of_no_page_has_no_link(tmp_path: Path) -> None:
     files = LocalFilesystem(tmp_path)
     a_runner(files, None)

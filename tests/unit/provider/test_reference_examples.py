@@ -7,6 +7,7 @@ from typing import Any
 
 import airflow.sdk
 import pytest
+from airflow.providers.standard.operators.hitl import HITLOperator
 
 from tests.support.docstring_examples import docstring_examples, shown_on
 from tests.support.documentation_pages import DOCS
@@ -19,7 +20,7 @@ WITH_A_DOCTEST = {"pushed_table", "shared_stream", "kafka_topic"}
 @pytest.mark.parametrize(("name", "code"), EXAMPLES, ids=[name for name, _ in EXAMPLES])
 def test_an_example_of_an_operator_can_be_declared(name: str, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(DOCS.parent / "dags"))
-    scope: dict[str, Any] = {"AssetWatcher": airflow.sdk.AssetWatcher}
+    scope: dict[str, Any] = {"AssetWatcher": airflow.sdk.AssetWatcher, "HITLOperator": HITLOperator}
     for place in shown_on(PAGE):
         module, _, shown = place.rpartition(".")
         scope[shown] = getattr(importlib.import_module(module), shown)

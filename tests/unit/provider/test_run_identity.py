@@ -8,8 +8,9 @@ import pendulum
 import pytest
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.provider.run_identity import generation_of, interval_of, partition_key_of, run_id_of
+from airflow_samza.provider.run_identity import bundle_of, generation_of, interval_of, partition_key_of, run_id_of
 from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.records.run_plan import other_code
 
 
 def context(*, retries: int = 2, max_tries: int = 2, try_number: int = 1, **given: Any) -> dict[str, Any]:
@@ -130,3 +131,20 @@ def test_the_hour_that_comes_twice_is_an_hour_however_it_is_given(given: Any, kn
     assert found.iso() == ("2026-10-25T00:30:00+00:00", "2026-10-25T01:30:00+00:00")
     with pytest.raises(ConfigError, match="before it starts"):
         interval_of(context(data_interval_start=AGAIN, data_interval_end=TWICE.add(minutes=15)))
+
+
+def test_the_version_of_a_bundle_is_known_where_it_has_one() -> None:
+    assert bundle_of(context()) == {}
+    for version, found in ((None, {}), ("", {}), ("abc", {"name": "dags", "version": "abc"})):
+        here = context()
+        here["ti"].bundle_instance = SimpleNamespace(name="dags", version=version)
+        assert bundle_of(here) == found
+
+
+def test_the_sentence_of_other_code_names_both_versions() -> None:
+    assert other_code({"name": "dags", "version": "def"}, {"version": "abc"}) == (
+        "The code is another than that by which the run was planned: version def of the Dag bundle 'dags', and then it "
+        "was abc."
+    )
+    for now, then in (({}, {"version": "a"}), ({"version": "a"}, {}), ({"version": "a"}, {"version": "a"})):
+        assert other_code(now, then) == ""

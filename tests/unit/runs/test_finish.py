@@ -188,7 +188,7 @@ def test_a_stage_that_never_started_is_lost(files: LocalFilesystem, system: Publ
 
 def test_a_damaged_manifest_is_named(files: LocalFilesystem) -> None:
     leave(files, manifest(0))
-    files.put(FOLDER.manifest(0, 1), b"half a mani")
+    files.put(FOLDER.manifest(0, 1), b"{half a mani}")
     with pytest.raises(TopicError, match=r"manifests/0/1\.json is damaged"):
         read_manifests(files, StageFolder(FOLDER.path), INTENT)
 

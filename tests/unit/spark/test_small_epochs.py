@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,7 +30,8 @@ from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.spark import small_epochs, task_process
 from airflow_samza.spark.small_epochs import SmallEpochs
-from airflow_samza.spark.task_process import TaskForker, fork_task_forker, may_run_beside
+from airflow_samza.spark.task_process import TaskForker, cores_of, fork_task_forker, may_run_beside
+from airflow_samza.systems.system import SystemBinding
 from tests.support.runs_here import Here, run_stage
 from tests.support.stand_ins import Attempt
 from tests.support.topic_rows import topic_rows
@@ -68,14 +70,42 @@ def work(row: Any) -> dict[str, int]:
     what, _, value = os.environ.get("BESIDE", "").partition(" ")
     if what == "fails":
         raise ValueError("a bad number")
-    if what == "sleeps":
-        time.sleep(float(value))
+    if what == "meets":
+        meet(*value.split())
     if what == "dies" and os.getppid() != int(value):
         os.kill(os.getpid(), signal.SIGKILL)
+    if what == "leaves":
+        leave(value)
+    if what == "ends-program":
+        with subprocess.Popen(["sleep", "8"]) as program:
+            program.send_signal(int(value))
+    if what == "holds":
+        Path(value).write_text(str(os.getpid()))
+        re.match("(a+)+$", "a" * 60 + "b")  # in C, with the interpreter's lock
     if what == "hangs":
         Path(value).write_text(str(os.getpid()))
         time.sleep(60)
     return {"n": row.n, "pid": os.getpid(), "digest": hash("a text")}
+
+
+def meet(folder: str, processes: str) -> None:
+    """Wait until as many processes have a message in hand."""
+    (Path(folder) / str(os.getpid())).touch()
+    until = time.monotonic() + 60
+    while len(os.listdir(folder)) < int(processes):
+        if time.monotonic() > until:
+            raise TimeoutError(folder)
+        time.sleep(0.01)
+
+
+def leave(way: str) -> None:
+    """Die, and leave a child that has all open files of this process."""
+    if way == "program":
+        os.system("sleep 30 &")
+    elif os.fork() == 0:
+        time.sleep(30)
+        os._exit(0)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @dataclass
@@ -126,7 +156,7 @@ def here(tmp_path: Path, engine: BesideEngine) -> Here:
     return made
 
 
-def forked(engine: BesideEngine, what: str = "") -> BesideEngine:
+def forked(engine: BesideEngine, what: str = "", cores: int = 1) -> BesideEngine:
     """Give an engine its forker, whose processes do with messages what is said.
 
     Arrow has a pipe for signals by then, which it makes anew in each process that is forked.
@@ -134,13 +164,13 @@ def forked(engine: BesideEngine, what: str = "") -> BesideEngine:
     csv.read_csv(BytesIO(b"a\n1\n"))
     os.environ["BESIDE"] = what
     try:
-        engine.forker = fork_task_forker()
+        engine.forker = fork_task_forker(cores=cores)
     finally:
         del os.environ["BESIDE"]
     return engine
 
 
-def test_tasks_of_a_small_epoch_run_in_one_process_that_is_not_the_driver(here: Here, engine: BesideEngine) -> None:
+def test_tasks_of_a_small_epoch_run_in_a_process_that_is_not_the_driver(here: Here, engine: BesideEngine) -> None:
     forked(engine)
     here.whole(f"{HERE}by_process", "run-1")
     rows = topic_rows(here.log, "ran")
@@ -150,18 +180,93 @@ def test_tasks_of_a_small_epoch_run_in_one_process_that_is_not_the_driver(here: 
     assert engine.jobs == []
 
 
-def test_each_stage_has_a_process_of_its_own(here: Here, engine: BesideEngine) -> None:
+def test_a_process_serves_one_stage_after_the_other(here: Here, engine: BesideEngine) -> None:
     forked(engine)
     here.whole(f"{HERE}by_process", "run-1")
     here.whole(f"{HERE}by_process", "run-2")
+    assert len({row["pid"] for row in topic_rows(here.log, "ran")}) == 1
+
+
+def test_a_process_that_has_ended_while_it_was_idle_is_replaced(here: Here, engine: BesideEngine) -> None:
+    forked(engine)
+    here.whole(f"{HERE}by_process", "run-1")
+    (pid,) = {row["pid"] for row in topic_rows(here.log, "ran")}
+    os.kill(pid, signal.SIGKILL)
+    assert is_gone(pid)
+    here.whole(f"{HERE}by_process", "run-2")
     assert len({row["pid"] for row in topic_rows(here.log, "ran")}) == 2
+    assert engine.jobs == []
 
 
-def test_a_process_ends_with_its_stage(here: Here, engine: BesideEngine) -> None:
+def test_processes_end_with_the_forker(here: Here, engine: BesideEngine) -> None:
     forked(engine)
     here.whole(f"{HERE}sums", "run-1")
     (pid,) = {row["pid"] for row in topic_rows(here.log, "ran")}
+    assert engine.forker is not None
+    engine.forker.close()
+    engine.forker = None
     assert is_gone(pid)
+
+
+def test_tasks_that_take_long_run_on_as_many_processes_as_there_are_cores(
+    here: Here, engine: BesideEngine, tmp_path: Path
+) -> None:
+    (tmp_path / "met").mkdir()
+    forked(engine, f"meets {tmp_path / 'met'} 2", cores=2)
+    here.whole(f"{HERE}by_process", "run-1")
+    rows = topic_rows(here.log, "ran")
+    assert sorted(row["n"] for row in rows) == list(range(9))
+    assert len({row["pid"] for row in rows}) == 2
+    assert engine.jobs == []
+
+
+def test_an_epoch_of_many_messages_has_all_processes_from_its_beginning(
+    here: Here, engine: BesideEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(small_epochs, "ALONE_MESSAGES", 0)
+    (tmp_path / "met").mkdir()
+    forked(engine, f"meets {tmp_path / 'met'} {PARTITIONS}", cores=8)
+    here.whole(f"{HERE}by_process", "run-1")
+    assert len({row["pid"] for row in topic_rows(here.log, "ran")}) == PARTITIONS
+    assert engine.jobs == []
+
+
+def test_stages_together_have_no_more_further_processes_than_cores(engine: BesideEngine) -> None:
+    forker = forked(engine, cores=3).forker
+    assert forker is not None
+    first, second = forker.open(), forker.open()
+    further = [forker.open(further=True), forker.open(further=True)]
+    assert None not in (first, second, *further)
+    assert forker.open(further=True) is None
+    forker.give_back(further[0], further=True)  # type: ignore[arg-type]
+    assert forker.open(further=True) is not None
+    assert forker.open(further=True) is None
+
+
+@pytest.mark.parametrize("what", ["fails", "dies 0"])
+def test_when_one_of_several_processes_fails_all_are_ended(
+    here: Here, engine: BesideEngine, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(small_epochs, "ALONE_MESSAGES", 0)
+    killed: list[int | None] = []
+    kill = task_process.TaskProcess.kill
+
+    def noted(process: task_process.TaskProcess) -> None:
+        killed.append(process._pid)
+        kill(process)
+
+    monkeypatch.setattr(task_process.TaskProcess, "kill", noted)
+    forked(engine, what, cores=PARTITIONS)
+    if what == "fails":
+        with pytest.raises(MessageError, match="a bad number"):
+            here.whole(f"{HERE}by_process", "run-1")
+        assert engine.jobs == []
+    else:
+        here.whole(f"{HERE}by_process", "run-1")
+        assert engine.jobs == [PARTITIONS]
+        assert sorted(row["n"] for row in topic_rows(here.log, "ran")) == list(range(9))
+    assert len(killed) == PARTITIONS
+    assert all(is_gone(pid) for pid in killed if pid is not None)
 
 
 def test_an_epoch_of_more_messages_than_configured_is_a_job(here: Here, engine: BesideEngine) -> None:
@@ -176,14 +281,15 @@ def test_with_0_every_epoch_is_a_job(here: Here, engine: BesideEngine) -> None:
     assert engine.jobs == [PARTITIONS, PARTITIONS]
 
 
-def test_an_input_that_does_not_count_its_messages_is_read_by_a_job(tmp_path: Path, engine: BesideEngine) -> None:
-    from airflow_samza.systems.system import SystemBinding
-
+@pytest.mark.parametrize(("lines", "jobs"), [(1, []), (600, [1])])
+def test_of_files_32_bytes_count_as_a_message(
+    tmp_path: Path, engine: BesideEngine, lines: int, jobs: list[int]
+) -> None:
     here = Here(tmp_path, forked(engine), {"lake": SystemBinding("files", {"root": str(tmp_path / "lake")})})
     (tmp_path / "lake/in").mkdir(parents=True)
-    (tmp_path / "lake/in/a.jsonl").write_text('{"n": 1}\n')
-    here.whole("tests.unit.spark.test_small_epochs:from_files", "run-1")
-    assert engine.jobs == [1]
+    (tmp_path / "lake/in/a.jsonl").write_text('{"n": 1}\n' * lines)
+    here.whole("tests.unit.spark.test_small_epochs:from_files", "run-1", config={"job.driver.max.messages": "100"})
+    assert engine.jobs == jobs
 
 
 @stream_application("from-files")
@@ -193,11 +299,15 @@ def from_files(app: Any) -> None:
     )
 
 
-def test_a_stage_with_a_side_input_stays_with_the_workers_that_have_its_table(here: Here, engine: BesideEngine) -> None:
+@pytest.mark.parametrize(("mode", "jobs"), [("staged", []), ("pipelined", [PARTITIONS])])
+def test_a_stage_of_several_epochs_stays_with_the_workers_that_have_its_table(
+    here: Here, engine: BesideEngine, mode: str, jobs: list[int]
+) -> None:
     forked(engine)
     here.log.append("names", pa.table({"n": [1], "name": ["one"]}), key=["n"], partitions=PARTITIONS)
-    here.whole(f"{HERE}joined", "run-1")
-    assert engine.jobs == [PARTITIONS]
+    here.whole(f"{HERE}joined", "run-1", mode=mode)
+    assert engine.jobs == jobs
+    assert {row["name"] for row in topic_rows(here.log, "ran") if row["n"] == 1} == {"one"}
 
 
 def test_an_error_of_a_callable_is_that_of_the_stage(here: Here, engine: BesideEngine) -> None:
@@ -219,35 +329,22 @@ def test_tasks_of_a_process_that_died_are_run_by_a_job(
     assert "the process that ran its tasks has died; Spark runs them" in caplog.text
 
 
-def test_tasks_that_are_not_begun_in_time_are_left_to_a_job(
-    here: Here, engine: BesideEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(small_epochs, "MOST_SECONDS", 0.0)
-    forked(engine)
+@pytest.mark.parametrize("way", ["program", "fork"])
+def test_a_process_that_died_is_noticed_though_a_child_of_it_lives(here: Here, engine: BesideEngine, way: str) -> None:
+    forked(engine, f"leaves {way}")
+    started = time.monotonic()
     here.whole(f"{HERE}by_process", "run-1")
-    rows = topic_rows(here.log, "ran")
-    assert sorted(row["n"] for row in rows) == list(range(9))
-    assert len({row["pid"] for row in rows}) == 2  # one task ran beside, and the job has adopted it
+    assert time.monotonic() - started < 25
     assert engine.jobs == [PARTITIONS]
 
 
-def test_a_stage_whose_small_epochs_take_long_makes_jobs_of_more_of_them(
-    here: Here, engine: BesideEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(small_epochs, "MOST_SECONDS", 0.0)
-    forked(engine)
-    made: list[SmallEpochs] = []
-    monkeypatch.setattr(BesideStage, "__init__", _noting(made, BesideStage.__init__))
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_program_that_a_callable_starts_can_be_ended(here: Here, engine: BesideEngine, number: int) -> None:
+    forked(engine, f"ends-program {int(number)}")
+    started = time.monotonic()
     here.whole(f"{HERE}by_process", "run-1")
-    assert made[0]._most < 9
-
-
-def _noting(made: list[SmallEpochs], init: Any) -> Any:
-    def noted(self: BesideStage, *arguments: Any) -> None:
-        init(self, *arguments)
-        made.append(self.small)
-
-    return noted
+    assert time.monotonic() - started < 50
+    assert engine.jobs == []
 
 
 def test_a_cancelled_attempt_ends_its_process_in_the_middle_of_a_task(
@@ -273,7 +370,7 @@ from tests.unit.spark.test_small_epochs import HERE, BesideEngine, forked
 
 small_epochs.HELLO_SECONDS = 30.0
 folder = Path(sys.argv[1])
-engine = forked(BesideEngine(None), f"hangs {folder / 'hangs'}")
+engine = forked(BesideEngine(None), f"{sys.argv[2]} {folder / 'hangs'}")
 here = Here(folder / "root", engine)
 here.log.append("numbers", pa.table({"n": [1]}), key=["n"], partitions=3)
 threading.Thread(target=here.whole, args=(f"{HERE}by_process", "run-1"), daemon=True).start()
@@ -283,8 +380,9 @@ os._exit(0)
 """
 
 
-def test_processes_end_with_the_driver_also_in_the_middle_of_a_task(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", DRIVER, str(tmp_path)], check=True, timeout=60)
+@pytest.mark.parametrize("what", ["hangs", "holds"])
+def test_processes_end_with_the_driver_also_in_the_middle_of_a_task(tmp_path: Path, what: str) -> None:
+    subprocess.run([sys.executable, "-c", DRIVER, str(tmp_path), what], check=True, timeout=60)
     assert is_gone(int((tmp_path / "hangs").read_text()))
 
 
@@ -314,6 +412,9 @@ def test_tasks_run_beside_the_driver_of_a_local_master(monkeypatch: pytest.Monke
         {"conf": {"spark.executorEnv.MODELS": "/models"}},
         {"conf": {"spark.pyspark.python": "/opt/python"}},
         {"conf": {"spark.python.daemon.module": "theirs"}},
+        {"conf": {"spark.files": "/models/a.bin"}},
+        {"conf": {"spark.archives": "models.zip"}},
+        {"conf": {"spark.submit.pyFiles": "more.py"}},
     ],
     ids=str,
 )
@@ -322,6 +423,25 @@ def test_workers_that_are_not_what_the_driver_is_get_all_tasks(
 ) -> None:
     monkeypatch.setattr(task_process, "_has_hash_seed_of_workers", lambda: True)
     assert not may_run_beside({**LOCAL, **other})
+
+
+@pytest.mark.parametrize(
+    ("master", "conf", "cores"),
+    [
+        ("local", {}, 1),
+        ("local[4]", {}, 4),
+        ("local[4, 2]", {}, 4),
+        ("local[4]", {"spark.task.cpus": "2"}, 2),
+        ("local[1]", {"spark.task.cpus": "2"}, 1),
+        ("local[4]", {"spark.task.cpus": "two"}, 4),
+        ("local[*]", {}, 6),
+    ],
+)
+def test_as_many_processes_run_beside_the_driver_as_spark_would_run_tasks(
+    monkeypatch: pytest.MonkeyPatch, master: str, conf: dict[str, str], cores: int
+) -> None:
+    monkeypatch.setattr(task_process, "cores_here", lambda: 6)
+    assert cores_of({"master": master, "conf": conf}) == cores
 
 
 def test_a_driver_whose_texts_have_other_hashes_than_those_of_workers_leaves_all_tasks_to_them() -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -74,11 +75,10 @@ def standbys(
 ) -> Iterator[tuple[Driver, Standbys]]:
     monkeypatch.setattr(module, "PAUSE_SECONDS", 0.0)
     driver: Any = Driver()
-    session: Any = None
     placement = Placement(2, copies=2)
     placement.update([A, B])
     task = StageTask(files.root, {}, "stage", FOLDER.path, "program", {}, {}, (), host_dir=str(tmp_path / "host"))
-    made = Standbys(driver, session, task, placement, "stage")
+    made = Standbys(driver, Mock(), task, placement, "stage")
     yield driver, made
     made.close()
 

@@ -133,7 +133,9 @@ def test_what_groups_leave_out_is_run_in_a_second_job(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(spark_engine, "run_job", run_job)
     stage = SparkStage.__new__(SparkStage)
-    vars(stage).update(setup=SimpleNamespace(program=None), _driver=None, _context=None, _spark=None, _frames=frames)
+    vars(stage).update(
+        setup=SimpleNamespace(program=None), _driver=None, _context=None, _session=lambda: None, _frames=frames
+    )
     vars(stage).update(_small=SimpleNamespace(run=lambda *_: False))
     stage.run_epoch(INTENT, None)
     assert asked == [[], [0, 2]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -98,18 +99,39 @@ def test_keys_of_another_width_are_the_same_numbers() -> None:
     assert found(floats, pa.array([0.0, math.nan, 1.5], pa.float32())) == [3, 2, 1]
 
 
-def test_equal_keys_are_told_from_equal_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hash that knows three values only: everything then hangs on the comparison of keys."""
+POOR_HASHES: dict[str, Callable[[Any], Any]] = {
+    "three in all": lambda hashes: hashes % np.uint64(3),
+    "three that begin at the last slot": lambda hashes: ~(hashes % np.uint64(3)),
+    "equal in their first half": lambda hashes: hashes % np.uint64(1 << 32),
+    "equal in their second half": lambda hashes: hashes & np.uint64(0xFFFFFFFF << 32),
+    "two in each of five first halves": lambda hashes: (
+        (hashes % np.uint64(5) << np.uint64(62)) | hashes >> np.uint64(63)
+    ),
+}
+
+
+@pytest.mark.parametrize("poorly", POOR_HASHES)
+def test_equal_keys_are_told_from_equal_hashes(monkeypatch: pytest.MonkeyPatch, poorly: str) -> None:
+    """A hash that knows few values: everything then hangs on the comparison of keys."""
     real = key_hashes
 
     def poor(columns: list[pa.Array]) -> np.ndarray[Any, Any]:
-        hashes: np.ndarray[Any, Any] = real(columns) % np.uint64(3)
+        hashes: np.ndarray[Any, Any] = POOR_HASHES[poorly](real(columns))
         return hashes
 
     monkeypatch.setattr("airflow_samza.storage.key_index.key_hashes", poor)
-    rows = [(f"k{n % 40}", n) for n in range(100)]
+    rows = [(f"k{n * 7 % 40}", n) for n in range(100)]
     store = ColumnarTable.of(table(pa.string(), rows), ["key"])
     assert found(store, pa.array([f"k{n}" for n in range(50)])) == [dict(rows).get(f"k{n}") for n in range(50)]
+
+
+def test_a_table_longer_than_what_is_put_into_its_index_at_a_time_finds_all_its_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("airflow_samza.storage.key_index._BUILT", 7)
+    rows = [(f"k{n * 7 % 400}", n) for n in range(1000)]
+    store = ColumnarTable.of(table(pa.string(), rows), ["key"])
+    assert found(store, pa.array([f"k{n}" for n in range(500)])) == [dict(rows).get(f"k{n}") for n in range(500)]
 
 
 def test_hashes_are_the_same_wherever_a_value_stands() -> None:

@@ -137,6 +137,81 @@ def test_what_is_damaged_or_of_another_version_is_built_again_with_a_warning(
     assert not list(tmp_path.rglob("*building*"))
 
 
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files whose content is read for its checksum."""
+    files: list[str] = []
+    real = local_store._described
+
+    def described(path: str) -> dict[str, int]:
+        files.append(Path(path).name)
+        return real(path)
+
+    monkeypatch.setattr(local_store, "_described", described)
+    return files
+
+
+def as_another_process(tmp_path: Path) -> ColumnarTable | None:
+    local_store._checked.clear()
+    return LocalStores(str(tmp_path)).find("t", 0, "1")
+
+
+def old(store: Path) -> None:
+    for path in store.glob("*.arrow"):
+        os.utime(path, (1000, 1000))
+
+
+def test_one_process_of_a_host_compares_checksums_and_the_others_read_no_content(
+    tmp_path: Path, compared: list[str]
+) -> None:
+    LocalStores(str(tmp_path)).columnar("t", 0, "1", Built())
+    old(only_store(tmp_path))
+    compared.clear()
+    for _ in range(3):
+        table = as_another_process(tmp_path)
+        assert table is not None
+        assert table.find([pa.array([2, 9])]).tolist() == [2, -1]
+    assert compared == ["index.arrow", "rows.arrow"]
+
+
+def test_who_builds_a_store_does_not_read_it_again(tmp_path: Path, compared: list[str]) -> None:
+    LocalStores(str(tmp_path)).columnar("t", 0, "1", Built())
+    assert compared == ["index.arrow", "rows.arrow"]
+
+
+def start_again(store: Path) -> None:
+    note = json.loads((store / "checked.json").read_text())
+    (store / "checked.json").write_text(json.dumps({**note, "boot": "before a power failure"}))
+
+
+def scramble_note(store: Path) -> None:
+    (store / "checked.json").write_bytes(b"{")
+
+
+@pytest.mark.parametrize("happens", [damage_rows, start_again, scramble_note])
+def test_checksums_are_compared_again_after_a_file_has_changed_or_the_system_was_started(
+    tmp_path: Path, compared: list[str], happens: Callable[[Path], None]
+) -> None:
+    LocalStores(str(tmp_path)).columnar("t", 0, "1", Built())
+    old(only_store(tmp_path))
+    as_another_process(tmp_path)
+    compared.clear()
+    happens(only_store(tmp_path))
+    assert (as_another_process(tmp_path) is None) == (happens is damage_rows)
+    assert "rows.arrow" in compared
+
+
+def test_what_was_just_written_is_not_yet_noted_as_checked(tmp_path: Path, compared: list[str]) -> None:
+    """A second write within one tick of the clock would leave a file its time."""
+    LocalStores(str(tmp_path)).columnar("t", 0, "1", Built())
+    for path in only_store(tmp_path).glob("*.arrow"):
+        os.utime(path, (1e11, 1e11))  # younger than any clock
+    as_another_process(tmp_path)
+    compared.clear()
+    as_another_process(tmp_path)
+    assert compared == ["index.arrow", "rows.arrow"]
+
+
 def test_an_attempt_that_fails_leaves_nothing(tmp_path: Path) -> None:
     stores = LocalStores(str(tmp_path))
 

@@ -9,8 +9,10 @@ import json
 import logging
 import multiprocessing
 import os
+import zlib
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -180,6 +182,30 @@ def test_a_version_that_is_damaged_or_of_another_format_is_built_again_with_a_wa
     assert len(list(again.range())) == 100
     assert said in caplog.text
     assert "It is built again." in caplog.text
+
+
+def test_one_process_of_a_host_compares_checksums_and_the_others_read_no_file_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = filled(tmp_path)
+    kept = store.kept()
+    store.close()
+    for file in tmp_path.rglob("*.sst"):
+        os.utime(file, (1000, 1000))
+    summed: list[int] = []
+
+    def crc32(block: bytes, before: int) -> int:
+        summed.append(len(block))
+        return zlib.crc32(block, before)
+
+    monkeypatch.setattr(rocks_folder, "zlib", Mock(crc32=crc32))
+    for process in range(3):
+        monkeypatch.setattr(rocks_folder, "_checksums", {})
+        store = following(tmp_path, kept)
+        assert store.get("k0007") == (7,)
+        store.close()
+        assert bool(summed) == (process == 0)
+        summed.clear()
 
 
 def test_what_dead_processes_left_is_swept(tmp_path: Path) -> None:

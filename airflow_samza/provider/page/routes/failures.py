@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -13,7 +13,9 @@ from airflow_samza.provider.disclosure import (
     TEXT_NOT_SHOWN,
     hint_of,
     may_quote_rows,
+    shown_record,
 )
+from airflow_samza.provider.page.airflow_records import Records
 from airflow_samza.provider.page.answer import Answer
 from airflow_samza.provider.page.opened_run import Opened, OpenedRun, of_stages
 from airflow_samza.provider.page.rights import OF_LOGS, OF_RUN
@@ -22,7 +24,7 @@ from airflow_samza.quoting import printable
 from airflow_samza.runs.stages.runner_log import log_end
 from airflow_samza.runs.stages.spark_page import read_spark_page
 from airflow_samza.runs.stages.stage_runners import RunnerFolder, all_runners
-from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, LOST, StageHandle, stage_status, was_cancelled
+from airflow_samza.runs.stages.stage_state import CANCELLED, StageHandle, failure_of, stage_status
 from airflow_samza.secrecy import without_passwords
 
 router = APIRouter(tags=["results"], dependencies=OF_RUN)
@@ -44,8 +46,16 @@ class Failure(Answer):
     kind: str
     sentence: str
     hint: str | None
+    entry: str
+    """The address of the entry of its kind in the documentation."""
     callable: str | None
     """The user's function that raised, by file and line."""
+    file: str | None
+    """The file of data that could not be read."""
+    line: int | None
+    """The line of that file, from 1, in which a bad record begins."""
+    record: str | None
+    """The beginning of the bad record, without masked columns; None where there is none, or rows are not shown."""
     facts: list[str]
     at: float | None
     another_try: str
@@ -53,7 +63,7 @@ class Failure(Answer):
 
 
 class Failures(Answer):
-    """The newest failure of each stage that has one."""
+    """The newest failure of each stage that has one, the first first; those of cancelled stages come last."""
 
     failures: list[Failure]
 
@@ -96,10 +106,19 @@ class Links(Answer):
 
 
 @router.get(f"{OF_PLAN}/failures", operation_id="failures", dependencies=OF_LOGS)
-def failures(opened: Opened) -> Failures:
-    """Return the newest failure of each stage, with the callable that raised."""
-    failed = of_stages(opened, lambda handle: _failure(opened, handle))
-    return Failures(failures=[failure for failure in failed if failure is not None])
+def failures(opened: Opened, records: Records) -> Failures:
+    """Return the newest failure of each stage, with the callable that raised.
+
+    Stages whose tasks have never begun are not looked at under the root.
+    """
+    marks = opened.task_marks(records)
+
+    def failure(handle: StageHandle) -> Failure | None:
+        mark = marks.get(opened.task_of(handle.stage_id))
+        return None if mark is not None and mark.never_begun else _failure(opened, handle)
+
+    failed = of_stages(opened, failure)
+    return Failures(failures=sorted((one for one in failed if one is not None), key=_order))
 
 
 @router.get(f"{OF_PLAN}/logs", operation_id="logs", dependencies=OF_LOGS)
@@ -135,13 +154,14 @@ def links(opened: Opened) -> Links:
 def _failure(opened: OpenedRun, handle: StageHandle) -> Failure | None:
     """Return the failure of a stage's newest attempt; None where it has not failed."""
     status = stage_status(opened.files, handle)
-    if not status.attempt or status.state not in (FAILED, CANCELLED, LOST):
+    error = failure_of(status, handle.stage_id)
+    if error is None:
         return None
-    record: Mapping[str, Any] = status.error or {}
-    error = SamzaError.from_dict(dict(record)) if record else SamzaError(_without_error(status.state, handle.stage_id))
     facts = {str(name): str(value) for name, value in error.facts.items() if value is not None}
-    file, line = facts.pop("file", None), facts.pop("line", None)
+    place, record = _place(facts), facts.pop("record", None)
     sentence, hint = error.sentence, hint_of(error)
+    if facts.get("reason", "").rstrip(".") in sentence:
+        facts.pop("reason", None)
     if may_quote_rows(error):
         facts = {name: value for name, value in facts.items() if name in _NAMES}
         sentence = f"The stage {handle.stage_id!r} has failed. {TEXT_NOT_SHOWN}"
@@ -151,14 +171,29 @@ def _failure(opened: OpenedRun, handle: StageHandle) -> Failure | None:
         generation=str(handle.generation),
         attempt=status.attempt,
         state=status.state,
-        kind=str(record.get("type") or status.state),
+        kind=str((status.error or {}).get("type") or status.state),
         sentence=without_passwords(sentence),
         hint=without_passwords(hint) or None,
-        callable=f"{file}:{line}" if file and line else file,
+        entry=error.entry,
+        record=shown_record(record),
         facts=[without_passwords(f"{name}: {value}") for name, value in facts.items()],
         at=status.updated_at,
         another_try=_another_try(error),
+        **place,
     )
+
+
+def _place(facts: dict[str, str]) -> dict[str, Any]:
+    """Take the place of a failure from its facts: in the user's code, or in a file of data, which has no operator."""
+    file, line = facts.pop("file", None), facts.pop("line", None)
+    if file is not None and "operator" in facts:
+        return {"callable": f"{file}:{line}" if line else file, "file": None, "line": None}
+    number = int(line) if line is not None and line.isdecimal() else None
+    return {"callable": None, "file": None if file is None else without_passwords(file), "line": number}
+
+
+def _order(failure: Failure) -> tuple[bool, float]:
+    return failure.state == CANCELLED, failure.at if failure.at is not None else math.inf
 
 
 def _another_try(error: SamzaError) -> str:
@@ -167,12 +202,6 @@ def _another_try(error: SamzaError) -> str:
     if isinstance(error, MessageError):
         return "fails in the same way, unless the function asks something besides its message"
     return "may succeed"
-
-
-def _without_error(state: str, stage_id: str) -> str:
-    if state == LOST:
-        return f"The runner of the stage {stage_id!r} gives no sign of life."
-    return was_cancelled(stage_id)
 
 
 def _log(opened: OpenedRun, runner: RunnerFolder, most: int) -> RunnerLog:

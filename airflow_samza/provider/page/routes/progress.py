@@ -14,6 +14,7 @@ from airflow_samza.provider.page.opened_run import Opened
 from airflow_samza.provider.page.rights import OF_RUN
 from airflow_samza.provider.page.routes.addresses import OF_PLAN, Limit, Offset, StageId, StreamId
 from airflow_samza.provider.page.stage_answers import Partitions, Progress, partition_answer
+from airflow_samza.provider.page.stage_history import StageHistory, stage_history
 from airflow_samza.runs.progress.progress import PartitionProgress
 
 router = APIRouter(tags=["progress"], dependencies=OF_RUN)
@@ -31,13 +32,20 @@ def progress(
     if_none_match: Annotated[str | None, Header(description="The ETag of the answer before.")] = None,
 ) -> Any:
     """Return the progress of every stage."""
-    here = opened.planned
-    tasks = set(opened.note.tasks.values())
-    looked = LOOKS.progress(opened, records.task_marks(here.dag_id, here.run_id, tasks, here.map_index))
+    looked = LOOKS.progress(opened, opened.task_marks(records))
     headers = {"ETag": looked.etag, "Cache-Control": "private, no-cache"}
     if if_none_match is not None and looked.etag in if_none_match:
         return Response(status_code=304, headers=headers)
     return Response(looked.progress.model_dump_json(), media_type="application/json", headers=headers)
+
+
+@router.get(f"{OF_PLAN}/stages/{{stage_id}}/history", operation_id="stageHistory")
+def history(opened: Opened, records: Records, stage_id: StageId) -> StageHistory:
+    """Return rows, seconds and bytes of the last runs of a stage."""
+    opened.run.plan.stage(stage_id)
+    looked = LOOKS.progress(opened, opened.task_marks(records))
+    (stage,) = (one for one in looked.progress.stages if one.stage_id == stage_id)
+    return stage_history(opened, records, stage)
 
 
 _ORDERS: dict[str, Any] = {

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from fastapi import APIRouter
 
+from airflow_samza.errors import SamzaError
+from airflow_samza.launch.code_shipping import within_folder
 from airflow_samza.planner.titles import stage_names
 from airflow_samza.provider.disclosure import (
     NOT_SHOWN,
@@ -20,11 +23,14 @@ from airflow_samza.provider.page.opened_run import Opened, OpenedRun, of_stages
 from airflow_samza.provider.page.rights import OF_ROWS, OF_RUN, ReadableDags
 from airflow_samza.provider.page.routes.addresses import OF_PLAN
 from airflow_samza.runs.progress.stage_progress import DEAD_LETTERS, DROPPED, LATE
-from airflow_samza.runs.records.epoch_records import newest_intent, read_commit
-from airflow_samza.runs.records.folders import read
+from airflow_samza.runs.records.comparison import Comparison
+from airflow_samza.runs.records.epoch_records import Commit, newest_intent, read_commit
+from airflow_samza.runs.records.expectations import ExpectationResult, Results
+from airflow_samza.runs.records.folders import RunFolder, read, read_report
 from airflow_samza.runs.records.stage_result import OutputResult, StageResult
 from airflow_samza.runs.stages.stage_runners import is_worked_on
-from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.runs.stages.stage_state import StageHandle, rejected_by
+from airflow_samza.runs.tables.versions import by_number
 from airflow_samza.runs.upkeep.waiting_output import waiting_output
 from airflow_samza.secrecy import without_passwords
 
@@ -87,12 +93,61 @@ class Waiting(Answer):
     text: str
 
 
+class ComparedOutput(Answer):
+    """The differences of the rows of an output from those that another run has written."""
+
+    stream_id: str
+    key: list[str]
+    """The columns by which rows are found again; none: whole rows are compared."""
+    equal: bool
+    same: int
+    added: int
+    gone: int
+    different: int
+    columns: str
+    """The columns in which rows differ, with their numbers, or that one run alone has, for people."""
+    only_in: str
+    """The run that alone has the output; empty: both."""
+
+
+class Compared(Answer):
+    """The comparison of the run with another one."""
+
+    application: str
+    """The application of the other run."""
+    run_id: str
+    equal: bool
+    outputs: list[ComparedOutput]
+    notes: list[str]
+
+
+class Expected(Answer):
+    """The result of an expectation of an output, of an input, or of a pushed table that the run reads."""
+
+    stage_id: str
+    stage_name: str
+    stream_id: str
+    expectation: str
+    outcome: str
+    """``passed``, ``warned``, ``dropped``, ``dead letters`` or ``failed``."""
+    rows: int
+    """The rows that were looked at."""
+    failed: int
+    """Those that do not meet it; 1 where it is about all rows together."""
+    found: str
+    """The finding as a half sentence; empty where it is met. It quotes no rows."""
+
+
 class Outputs(Answer):
     """The outputs of a run."""
 
     outputs: list[Output]
+    expectations: list[Expected]
+    """Those of stages that have ended, and of what others have published so far; a rejected stage has its reason."""
     waiting: list[Waiting]
     events: list[AssetEvent]
+    compared: Compared | None
+    """The comparison with another run, where the run was made for that and has ended."""
 
 
 class BadRecords(Answer):
@@ -140,6 +195,7 @@ def outputs(opened: Opened, records: Records, may_read: ReadableDags) -> Outputs
     tasks = {opened.task_of(stage.stage_id) for stage in run.plan.stages} - {""}
     names = stage_names(run.plan)
     results = of_stages(opened, lambda handle: read(files, handle.folder.result, StageResult))
+    expected = of_stages(opened, lambda handle: (handle.stage_id, _expectations(opened, handle)))
     return Outputs(
         outputs=[
             _output(result, output, names[result.stage_id])
@@ -147,18 +203,78 @@ def outputs(opened: Opened, records: Records, may_read: ReadableDags) -> Outputs
             if result is not None
             for output in result.outputs
         ],
+        expectations=[
+            *(
+                _expected(stage_id, names[stage_id], stream_id, each)
+                for stage_id, found in expected
+                for stream_id, some in found.items()
+                for each in some
+            ),
+            *_of_tables(opened),
+        ],
         waiting=[Waiting(stage_id=output.stage_id, text=str(output)) for output in waiting],
         events=[_event(event, may_read) for event in records.events(here.dag_id, here.run_id, sorted(tasks))],
+        compared=_compared(read_report(files, RunFolder(run.application, run.run_id).comparison, Comparison)),
+    )
+
+
+def _of_tables(opened: OpenedRun) -> Iterator[Expected]:
+    """Yield what was expected of the pushed tables that a run reads, with a stage that reads each, and its version."""
+    run = opened.run
+    for table_id, pinned in sorted(run.tables.items()):
+        bound, number = run.side_input(str(pinned["stream_id"])), int(pinned["number"])
+        with suppress(SamzaError):  # it has expired
+            results = by_number(opened.files, bound.system, bound.spec.name, number).expectations
+            readers = set(run.plan.table(table_id).readers)
+            stage_id = next((stage.stage_id for stage in run.plan.stages if readers & set(stage.operators)), "")
+            for each in results:
+                yield _expected(stage_id, f"push of version {number}", table_id, each)
+
+
+def _expected(stage_id: str, stage_name: str, stream_id: str, found: ExpectationResult) -> Expected:
+    return Expected(
+        stage_id=stage_id,
+        stage_name=stage_name,
+        stream_id=stream_id,
+        expectation=found.expectation,
+        outcome=found.outcome,
+        rows=found.rows,
+        failed=found.failed,
+        found=found.found,
+    )
+
+
+def _compared(comparison: Comparison | None) -> Compared | None:
+    """Return the comparison of a run as the page shows it: without keys of rows."""
+    if comparison is None:
+        return None
+    return Compared(
+        application=comparison.with_application,
+        run_id=comparison.with_run,
+        equal=comparison.is_equal,
+        outputs=[
+            ComparedOutput(
+                stream_id=output.stream_id,
+                key=list(output.key),
+                equal=output.is_equal,
+                same=output.same,
+                added=output.added,
+                gone=output.gone,
+                different=output.different,
+                columns="; ".join(output.column_texts),
+                only_in=output.only_in,
+            )
+            for output in comparison.outputs
+        ],
+        notes=list(comparison.notes),
     )
 
 
 @router.get(f"{OF_PLAN}/bad-records", operation_id="badRecords")
 def bad_records(opened: Opened, records: Records) -> Bad:
     """Return how many messages got no further, by operator."""
-    here = opened.planned
-    marks = records.task_marks(here.dag_id, here.run_id, set(opened.note.tasks.values()), here.map_index)
     rows = []
-    for stage in LOOKS.progress(opened, marks).progress.stages:
+    for stage in LOOKS.progress(opened, opened.task_marks(records)).progress.stages:
         for metric in stage.metrics:
             kind, _, operator = metric.name.partition(".")
             if kind in (LATE, DROPPED, DEAD_LETTERS) and metric.value:
@@ -187,9 +303,10 @@ def samples(opened: Opened) -> Samples:
     samples_shown = []
     facts = of_stages(opened, lambda handle: (handle.stage_id, _facts(opened, handle)))
     for stage_id, noted in facts:
-        for text in noted.get(SAMPLES) or ():
-            place = str(text).partition(": ")[0]
-            shown = place if masked else without_passwords(str(text))
+        for sample in noted.get(SAMPLES) or ():
+            text = within_folder(str(sample))
+            place = text.partition(": ")[0]
+            shown = place if masked else without_passwords(text)
             operator = place.partition(" (")[0]
             samples_shown.append(Sample(stage_id=stage_id, stage_name=names[stage_id], operator=operator, text=shown))
     note = "Messages are left out of the samples: columns are masked ([samza] page_masked_columns)." if masked else None
@@ -198,16 +315,32 @@ def samples(opened: Opened) -> Samples:
 
 def _facts(opened: OpenedRun, handle: StageHandle) -> Mapping[str, Any]:
     """Return the facts of a stage's tasks: of its result, or of its last commit."""
-    folder = handle.folder
-    result = read(opened.files, folder.result, StageResult)
+    result = read(opened.files, handle.folder.result, StageResult)
     if result is not None:
         return result.task_facts
-    intent = newest_intent(opened.files, folder)
+    committed = _last_commit(opened, handle)
+    return committed.totals.facts if committed is not None else {}
+
+
+def _expectations(opened: OpenedRun, handle: StageHandle) -> Results:
+    """Return the results of a stage's expectations: of its result, of what rejects it, or of its last commit."""
+    result = read(opened.files, handle.folder.result, StageResult)
+    if result is not None:
+        return result.expectations
+    rejection = rejected_by(opened.files, handle.folder)
+    if rejection is not None:
+        return rejection.results
+    committed = _last_commit(opened, handle)
+    return committed.expectations if committed is not None else {}
+
+
+def _last_commit(opened: OpenedRun, handle: StageHandle) -> Commit | None:
+    intent = newest_intent(opened.files, handle.folder)
     for epoch in (intent.epoch, intent.epoch - 1) if intent is not None else ():
-        committed = read_commit(opened.files, folder, epoch) if epoch >= 0 else None
+        committed = read_commit(opened.files, handle.folder, epoch) if epoch >= 0 else None
         if committed is not None:
-            return committed.totals.facts
-    return {}
+            return committed
+    return None
 
 
 def _output(result: StageResult, output: OutputResult, name: str) -> Output:

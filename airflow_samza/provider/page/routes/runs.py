@@ -7,20 +7,20 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from airflow_samza.errors import SamzaError
+from airflow_samza.errors import SamzaError, entry_of
 from airflow_samza.provider.disclosure import shows_samples
-from airflow_samza.provider.page.airflow_records import NEWEST, Planned, Records
+from airflow_samza.provider.page.airflow_records import NEWEST, FailedPlan, Planned, Records
 from airflow_samza.provider.page.answer import Answer
-from airflow_samza.provider.page.opened_run import OpenedRun, not_planned, why_not_planned
+from airflow_samza.provider.page.opened_run import NOTHING_PLANNED, OpenedRun, not_planned, why_not_planned
 from airflow_samza.provider.page.problems import NotFound, not_read, problem_of
-from airflow_samza.provider.page.rights import OF_RUN, ReadableDags
-from airflow_samza.provider.page.routes.addresses import OF_DAG_RUN, DagId, Limit, Offset, RunId
+from airflow_samza.provider.page.rights import OF_RUN, ReadableDags, ReadableLogs
+from airflow_samza.provider.page.routes.addresses import OF_DAG_RUN, DagId, Limit, MapIndex, Offset, PlanTask, RunId
 from airflow_samza.runs.progress.run_list import run_state
 from airflow_samza.secrecy import without_passwords
 
 router = APIRouter(tags=["runs"])
 
-GONE, UNKNOWN = "gone", "unknown"
+GONE, UNKNOWN, PLAN_FAILED = "gone", "unknown", "plan failed"
 
 
 class Root(Answer):
@@ -51,10 +51,14 @@ class RunRow(Answer):
     plan_task: str
     map_index: int
     state: str
-    """``running``, ``succeeded``, ``failed``; ``gone``: its records are deleted; ``unknown``: they cannot be read."""
+    """``running``, ``succeeded``, ``failed``; ``gone``: its records are deleted; ``unknown``: they cannot be read.
+
+    ``plan failed``: there is no run, for the reason that its page gives.
+    """
     mode: str
     interval: list[str] | None
     """Start and end of the data interval, ISO texts in UTC; None for a run without one."""
+    partition_key: str | None
     planned_at: float
     generation: int
     note: str | None
@@ -107,12 +111,43 @@ class Selected(Answer):
     stage_id: str | None
 
 
+class FailedPlanning(Answer):
+    """A task that could not plan its application, and why, for those who may read its log."""
+
+    application: str
+    """As the Dag names it: ``module:attribute``."""
+    plan_task: str
+    map_index: int
+    kind: str
+    sentence: str
+    hint: str | None
+    entry: str
+    """The address of the entry of its kind in the documentation."""
+    at: float
+
+
+class TaskAfterPlan(Answer):
+    """A task that comes after a task that could not plan."""
+
+    task_id: str
+    state: str | None
+
+
+class PlanClear(Answer):
+    """The effects of clearing a task that could not plan, with the tasks after it; nothing is changed."""
+
+    plan_task: str
+    tasks: list[TaskAfterPlan]
+    sentences: list[str]
+
+
 class Applications(Answer):
     """The applications of a Dag run; ``note`` says why there are none."""
 
     dag_id: str
     run_id: str
     applications: list[PlannedApplication]
+    failed_plans: list[FailedPlanning]
     selected: Selected | None
     samples: bool
     """True where messages and samples are shown at all (``[samza] page_samples``)."""
@@ -122,21 +157,24 @@ class Applications(Answer):
 @router.get("/api/roots", operation_id="roots")
 def roots(may_read: ReadableDags, records: Records) -> Roots:
     """Return the roots under which Dags that the user may read have runs."""
-    by_connection: dict[str, list[Planned]] = {}
+    by_connection: dict[str, list[RunRow | Planned]] = {}
     newest = records.newest()
     for planned in newest:
         if may_read(planned.dag_id):
             by_connection.setdefault(planned.note.conn_id, []).append(planned)
+    for failed in records.newest_failed_plans():
+        if may_read(failed.dag_id):
+            by_connection.setdefault(failed.failure.conn_id, []).append(_failed_row(failed))
     rows = [
         Root(
             conn_id=conn_id,
-            applications=sorted({planned.note.application for planned in runs}),
+            applications=sorted({_whose(one) for one in runs}),
             runs=len(runs),
-            newest=max(planned.note.planned_at for planned in runs),
+            newest=max(_planned_at(one) for one in runs),
         )
         for conn_id, runs in by_connection.items()
     ]
-    note = _older(len(newest)) if rows else "No run of a Dag that you may read has planned an application yet."
+    note = _older(len(newest)) if rows else NOTHING_PLANNED
     return Roots(roots=rows, note=note)
 
 
@@ -151,16 +189,25 @@ def runs(
 ) -> Runs:
     """Return the runs under a root, newest first, of Dags that the user may read."""
     newest = records.newest()
-    readable = [planned for planned in newest if planned.note.conn_id == conn_id and may_read(planned.dag_id)]
+    readable: list[RunRow | Planned] = [
+        planned for planned in newest if planned.note.conn_id == conn_id and may_read(planned.dag_id)
+    ]
+    first = next(iter(readable), None)
+    readable += [
+        _failed_row(failed)
+        for failed in records.newest_failed_plans()
+        if failed.failure.conn_id == conn_id and may_read(failed.dag_id)
+    ]
     if not readable:
         raise NotFound(f"No run of a Dag that you may read is under the root of {conn_id!r}.")
-    chosen = [planned for planned in readable if application in (None, planned.note.application)]
-    place, note = _place(readable[0])
+    readable.sort(key=_planned_at, reverse=True)
+    chosen = [one for one in readable if application in (None, _whose(one))]
+    place, note = _place(first) if isinstance(first, Planned) else (None, None)
     return Runs(
         conn_id=conn_id,
         place=place,
-        applications=sorted({planned.note.application for planned in readable}),
-        runs=[_row(planned) for planned in chosen[offset : offset + limit]],
+        applications=sorted({_whose(one) for one in readable}),
+        runs=[one if isinstance(one, RunRow) else _row(one) for one in chosen[offset : offset + limit]],
         total=len(chosen),
         note=note or _older(len(newest)),
     )
@@ -171,6 +218,7 @@ def applications(
     dag_id: DagId,
     run_id: RunId,
     records: Records,
+    may_read_logs: ReadableLogs,
     task_id: Annotated[str | None, Query(description="A task, for `selected`.")] = None,
     map_index: Annotated[int, Query(ge=-1, description="The map index of the task.")] = -1,
 ) -> Applications:
@@ -182,10 +230,86 @@ def applications(
         dag_id=dag_id,
         run_id=run_id,
         applications=[_application(planned) for planned in plans],
+        failed_plans=_failed(records.failed_plans(dag_id, run_id)) if may_read_logs(dag_id) else [],
         selected=_selected(plans, task_id, map_index) if task_id is not None else None,
         samples=shows_samples(),
         note=None if plans else why_not_planned(records, dag_id, run_id),
     )
+
+
+@router.get(
+    f"{OF_DAG_RUN}/failed-plans/{{plan_task}}/{{map_index}}/clear",
+    operation_id="planClear",
+    dependencies=OF_RUN,
+)
+def plan_clear(dag_id: DagId, run_id: RunId, plan_task: PlanTask, map_index: MapIndex, records: Records) -> PlanClear:
+    """Return what a clear of a task that could not plan would make run again."""
+    if (plan_task, map_index) not in [(one.task_id, one.map_index) for one in records.failed_plans(dag_id, run_id)]:
+        raise NotFound(f"The task {plan_task!r} of the run {run_id!r} has not failed to plan.", rule="not-found")
+    after = records.tasks_after(dag_id, run_id, plan_task, map_index)
+    if after is None:
+        unknown = "Airflow has no version of the Dag any more, so the tasks after it are not known."
+        return PlanClear(plan_task=plan_task, tasks=[], sentences=[f"{plan_task} plans the run anew.", unknown])
+    begun = [task.task_id for task in after if task.runs_stages and task.has_begun]
+    sentences = [
+        f"{plan_task} plans the run anew.",
+        f"With its downstream tasks, {'one more task runs' if len(after) == 1 else f'{len(after):,} more tasks run'}."
+        if after
+        else "No task comes after it.",
+        f"Stages have run before: {', '.join(begun)}. Those that have not changed keep their results, and the output "
+        "of the others replaces the former one."
+        if begun
+        else "No stage of this run has begun: nothing is written a second time.",
+    ]
+    tasks = [TaskAfterPlan(task_id=task.task_id, state=task.state) for task in after]
+    return PlanClear(plan_task=plan_task, tasks=tasks, sentences=sentences)
+
+
+def _failed(plans: Iterable[FailedPlan]) -> list[FailedPlanning]:
+    """Return failures to plan, of tasks that plan for themselves one for all that have the same."""
+    found: dict[tuple[str, str], FailedPlanning] = {}
+    for plan in plans:
+        failure = plan.failure
+        found.setdefault(
+            (failure.application, failure.sentence),
+            FailedPlanning(
+                application=failure.application,
+                plan_task=plan.task_id,
+                map_index=plan.map_index,
+                kind=failure.kind,
+                sentence=failure.sentence,
+                hint=failure.hint or None,
+                entry=entry_of(failure.rule),
+                at=failure.failed_at,
+            ),
+        )
+    return list(found.values())
+
+
+def _failed_row(plan: FailedPlan) -> RunRow:
+    return RunRow(
+        application=plan.failure.application,
+        run="",
+        dag_id=plan.dag_id,
+        dag_run_id=plan.run_id,
+        plan_task=plan.task_id,
+        map_index=plan.map_index,
+        state=PLAN_FAILED,
+        mode="",
+        interval=None,
+        partition_key=None,
+        planned_at=plan.failure.failed_at,
+        generation=0,
+        note=None,
+    )
+
+
+def _whose(one: RunRow | Planned) -> str:
+    return one.application if isinstance(one, RunRow) else one.note.application
+
+
+def _planned_at(one: RunRow | Planned) -> float:
+    return one.planned_at if isinstance(one, RunRow) else one.note.planned_at
 
 
 def _older(count: int) -> str | None:
@@ -223,6 +347,7 @@ def _row(planned: Planned) -> RunRow:
         state=state,
         mode=planned.note.mode,
         interval=list(planned.note.interval) if planned.note.interval is not None else None,
+        partition_key=planned.note.partition_key,
         planned_at=planned.note.planned_at,
         generation=planned.note.generation,
         note=note,

@@ -75,6 +75,8 @@ class Conformer:
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return one batch of the file in the columns of ``schema``."""
+        if not self.any_bytes and batch.schema.equals(self.schema) and not _has_forbidden_nulls(batch):
+            return batch
         columns = []
         for field in self.schema:
             if field.name in self.names:
@@ -145,6 +147,12 @@ class Conformer:
                 declared=shown(field.type),
                 found=shown(column.type),
             ) from error
+
+
+def _has_forbidden_nulls(batch: pa.RecordBatch) -> bool:
+    return any(
+        column.null_count and not field.nullable for column, field in zip(batch.columns, batch.schema, strict=True)
+    )
 
 
 def cast(column: pa.Array, target: pa.DataType, *, truncate: bool = False) -> pa.Array:

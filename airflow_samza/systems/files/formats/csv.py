@@ -8,7 +8,7 @@ quoted, times as ISO 8601.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, NamedTuple
 
 import pyarrow as pa
@@ -29,9 +29,10 @@ from airflow_samza.systems.files.formats.file_format import (
     Unreadable,
     as_text,
     bad_record,
+    beginning_of,
     pieces_of,
 )
-from airflow_samza.systems.files.formats.lines import BLOCK_BYTES, Block, line_blocks
+from airflow_samza.systems.files.formats.lines import BLOCK_BYTES, Block, line_blocks, place_of
 from airflow_samza.systems.files.formats.options import FileOptions, compression_of
 from airflow_samza.systems.files.formats.times import FOUR_DIGITS
 from airflow_samza.systems.files.packing import Unit
@@ -81,11 +82,21 @@ class CsvFormat(FileFormat):
 
 
 class _Bad(NamedTuple):
-    """A record that cannot be read, why, and the column, if the value of one is to blame."""
+    """A record that cannot be read, its offset, why, and the column, if the value of one is to blame."""
 
     record: bytes
+    offset: int
     reason: str
     column: str | None = None
+
+
+def _placed(records: Iterable[bytes], offset: int) -> list[Block]:
+    """Return records that follow one another with the offset of each."""
+    placed = []
+    for record in records:
+        placed.append(Block(offset, record))
+        offset += len(record)
+    return placed
 
 
 class CsvInput:
@@ -143,9 +154,12 @@ class CsvInput:
     def _pieces(self, blocks: Iterator[Block], target: pa.Schema) -> Iterator[pa.RecordBatch | _Bad]:
         """Yield rows, and between them the records that are bad."""
         held = lost = b""
+        held_at = lost_at = 0
         for block in blocks:
+            if not held:
+                held_at = block.offset
             if block.cut:
-                yield _Bad(lost or held + block.data, _TOO_LONG)
+                yield _Bad(lost or held + block.data, lost_at if lost else held_at, _TOO_LONG)
                 held = lost = b""
                 continue
             if not held:
@@ -154,23 +168,26 @@ class CsvInput:
                     yield batch
                     continue
                 if not self.options.multiline:
-                    yield from self._sorted_out(lines_of(block.data), target)
+                    yield from self._sorted_out(_placed(lines_of(block.data), block.offset), target)
                     continue
             # A quote is open at the end of a line, or something is bad: see where records end.
             data = held + block.data
             cut = self.dialect.closed(data)
             begin = 0
             if lost and cut:  # the end of a record whose beginning was too long to be kept
-                yield _Bad(lost, _TOO_LONG)
+                yield _Bad(lost, lost_at, _TOO_LONG)
                 begin, lost = len(next(self.dialect.records(data))), b""
-            yield from self._whole(data[begin:cut], target)
-            held = data[cut:]
+            yield from self._whole(Block(held_at + begin, data[begin:cut]), target)
+            held, held_at = data[cut:], held_at + cut
             if len(held) > LONGEST_RECORD:
-                lost, held = lost or held[:_SHOWN_BYTES], self.dialect.quote.encode()
+                end = held_at + len(held)
+                lost, lost_at = (lost, lost_at) if lost else (held[:_SHOWN_BYTES], held_at)
+                held = self.dialect.quote.encode()
+                held_at = end - len(held)
         if lost:
-            yield _Bad(lost, _TOO_LONG)
+            yield _Bad(lost, lost_at, _TOO_LONG)
         elif held:
-            yield from self._sorted_out([held], target)
+            yield from self._sorted_out([Block(held_at, held)], target)
 
     def _is_one_per_line(self, rows: int, data: bytes) -> bool:
         """Return whether that many rows of data mean that no line end is part of a value.
@@ -181,22 +198,22 @@ class CsvInput:
             return False
         return self.dialect.has_ended(last_line(data))
 
-    def _whole(self, data: bytes, target: pa.Schema) -> Iterator[pa.RecordBatch | _Bad]:
+    def _whole(self, block: Block, target: pa.Schema) -> Iterator[pa.RecordBatch | _Bad]:
         """Return the records that are known to be whole."""
-        batch = self._parsed(data, target)
+        batch = self._parsed(block.data, target)
         if batch is None:
-            yield from self._sorted_out(list(self.dialect.records(data)), target)
+            yield from self._sorted_out(_placed(self.dialect.records(block.data), block.offset), target)
         else:
             yield batch
 
-    def _sorted_out(self, records: Sequence[bytes], target: pa.Schema) -> Iterator[pa.RecordBatch | _Bad]:
+    def _sorted_out(self, records: Sequence[Block], target: pa.Schema) -> Iterator[pa.RecordBatch | _Bad]:
         """Yield rows in pieces, and between them the records that are bad, which are found by halving."""
         if len(self.header) != 1:
-            records = [record for record in records if record.strip(b"\r\n")]
+            records = [record for record in records if record.data.strip(b"\r\n")]
         if not records:
             return
-        batch = self._parsed(b"".join(records), target)
-        if batch is not None and batch.num_rows == len(records) and self.dialect.is_closed(records[-1]):
+        batch = self._parsed(b"".join(record.data for record in records), target)
+        if batch is not None and batch.num_rows == len(records) and self.dialect.is_closed(records[-1].data):
             yield batch
         elif len(records) == 1:
             yield self._blamed(records[0], target)
@@ -243,38 +260,42 @@ class CsvInput:
         table = pacsv.read_csv(pa.BufferReader(data), read, parse, convert).combine_chunks()
         return table.to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], schema=table.schema)
 
-    def _blamed(self, record: bytes, target: pa.Schema) -> _Bad:
+    def _blamed(self, block: Block, target: pa.Schema) -> _Bad:
         """Return the error of a record that was read by itself."""
+        at, record = block.offset, block.data
         if not self.dialect.is_closed(record):
             if self.options.multiline:
-                return _Bad(record, "a quote that is never closed")
-            return _Bad(record, "a quote that is not closed on its line (multiline=false)")
+                return _Bad(record, at, "a quote that is never closed")
+            return _Bad(record, at, "a quote that is not closed on its line (multiline=false)")
         try:
             texts = self._texts(record, target)
         except pa.ArrowInvalid as error:
-            return _Bad(record, plainly(_PLACE.sub("", " ".join(str(error).split()))))
+            return _Bad(record, at, plainly(_PLACE.sub("", " ".join(str(error).split()))))
         for place, field in enumerate(target):
             try:
                 parse_column(texts.column(place), field.type)
             except pa.ArrowInvalid:
                 value = texts.column(place)[0].as_py()
                 brief = value if len(value) <= 60 else value[:57] + "…"
-                return _Bad(record, f"{quoted(brief)}, which is no {shown(field.type)}", field.name)
-        return _Bad(record, f"{texts.num_rows} records where one should be")
+                return _Bad(record, at, f"{quoted(brief)}, which is no {shown(field.type)}", field.name)
+        return _Bad(record, at, f"{texts.num_rows} records where one should be")
 
     def _rejection(self, bad: _Bad) -> SamzaError:
+        place = place_of(self.file, bad.offset, self.head.line_end)
         if bad.column is None:
-            return bad_record(
-                self.file, "csv", f"{bad.reason} (in the record {bad.record[:60].rstrip().decode(errors='replace')!r})"
-            )
+            beginning = quoted(bad.record[:60].rstrip().decode(errors="replace"))
+            reason = f"{bad.reason} {place}, which begins with {beginning}"
+            return bad_record(self.file, "csv", reason, place.line, bad.record)
         return SchemaError(
             f"File {self.file.shown} of stream {self.file.stream!r} has a value that does not fit column "
-            f"{bad.column!r}: {bad.reason}.",
+            f"{bad.column!r} {place}: {bad.reason}.",
             hint="Declare the column with a type that holds the value, set null_value= if the text means null, "
             f"{LEAVE_RECORDS_OUT}, or correct the file.",
             file=self.file.shown,
             stream=self.file.stream,
             column=bad.column,
+            line=place.line,
+            record=beginning_of(bad.record),
         )
 
     def _inferred(self) -> pa.Schema:
@@ -285,7 +306,7 @@ class CsvInput:
             return texts
         data = block.data[: self.dialect.closed(block.data)] or block.data
         batches = []
-        for piece in self._whole(data, texts):
+        for piece in self._whole(Block(block.offset, data), texts):
             if isinstance(piece, pa.RecordBatch):
                 batches.append(piece)
             elif not self.file.tolerant:

@@ -13,6 +13,7 @@ import pyarrow.fs as pafs
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, SamzaError, TopicError
+from airflow_samza.quoting import are_shown, one_line
 from airflow_samza.systems.files.failures import is_missing, is_of_storage, translate
 from airflow_samza.systems.files.formats.options import CODECS, FileOptions, compression_of
 from airflow_samza.systems.files.location import storage_with_versions
@@ -77,6 +78,9 @@ class InputFile:
         opened = self.random_access()
         return opened if codec is None else pa.CompressedInputStream(opened, codec)
 
+
+_BEGINNING = 1000
+"""Bytes of a record of which an error has the beginning; what is shown of it is one line."""
 
 _LONGEST = 1 << 20
 """Bytes of a record that are kept: a quote that is never closed makes the rest of a file one record."""
@@ -243,10 +247,11 @@ def reading(file: InputFile, format_name: str) -> Iterator[None]:
         raise damaged(file, format_name, error) from error
 
 
-def damaged(file: InputFile, format_name: str, reason: object, ways_out: str = "") -> TopicError:
+def damaged(file: InputFile, format_name: str, reason: object, ways_out: str = "", **facts: object) -> TopicError:
     """Return the error of a file whose content is not what its format demands.
 
-    ``ways_out``: what to do about it, where that is not what helps against any such file.
+    ``ways_out``: what to do about it, where that is not what helps against any such file. ``facts`` are more of the
+    error's.
     """
     text = " ".join(str(reason).split())[:300] or type(reason).__name__
     return TopicError(
@@ -257,10 +262,11 @@ def damaged(file: InputFile, format_name: str, reason: object, ways_out: str = "
         file=file.shown,
         stream=file.stream,
         reason=text,
+        **facts,
     )
 
 
-def bad_record(file: InputFile, format_name: str, reason: object) -> TopicError:
+def bad_record(file: InputFile, format_name: str, reason: object, line: int | None, record: bytes) -> TopicError:
     """Return the error of a record that cannot be read, in a file that is not read on without it."""
     return damaged(
         file,
@@ -268,7 +274,14 @@ def bad_record(file: InputFile, format_name: str, reason: object) -> TopicError:
         reason,
         f"{LEAVE_RECORDS_OUT[0].upper()}{LEAVE_RECORDS_OUT[1:]}, or correct the file; if all of it has another format, "
         f"{DECLARE_FORMAT}, or {READ_BY_SPARK}.",
+        line=line,
+        record=beginning_of(record),
     )
+
+
+def beginning_of(record: bytes) -> str | None:
+    """Return how a record begins, for the facts of an error; None where messages are not shown."""
+    return one_line(as_text(record[:_BEGINNING])) if are_shown() else None
 
 
 def changed(shown: str, stream: str, what: str) -> TopicError:

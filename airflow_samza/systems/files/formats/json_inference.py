@@ -13,15 +13,18 @@ from airflow_samza.errors import SchemaError
 from airflow_samza.systems.files.formats.file_format import InputFile, Sample, bad_record
 from airflow_samza.systems.files.formats.json_blocks import count_objects
 from airflow_samza.systems.files.formats.json_values import BadValue, parsed_line
-from airflow_samza.systems.files.formats.lines import Block
+from airflow_samza.systems.files.formats.lines import Block, place_of
 
 
-def inferred_schema(file: InputFile, blocks: Iterator[Block]) -> pa.Schema:
-    """Return the columns and types that Arrow finds; of a tolerant file lines that cannot be read play no part."""
+def inferred_schema(file: InputFile, blocks: Iterator[Block], ending: bytes) -> pa.Schema:
+    """Return the columns and types that Arrow finds; of a tolerant file lines that cannot be read play no part.
+
+    ``ending`` ends the lines of the file; those of the blocks end with LF.
+    """
     for block in blocks:
         data = b"" if block.cut else block.data
         if count_objects(data) is None:
-            data = _objects(file, Block(block.offset, data))
+            data = _objects(file, Block(block.offset, data), ending)
         if not data.strip():
             continue
         try:
@@ -81,7 +84,7 @@ def _arrow_schema(data: bytes) -> pa.Schema:
     ).schema
 
 
-def _objects(file: InputFile, block: Block) -> bytes:
+def _objects(file: InputFile, block: Block, ending: bytes) -> bytes:
     """Return the lines that are objects; another one is an error, unless the file is tolerant."""
     lines, offset = [], block.offset
     for line in block.data.split(b"\n"):
@@ -91,6 +94,7 @@ def _objects(file: InputFile, block: Block) -> bytes:
                 lines.append(line)
             except BadValue as bad:
                 if not file.tolerant:
-                    raise bad_record(file, "JSON lines", f"{bad} in the line at byte {offset}") from bad
+                    place = place_of(file, offset, ending)
+                    raise bad_record(file, "JSON lines", f"{bad} {place}", place.line, line) from bad
         offset += len(line) + 1
     return b"\n".join(lines)

@@ -25,18 +25,20 @@ from airflow_samza.systems.files.formats.file_format import (
     Unreadable,
     as_text,
     bad_record,
+    beginning_of,
     pieces_of,
     rows_without_columns,
 )
 from airflow_samza.systems.files.formats.json_blocks import count_objects
 from airflow_samza.systems.files.formats.json_inference import inferred_schema, sampled_fields
-from airflow_samza.systems.files.formats.json_values import BadValue, from_lines, readable_lines, to_lines
+from airflow_samza.systems.files.formats.json_values import BadValue, from_lines, line_at, readable_lines, to_lines
 from airflow_samza.systems.files.formats.lines import (
     LONGEST_LINE,
     Block,
     first_bytes,
     line_blocks,
     line_end,
+    place_of,
     reject_binary,
 )
 from airflow_samza.systems.files.formats.nested import leaves_of
@@ -104,7 +106,7 @@ class JsonLinesInput:
         reject_binary(file, "JSON lines", beginning)
         self._beginning = beginning
         self._line_end = line_end(beginning)
-        self.schema = declared if declared is not None else inferred_schema(file, self._blocks(0, None))
+        self.schema = declared if declared is not None else inferred_schema(file, self._blocks(0, None), self._line_end)
 
     def sample(self) -> Sample:
         """Return the fields of the lines at the beginning of the file; lines that are no objects have none."""
@@ -120,7 +122,8 @@ class JsonLinesInput:
             if block.cut:
                 reason = f"a line of more than {LONGEST_LINE // 2**20} MiB"
                 if not self.file.tolerant:
-                    raise bad_record(self.file, "JSON lines", f"{reason}, at byte {block.offset}")
+                    place = place_of(self.file, block.offset, self._line_end)
+                    raise bad_record(self.file, "JSON lines", f"{reason} {place}", place.line, block.data)
                 yield Unreadable(as_text(block.data), reason)
                 continue
             if self.file.tolerant:
@@ -129,7 +132,7 @@ class JsonLinesInput:
             try:
                 batch = _decoded(block, target, by_arrow)
             except BadValue as bad:
-                raise self._rejection(bad) from bad
+                raise self._rejection(bad, block) from bad
             yield from pieces_of(batch)
 
     def _blocks(self, start: int, end: int | None) -> Iterator[Block]:
@@ -142,16 +145,19 @@ class JsonLinesInput:
             if data.strip() or block.cut:
                 yield Block(block.offset + len(block.data) - len(data), data, block.cut)
 
-    def _rejection(self, bad: BadValue) -> SamzaError:
-        where = f"in the line at byte {bad.offset}"
+    def _rejection(self, bad: BadValue, block: Block) -> SamzaError:
+        place = place_of(self.file, bad.offset, self._line_end)
+        record = line_at(block, bad.offset)
         if bad.column is None:
-            return bad_record(self.file, "JSON lines", f"{bad} {where}")
+            return bad_record(self.file, "JSON lines", f"{bad} {place}", place.line, record)
         return SchemaError(
-            f"File {self.file.shown} of stream {self.file.stream!r} has {bad}, in column {bad.column!r} {where}.",
+            f"File {self.file.shown} of stream {self.file.stream!r} has {bad}, in column {bad.column!r} {place}.",
             hint=f"Declare the column with a type that holds the value, {LEAVE_RECORDS_OUT}, or correct the file.",
             file=self.file.shown,
             stream=self.file.stream,
             column=bad.column,
+            line=place.line,
+            record=beginning_of(record),
         )
 
     def close(self) -> None:

@@ -68,7 +68,7 @@ def from_lines(block: Block, target: pa.Schema) -> pa.RecordBatch:
         try:
             arrays.append(pa.array(column, field.type))
         except (pa.ArrowInvalid, OverflowError) as error:
-            if rows > 1:  # which line it is
+            if b"\n" in block.data:  # which line it is
                 offset = block.offset
                 for line in block.data.split(b"\n"):
                     from_lines(Block(offset, line), target)
@@ -77,6 +77,11 @@ def from_lines(block: Block, target: pa.Schema) -> pa.RecordBatch:
                 f"a value that {shown(field.type)} cannot hold ({plainly(error)})", field.name, block.offset
             ) from None
     return pa.RecordBatch.from_arrays(arrays, schema=nullable)
+
+
+def line_at(block: Block, offset: int) -> bytes:
+    """Return the line of a block that begins at an offset of the file."""
+    return block.data[offset - block.offset :].split(b"\n", 1)[0]
 
 
 _LINES = 64
@@ -120,7 +125,9 @@ def parsed_line(line: bytes, offset: int) -> dict[str, Any]:
             )
             value = json.loads(words, parse_float=Decimal, parse_int=Decimal)
     except (ValueError, RecursionError) as error:
-        raise BadValue(f"no JSON ({error})", offset=offset) from None
+        # Python counts lines within the text that it is given, which is one.
+        why = f"{error.msg}: column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
+        raise BadValue(f"no JSON ({why})", offset=offset) from None
     except ArithmeticError:
         raise BadValue("a number whose exponent is too large", offset=offset) from None
     if not isinstance(value, dict):
@@ -226,19 +233,21 @@ def _unfit(value: object, kind: pa.DataType) -> BadValue:
 
 def to_lines(batch: pa.RecordBatch) -> bytes:
     """Return the rows as lines. Null columns are written, so that every line has every key."""
-    if not batch.num_rows:
-        return b""
+    return concatenated(to_objects(batch, "\n")) if batch.num_rows else b""
+
+
+def to_objects(batch: pa.RecordBatch, end: str = "") -> pa.Array:
+    """Return each row as a JSON object (large_string), with ``end`` behind it."""
     parts: list[Any] = []
     for place, field in enumerate(batch.schema):
         parts.append(("{" if place == 0 else ",") + json.dumps(field.name, ensure_ascii=False) + ":")
         parts.append(_texts(batch.column(place)))
-    parts.append("}\n" if parts else "{}\n")
-    if len(parts) == 1:
-        return b"{}\n" * int(batch.num_rows)
-    lines = pc.binary_join_element_wise(
+    if not parts:
+        return pa.array(["{}" + end] * batch.num_rows, pa.large_string())
+    parts.append("}" + end)
+    return pc.binary_join_element_wise(
         *(pa.scalar(p, pa.large_string()) if isinstance(p, str) else p for p in [*parts, ""])
     )
-    return concatenated(lines)
 
 
 def _texts(column: pa.Array) -> pa.Array:

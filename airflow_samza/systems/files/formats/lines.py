@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from airflow_samza.errors import SamzaError
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, InputFile, damaged
 
 BLOCK_BYTES = 4 * 2**20
@@ -108,6 +109,39 @@ def line_blocks(
                 lines.skip_line()
             if end is None or lines.offset < end:
                 yield from lines.blocks(end)
+
+
+class Place(NamedTuple):
+    """Place of a record in a file: the line with which it begins, from 1 (None: not counted), and its offset."""
+
+    line: int | None
+    offset: int
+
+    def __str__(self) -> str:
+        if self.line is None:
+            return f"in the line at byte {self.offset}"
+        return f"in line {self.line:,} (at byte {self.offset})"
+
+
+_MOST_COUNTED = 2**30
+"""Bytes before a bad record in which lines are counted: whoever waits for the error waits for this, too."""
+
+
+def place_of(file: InputFile, offset: int, ending: bytes) -> Place:
+    """Return the place of a record in its file, of which only a range may have been read.
+
+    The lines before it are counted from the start of the file, which is read once more for that.
+    """
+    if offset > _MOST_COUNTED:
+        return Place(None, offset)
+    line, left = 1, offset
+    try:
+        with file.sequential() as source:
+            while left > 0 and (data := source.read(min(left, BLOCK_BYTES))):
+                line, left = line + data.count(ending), left - len(data)
+    except (OSError, EOFError, SamzaError, pa.ArrowException):  # the error of the record is the one that counts
+        return Place(None, offset)
+    return Place(line, offset)
 
 
 class _Lines:

@@ -37,6 +37,12 @@ from airflow_samza.systems.files.packing import Unit
 BATCH_BYTES = 8 * 2**20
 """About what the columns of a batch read take; a task holds several batches at a time on their way."""
 
+_MOST_ROWS = 1 << 18
+"""Rows of a batch of few bytes a row: what each batch costs is then little beside its rows."""
+
+_PLACE_WIDTH = 4
+"""Bytes of a place in a dictionary in memory."""
+
 _LEAST_ROWS = 256
 
 READ_AHEAD_BYTES = 32 * 2**20
@@ -152,7 +158,8 @@ class ParquetInput:
         self._bound(groups, names)
         for some in read_together(self.parquet.metadata, groups):
             together = [self.parquet.metadata.row_group(group) for group in some]
-            rows = min([batch_rows(together, self.schema, names), *(fitting[group] for group in some)])
+            bound = batch_rows(together, self.schema, names, self._repeating)
+            rows = min([bound, *(fitting[group] for group in some)])
             left = sum(group.num_rows for group in together)
             for batch in self.parquet.iter_batches(rows, row_groups=some, columns=list(names), use_threads=False):
                 left -= batch.num_rows
@@ -203,7 +210,7 @@ class ParquetInput:
     def _fitting(self, number: int, names: Sequence[str]) -> int:
         """Return the rows of a row group that fit into a batch by its pages; a page that is too large is rejected."""
         group = self.parquet.metadata.row_group(number)
-        rows = BATCH_ROWS
+        rows = _MOST_ROWS
         for place, name in enumerate(stored_columns(self.schema)):
             column = group.column(place)
             if name not in names or column.physical_type != "BYTE_ARRAY":
@@ -247,15 +254,42 @@ def read_together(metadata: pq.FileMetaData, groups: Sequence[int]) -> Iterator[
         yield some
 
 
-def batch_rows(groups: Sequence[pq.RowGroupMetaData], schema: pa.Schema, names: Sequence[str]) -> int:
-    """Return the rows of a batch of these columns: fewer where rows are wide, so that batches need no more memory."""
+def batch_rows(
+    groups: Sequence[pq.RowGroupMetaData], schema: pa.Schema, names: Sequence[str], repeating: Sequence[str] = ()
+) -> int:
+    """Return the rows of a batch of these columns: fewer where rows are wide, so that batches need no more memory.
+
+    Rows of which it is known that they take few bytes in memory come more at a time; of ``repeating`` columns places in
+    dictionaries are read.
+    """
     columns = set(names)
     places = [place for place, name in enumerate(stored_columns(schema)) if name in columns]
     size = sum(group.column(place).total_uncompressed_size for group in groups for place in places)
     rows = sum(group.num_rows for group in groups)
     fitting: int = BATCH_BYTES * rows // max(size, 1)
     least: int = min(_LEAST_ROWS, max(1, LARGEST_BATCH * rows // max(size, 1)))
-    return max(min(BATCH_ROWS, fitting), least)
+    most = max(BATCH_ROWS, min(_MOST_ROWS, _rows_in_memory(schema, columns, repeating)))
+    return max(min(most, fitting), least)
+
+
+def _rows_in_memory(schema: pa.Schema, names: set[str], repeating: Sequence[str]) -> int:
+    """Return how many rows of these columns take as much memory as a batch should; 0 where the footer does not say.
+
+    Of plain texts, or nested values, a dictionary may hide how long they are.
+    """
+    places = plain_columns(schema)
+    if not names <= set(places):
+        return 0
+    width = 0
+    for name in names:
+        kind = schema.field(name).type
+        if name in repeating:
+            width += _PLACE_WIDTH
+        elif types.is_primitive(kind):
+            width += -(-kind.bit_width // 8)
+        else:
+            return 0
+    return BATCH_BYTES // max(width, 1)
 
 
 def repeating_texts(metadata: pq.FileMetaData, schema: pa.Schema) -> list[str]:

@@ -90,7 +90,7 @@ class ObjectStoreFilesystem:
         """Return the key of the object that a path names."""
         return _text(self._prefix / path_below(self, path))
 
-    def put_if_absent(self, path: str, data: bytes) -> bool:
+    def put_if_absent(self, path: str, data: bytes, *, durable: bool = True) -> bool:
         return self.client.create(self.key(path), data)
 
     def put(self, path: str, data: bytes) -> None:

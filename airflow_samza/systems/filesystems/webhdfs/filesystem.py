@@ -98,13 +98,13 @@ class WebHdfsFilesystem:
     def _path(self, path: str) -> str:
         return str(self._directory / path_below(self, path)).replace(":", _COLON)
 
-    def put_if_absent(self, path: str, data: bytes) -> bool:
+    def put_if_absent(self, path: str, data: bytes, *, durable: bool = True) -> bool:
         target = self._path(path)
         for _ in range(3):
             if self._is_file(target):
                 return False
             temporary = _temporary(target)
-            self._client.create(temporary, data, durable=True, shown=target)
+            self._client.create(temporary, data, durable=durable, shown=target)
             if self._client.rename(temporary, target, shown=target):
                 return True
             self._client.delete(temporary)

@@ -66,15 +66,13 @@ def unframed(value: bytes, columns: Sequence[str] | None) -> pa.RecordBatch:
     if value[:1] != _USER:
         raise pa.ArrowInvalid("it is no user message")
     data = pa.py_buffer(value[1:])
-    options = None
+    options = pa.ipc.IpcReadOptions(use_threads=False)  # as of the writer
     if columns is not None:
         schema = pa.ipc.open_stream(data).schema
         for name in columns:
             if name not in schema.names:
                 raise NoColumn(name, schema.names)
         # No column at all would mean every column to Arrow: the first one carries the row count.
-        options = pa.ipc.IpcReadOptions(
-            included_fields=sorted({schema.get_field_index(name) for name in columns}) or [0], use_threads=False
-        )
+        options.included_fields = sorted({schema.get_field_index(name) for name in columns}) or [0]
     batch = pa.ipc.open_stream(data, options=options).read_next_batch()
     return batch if columns is None else batch.select(list(columns))

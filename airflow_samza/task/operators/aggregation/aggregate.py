@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from airflow_samza.application.operator_specs import AggregateSpec
+from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.schema import Schema
 from airflow_samza.task.operators.aggregation.list_parts import Groups, list_part
 from airflow_samza.task.operators.aggregation.partial_groups import PartialGroups, accumulators_of, part_names
@@ -40,6 +41,10 @@ class Aggregate(Operator[AggregateSpec]):
             return ()
         self._groups.add(batch)
         return ()
+
+    def output_watermark(self, timestamp: int) -> int:
+        """Return none before the end where the rows have an event time: they come at the end, and lie before it."""
+        return timestamp if self.spec.event_time is None else NONE_YET
 
     def snapshot(self) -> dict[str, pa.Table]:
         """The partial results."""

@@ -345,7 +345,7 @@ class LowLevelTask(Operator[TaskSpec]):
             result = function(*arguments)
             return self._loop.run(result) if inspect.iscoroutine(result) else result
         except USER_ERRORS as error:
-            raise callable_failed(self.spec, function, "no message", error) from error
+            raise callable_failed(self.spec, function, "no message", error, may_go_on=False) from error
 
 
 def _reject_coroutine(result: object) -> None:

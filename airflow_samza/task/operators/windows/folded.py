@@ -62,7 +62,7 @@ class Fold:
         try:
             return initial() if callable(initial) else copy.deepcopy(initial)
         except USER_ERRORS as error:
-            raise callable_failed(self._spec, initial, None, error) from error
+            raise callable_failed(self._spec, initial, None, error, may_go_on=False) from error
 
     def next(self, value: Any, message: Any, *, rejects: bool = True) -> Any:
         """The value with one more message; ``rejects``: a message on which it fails is rejected (once)."""

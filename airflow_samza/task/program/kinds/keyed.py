@@ -1,28 +1,37 @@
-"""Aggregations and windows; joins of streams and with tables; writing a table."""
+"""Aggregations, windows and copies; joins of streams and with tables; writing a table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from airflow_samza.application.descriptors import TableKind
 from airflow_samza.application.operator_spec import ARROW, JoinSpec, KeyedResultSpec, OperatorSpec, TableUserSpec
 from airflow_samza.application.operator_specs import (
     AggregateSpec,
+    ApplyChangesSpec,
+    DistinctSpec,
+    ForeignKeySpec,
     InputOperatorSpec,
     SendToTableSpec,
     StreamJoinSpec,
     TableJoinSpec,
     WindowOperatorSpec,
 )
+from airflow_samza.application.operators.applied_changes import HISTORY, applied_schema
 from airflow_samza.application.output_schemas import WINDOW_COLUMNS, joined_schema, joined_streams_schema
 from airflow_samza.runs.records.state_meaning import StateMeaning
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.output_writers import Sender
 from airflow_samza.task.operators.aggregation.aggregate import Aggregate
 from airflow_samza.task.operators.aggregation.partial_groups import partial_fields
+from airflow_samza.task.operators.applied_changes import ApplyChanges
+from airflow_samza.task.operators.distinct.operator import Distinct
 from airflow_samza.task.operators.remote_tables import RemoteTableJoin, SendToRemoteTable
+from airflow_samza.task.operators.stateless import Pass
 from airflow_samza.task.operators.stream_join.operator import StreamJoin
 from airflow_samza.task.operators.tables import SendToTable, TableJoin
+from airflow_samza.task.operators.temporal_join import TemporalJoin
 from airflow_samza.task.operators.windows.window import Window
 from airflow_samza.task.program.column_sources import (
     AGGREGATION,
@@ -51,9 +60,10 @@ from airflow_samza.task.program.kinds.operator_kind import (
     Making,
     OperatorKind,
     SchemaLookup,
+    passed_on,
     results_schema,
 )
-from airflow_samza.task.program.schema_checks import check_columns, check_sides, check_writable
+from airflow_samza.task.program.schema_checks import check_columns, check_keys, check_sides, check_writable
 
 
 def _results(
@@ -133,14 +143,66 @@ def _aggregate(making: Making) -> Aggregate:
 
 
 def _window(making: Making) -> Window:
-    spec, combined = making.spec, making.compiled.compiled is COMBINED
+    combined = making.compiled.compiled is COMBINED
+    clock, late_to = making.resources.clock, _late_to(making)
+    return Window(making.spec, making.first, making.columns, clock, late_to, combined=combined)
+
+
+def _late_to(making: Making) -> Sender | None:
+    """Return what sends late messages to their stream; None where there is none."""
+    spec = making.spec
     dead_letters = spec.on_error.stream if spec.on_error is not None else None
     late = next((stream for stream in spec.side_outputs if stream is not dead_letters), None)
-    late_to = None
-    if late is not None and making.beside:
-        writer = making.resources.writers[late.stream_id]
-        late_to = Sender(writer, making.first, late.schema or making.first, spec.title)
-    return Window(spec, making.first, making.columns, making.resources.clock, late_to, combined=combined)
+    if late is None or not making.beside:
+        return None
+    writer = making.resources.writers[late.stream_id]
+    return Sender(writer, making.first, late.schema or making.first, spec.title)
+
+
+def _distinct_schema(schemas: SchemaLookup, operator: DistinctSpec, schema: Schema | None) -> Schema | None:
+    check_columns(operator, operator.columns_named, schema)
+    if schema is not None:
+        check_keys(operator, operator.key, schema)
+    return schema or operator.schema
+
+
+def _distinct(making: Making) -> Distinct:
+    return Distinct(making.spec, making.first, _late_to(making))
+
+
+def _distinct_flow(flows: Flows, operator: DistinctSpec, flow: Flow) -> Flow:
+    return flow.chosen(then(flow.of_all(operator.key), GROUP_BY), then(flow.of(operator.time_column), FILTER))
+
+
+def _meaning_of_distinct(op: DistinctSpec, messages: Inputs, kept: Inputs) -> Iterator[tuple[str, StateMeaning]]:
+    facets = {"key": columns_text(messages[0], op.key), "keep": op.keep, "event time": op.time_column or "none"}
+    yield op.op_id, StateMeaning(op.title, op.name, without_unknown(facets), kept_columns(("messages",), kept))
+
+
+def _applied_schema(schemas: SchemaLookup, operator: ApplyChangesSpec, schema: Schema | None) -> Schema | None:
+    check_columns(operator, (*operator.key, *operator.sequence_by), schema)
+    if schema is None:
+        return operator.schema
+    check_keys(operator, operator.key, schema)
+    return applied_schema(schema, operator.sequence_by[0], operator.scd_type, operator.title)
+
+
+def _applied_flow(flows: Flows, operator: ApplyChangesSpec, flow: Flow) -> Flow:
+    chosen = flow.chosen(then(flow.of_all(operator.key), GROUP_BY), then(flow.of_all(operator.sequence_by), FILTER))
+    if operator.scd_type == 1:
+        return chosen
+    times = then(flow.of(operator.sequence_by[0]), TRANSFORMATION)
+    return replace(chosen, columns={**chosen.columns, **dict.fromkeys(HISTORY, times)})
+
+
+def _meaning_of_changes(op: ApplyChangesSpec, messages: Inputs, kept: Inputs) -> Iterator[tuple[str, StateMeaning]]:
+    facets = {
+        "key": columns_text(messages[0], op.key),
+        "sequence": columns_text(messages[0], op.sequence_by),
+        "stored as": op.stored_as,
+    }
+    columns = kept_columns(("messages",), kept) if op.scd_type == 2 else {}
+    yield op.op_id, StateMeaning(op.title, op.name, without_unknown(facets), columns)
 
 
 def _stream_join_schema(
@@ -159,6 +221,11 @@ def _table_join_schema(schemas: SchemaLookup, join: TableJoinSpec, schema: Schem
     return joined_schema(schema, schemas.tables.get(join.table.table_id), join.table.key, join.how, join.title)
 
 
+def _referring_schema(schemas: SchemaLookup, operator: ForeignKeySpec, schema: Schema | None) -> Schema | None:
+    check_columns(operator, operator.key, schema)
+    return schema
+
+
 def _check_rows(schemas: SchemaLookup, operator: SendToTableSpec, schema: Schema | None) -> None:
     table = operator.table
     check_columns(operator, table.key, schema)
@@ -173,7 +240,7 @@ def _joined(flows: Flows, operator: StreamJoinSpec, left: Flow, right: Flow) -> 
 def _looked_up(flows: Flows, operator: TableJoinSpec, flow: Flow) -> Flow:
     table = operator.table
     joined = _pairs(flows, operator, flow, flows.tables[table.table_id], operator.key, table.key)
-    return joined.chosen(then(flow.of(operator.time_column), JOIN) if table.ttl_ms is not None else NOTHING)
+    return joined.chosen(then(flow.of(operator.time_column), JOIN) if operator.time_column is not None else NOTHING)
 
 
 def _pairs(
@@ -210,6 +277,13 @@ def _meaning_of_join(op: StreamJoinSpec, messages: Inputs, kept: Inputs) -> Iter
     yield op.op_id, StateMeaning(op.title, op.name, without_unknown(facets), sides)
 
 
+def _meaning_of_table_join(op: TableJoinSpec, messages: Inputs, kept: Inputs) -> Iterator[tuple[str, StateMeaning]]:
+    """Return the meaning of the messages that wait for late rows; the rows are the table's."""
+    if op.wait_ms is not None:
+        facets = {"key": columns_text(messages[0], op.key), "event time": op.time_column or "none"}
+        yield op.op_id, StateMeaning(op.title, op.name, without_unknown(facets), kept_columns(("messages",), kept))
+
+
 def _no_meaning(op: TableUserSpec, messages: Inputs, kept: Inputs) -> Iterator[tuple[str, StateMeaning]]:
     """Return no meanings: the rows are the table's."""
     return iter(())
@@ -225,6 +299,8 @@ def _table_join(making: Making) -> RemoteTableJoin | TableJoin:
     if spec.table.kind is TableKind.REMOTE:
         return RemoteTableJoin(spec, first, columns, resources.remote.of(spec.table), one_by_one=one_by_one)
     store = resources.tables[spec.table.table_id]
+    if spec.as_of is not None and (spec.wait_ms is not None or spec.table.retain_ms is not None):
+        return TemporalJoin(spec, first, columns, store, resources.clock, waits=spec.op_id in resources.unbounded)
     return TableJoin(spec, first, columns, store, resources.clock, one_by_one=one_by_one)
 
 
@@ -238,8 +314,27 @@ def _send_to_table(making: Making) -> SendToRemoteTable | SendToTable:
 KEYED: Mapping[type[OperatorSpec], OperatorKind] = {
     AggregateSpec: OperatorKind(_results, _grouped, _aggregate, _meaning_of_aggregate),
     WindowOperatorSpec: OperatorKind(_results, _grouped, _window, _meaning_of_window, _folds_sessions),
+    DistinctSpec: OperatorKind(
+        _distinct_schema,
+        _distinct_flow,
+        _distinct,
+        _meaning_of_distinct,
+        lambda operator: True,
+    ),
+    ApplyChangesSpec: OperatorKind(
+        _applied_schema,
+        _applied_flow,
+        lambda making: ApplyChanges(making.spec, making.first, making.columns),
+        _meaning_of_changes,
+        lambda operator: operator.scd_type == 2,
+    ),
     StreamJoinSpec: OperatorKind(_stream_join_schema, _joined, _stream_join, _meaning_of_join, lambda operator: True),
-    TableJoinSpec: OperatorKind(_table_join_schema, _looked_up, _table_join, _no_meaning),
+    TableJoinSpec: OperatorKind(
+        _table_join_schema, _looked_up, _table_join, _meaning_of_table_join, lambda join: join.wait_ms is not None
+    ),
+    ForeignKeySpec: OperatorKind(
+        _referring_schema, passed_on, lambda making: Pass(making.spec, making.columns), _no_meaning
+    ),
     SendToTableSpec: OperatorKind(_check_rows, _to_table, _send_to_table, _no_meaning),
 }
 """The kinds of operators that bring messages together by their keys, at once or through a table."""

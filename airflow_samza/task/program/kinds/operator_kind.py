@@ -117,7 +117,10 @@ Inputs = tuple[Schema | None, ...]
 
 @dataclass(frozen=True)
 class TaskResources:
-    """Resources that the operators of one task share: output writers by stream, tables by id, the task's name."""
+    """Resources that the operators of one task share: output writers by stream, tables by id, the task's name.
+
+    ``unbounded`` are the ids of the operators behind unbounded inputs.
+    """
 
     task_name: str
     writers: Mapping[str, OutputWriter]
@@ -128,6 +131,7 @@ class TaskResources:
     clock: Callable[[], int]
     reading: Reading = field(default_factory=Reading)
     remote: RemoteTables = field(default_factory=RemoteTables)
+    unbounded: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

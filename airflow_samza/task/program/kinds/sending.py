@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from airflow_samza.application.descriptors import StoreDescriptor, TableKind
+from airflow_samza.application.descriptors import ErrorPolicy, StoreDescriptor, StreamDescriptor, TableKind
 from airflow_samza.application.operator_spec import OperatorSpec, RepartitioningSpec
 from airflow_samza.application.operator_specs import (
     BroadcastSpec,
@@ -18,6 +18,8 @@ from airflow_samza.config import Config
 from airflow_samza.runs.records.state_meaning import STORE, StateMeaning
 from airflow_samza.schema import Schema
 from airflow_samza.storage.store import KeyValueStore, StoreLayout
+from airflow_samza.task.messages.bad_records import BadRecords, dead_letter_sender
+from airflow_samza.task.messages.expectations import Expectations, check_expectations
 from airflow_samza.task.operators.aggregation.combiner import Combiner, Combining
 from airflow_samza.task.operators.aggregation.partial_groups import partial_fields
 from airflow_samza.task.operators.low_level.context import Context
@@ -55,6 +57,12 @@ def _check_messages(schemas: SchemaLookup, operator: SendToSpec, schema: Schema 
     stream = operator.stream
     check_columns(operator, stream.key, schema)
     check_writable(operator, stream.schema, schema, f"output stream {stream.stream_id!r}")
+    check_expectations(operator.location, stream.expect, stream.schema or schema, f"output stream {stream.stream_id!r}")
+
+
+def _check_outputs(schemas: SchemaLookup, operator: TaskSpec, *inputs: Schema | None) -> None:
+    for stream in operator.outputs:
+        check_expectations(operator.location, stream.expect, stream.schema, f"output stream {stream.stream_id!r}")
 
 
 def _sent(flows: Flows, operator: RepartitioningSpec, flow: Flow) -> Flow:
@@ -106,11 +114,36 @@ def _repartition(making: Making) -> Combiner | SendTo:
 def _send_to(making: Making) -> SendTo:
     stream = making.spec.stream
     writer = making.resources.writers[stream.stream_id]
+    _expect(making, stream, stream.schema or making.first)
     return SendTo(making.spec, making.first, stream.schema or making.first, writer)
+
+
+def _expect(making: Making, stream: StreamDescriptor, schema: Schema) -> None:
+    """Have what is sent to a stream checked; of several operators that send to it, the first counts for all."""
+    writer = making.resources.writers[stream.stream_id]
+    if stream.expect and writer.expectations is None:
+        writer.expectations = expectations_of(making, stream, schema)
+
+
+def expectations_of(making: Making, stream: StreamDescriptor, schema: Schema) -> Expectations:
+    """Return the expectations of a stream that an operator reads or writes, as a task evaluates them."""
+    spec, resources = making.spec, making.resources
+
+    def bad_records(policy: ErrorPolicy) -> BadRecords:
+        dead_letters = dead_letter_sender(spec, policy, resources.writers) if making.beside else None
+        return BadRecords(spec, policy, dead_letters, resources.reading, resources.clock)
+
+    finds = {table_id: table.find for table_id, table in resources.tables.items()}
+    where = f"{stream.role.value} stream {stream.stream_id!r}"
+    of_changes = stream.events is not None
+    return Expectations(spec.location, stream.expect, schema, where, bad_records, finds, of_changes=of_changes)
 
 
 def _low_level(making: Making) -> LowLevelTask:
     spec, resources = making.spec, making.resources
+    for stream in spec.outputs:
+        if stream.schema is not None:
+            _expect(making, stream, stream.schema)
     schemas = {source.stream.stream_id: schema for source, schema in zip(spec.inputs, making.inputs, strict=True)}
     tables: dict[str, TaskTable | RemoteTaskTable] = {
         table.table_id: RemoteTaskTable(resources.remote.of(table))
@@ -135,6 +168,6 @@ SENDING: Mapping[type[OperatorSpec], OperatorKind] = {
     PartitionBySpec: OperatorKind(_check_key, _sent, _repartition),
     BroadcastSpec: OperatorKind(no_messages, _sent, _repartition),
     SendToSpec: OperatorKind(_check_messages, passed_on, _send_to),
-    TaskSpec: OperatorKind(no_messages, passed_on, _low_level, _meaning_of_task),
+    TaskSpec: OperatorKind(_check_outputs, passed_on, _low_level, _meaning_of_task),
 }
 """The kinds of operators that end a stage with messages for a stream."""

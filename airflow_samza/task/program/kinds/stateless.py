@@ -34,12 +34,13 @@ from airflow_samza.task.expressions.compiler import (
 )
 from airflow_samza.task.expressions.expression import UnsupportedExpression
 from airflow_samza.task.expressions.reading import Unreadable
+from airflow_samza.task.messages.expectations import check_expectations
 from airflow_samza.task.messages.user_errors import located
 from airflow_samza.task.operators.map_async import MapAsync
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.per_message import Filter, FlatMap, Map, Sink
 from airflow_samza.task.operators.read_time import ReadTime
-from airflow_samza.task.operators.stateless import MapBatches, Pass, Select, Where
+from airflow_samza.task.operators.stateless import ExpectingInput, MapBatches, Pass, Select, Where
 from airflow_samza.task.program.column_sources import (
     CONDITIONAL,
     FILTER,
@@ -62,6 +63,7 @@ from airflow_samza.task.program.kinds.operator_kind import (
     passed_on,
     same_messages,
 )
+from airflow_samza.task.program.kinds.sending import expectations_of
 from airflow_samza.task.program.pruning.columns import cut
 from airflow_samza.task.program.schema_checks import unknown_column
 
@@ -73,6 +75,7 @@ def _input_schema(schemas: SchemaLookup, operator: InputOperatorSpec) -> Schema 
     if schema is None:
         return None
     schemas.streams.setdefault(operator.stream.stream_id, schema)
+    check_expectations(operator.location, operator.stream.expect, schema, f"input stream {operator.stream.stream_id!r}")
     return cut(schema, schemas.used.get(operator.op_id))
 
 
@@ -211,6 +214,14 @@ def _column(name: str, flow: Flow, named: Mapping[str, Sources]) -> Sources:
 # -- making ------------------------------------------------------------------------------------------------------------
 
 
+def _input(making: Making) -> Pass:
+    spec = making.spec
+    assert isinstance(spec, InputOperatorSpec)
+    if not spec.stream.expect:
+        return Pass(spec, making.columns)
+    return ExpectingInput(spec, making.columns, expectations_of(making, spec.stream, making.columns))
+
+
 def _read_time(making: Making) -> ReadTime:
     source = making.spec.inputs[0]
     assert isinstance(source, InputOperatorSpec)
@@ -227,7 +238,7 @@ def _only_on_spark(making: Making) -> Operator[Any]:
 
 
 STATELESS: Mapping[type[OperatorSpec], OperatorKind] = {
-    InputOperatorSpec: OperatorKind(_input_schema, _input_flow, lambda making: Pass(making.spec, making.columns)),
+    InputOperatorSpec: OperatorKind(_input_schema, _input_flow, _input),
     ReadTimeSpec: OperatorKind(_stamped_schema, _stamped, _read_time),
     MergeSpec: OperatorKind(_merged_schema, _merged, lambda making: Pass(making.spec, making.columns)),
     FilterSpec: OperatorKind(same_messages, _filtered, lambda making: Filter(making.spec, making.first)),

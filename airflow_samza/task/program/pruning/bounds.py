@@ -34,8 +34,10 @@ def input_bounds(
     """
     by_stream = {}
     for operator in operators:
-        # It would not be known whether a message that is skipped could have been read.
-        if isinstance(operator, InputOperatorSpec) and operator.op_id in whole and operator.on_error is None:
+        # It would not be known whether a message that is skipped could have been read, or meets what is expected.
+        if not isinstance(operator, InputOperatorSpec) or operator.op_id not in whole:
+            continue
+        if operator.on_error is None and not operator.stream.expect:
             bounds = tuple(_behind(operator, operators, compiled, whole[operator.op_id]))
             if bounds:
                 by_stream[operator.stream.stream_id] = bounds

@@ -36,7 +36,7 @@ def columns_used(
         for source in operator.inputs:
             if source.op_id in used:
                 used[source.op_id] = both(used[source.op_id], needed)
-        if isinstance(operator, InputOperatorSpec) and operator.on_error is not None:
+        if isinstance(operator, InputOperatorSpec) and (operator.on_error is not None or operator.stream.expect):
             used[operator.op_id] = None  # whether a message fits is a question of all its columns
     return used
 

@@ -36,8 +36,7 @@ def flow_notes(
     """
     topics = topic_columns(spec, contents)
     for stage in plan.stages:
-        members = set(stage.operators)
-        operators = [operator for operator in spec.operators if operator.op_id in members]
+        operators = spec.operators_of(stage.operators)
         used = columns_used(operators, topics)
         inputs = {
             o.op_id: s

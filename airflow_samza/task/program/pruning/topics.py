@@ -42,7 +42,7 @@ def reduce_topics(
     }
     needed: dict[str, Columns] = {stream_id: None if stream_id in whole else NONE for stream_id in spec.intermediates}
     for stage in reversed(plan.stages):  # readers before writers
-        operators = [operator for operator in spec.operators if operator.op_id in set(stage.operators)]
+        operators = spec.operators_of(stage.operators)
         used = columns_used(operators, {**needed, **topics}, times=times)
         for operator in operators:
             if isinstance(operator, InputOperatorSpec) and operator.stream.stream_id in needed:

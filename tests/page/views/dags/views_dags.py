@@ -14,6 +14,9 @@ SamzaDag("page_views", application="views:page_views", schedule=None, systems=SY
 JANUARY = {"start_date": pendulum.datetime(2026, 1, 1), "end_date": pendulum.datetime(2026, 1, 31), "catchup": False}
 SamzaDag("broken_views", application="views:broken_views", schedule="@daily", systems=SYSTEMS, **JANUARY)
 
+UNBOUND = {**SYSTEMS, "logs": "no_such_connection"}
+SamzaDag("unbound_views", application="views:page_views", schedule=None, systems=UNBOUND)
+
 wide = SamzaDag("wide_views", application="wide:wide_views", schedule=None, systems=SYSTEMS)
 for task in wide.tasks:
     if task.task_id != "plan":
@@ -31,3 +34,13 @@ for task in tiers.tasks:
 
 with DAG("after_tiers", schedule=[shared_stream("tiered-visits")]):
     EmptyOperator(task_id="nothing")
+
+for name, application in {
+    "orders_without_file": "without_file",
+    "orders_of_another_schema": "of_another_schema",
+    "orders_with_a_bad_record": "with_a_bad_record",
+    "orders_that_wait": "killed_runner",
+    "orders_that_devour": "killed_worker",
+}.items():
+    SamzaDag(name, application=f"failing:{application}", schedule=None, systems=SYSTEMS)
+SamzaDag("orders_unbound", application="failing:with_a_bad_record", schedule=None, systems=UNBOUND)

@@ -55,3 +55,25 @@ def flowing(app: Any) -> None:
         tumbling("1 minute"), key="country", visits=count(), dwell=sum_("dwell_ms"), id="per-minute"
     )
     windows.send_to(app.output_stream("per-minute", system="log", partitions=2, key="country"))
+
+
+SHARED = "member_id bigint, country string, dwell_ms bigint"
+
+
+@stream_application("telling", config={"job.epoch.max.messages": "100"})
+def telling(app: Any) -> None:
+    """Visits by country, in a stream that another application follows."""
+    visits = app.input_stream("visits", system="log", schema=Visit, partitions=2, bounded=True)
+    seen = visits.select("member_id", "country", "dwell_ms", id="seen")
+    seen.partition_by("country", id="by-country").send_to(
+        app.output_stream("told", system="log", schema=SHARED, key="country", partitions=2, shared=True)
+    )
+
+
+@stream_application("listening")
+def listening(app: Any) -> None:
+    """Visits per country, of a run of ``telling``."""
+    told = app.shared_stream("told", system="log", schema=SHARED, key="country", bounded=True)
+    told.aggregate("country", visits=count(), dwell=sum_("dwell_ms"), id="per-country").send_to(
+        app.output_stream("heard", system="log", key="country", partitions=2)
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_samza import stream_application
+from airflow_samza import condition, fresh, not_null, rows, stream_application
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,19 @@ def pushed(app: Any) -> None:
     app.local_table("own", key="member_id", schema=Member)
     app.pushed_table("odd", key="member_id", schema="member_id bigint, `__latest_by` string", partitions=4)
     app.pushed_table("wide", key="member_id", schema=WIDE, partitions=4)
+    app.pushed_table(
+        "checked",
+        key="member_id",
+        schema="member_id bigint, tier string, at timestamp, amount decimal(12,2)",
+        partitions=4,
+        expect=[
+            not_null("tier", on_error="drop"),
+            condition("amount < 200", on_error="warn"),
+            "amount >= 0",
+            rows(at_least=1, change=0.5),
+            fresh("at", "2 days"),
+        ],
+    )
     views = app.input_stream("views", schema=View, key="member_id", partitions=4)
     for name, table in zip(NAMES, tables, strict=True):
         views.join(table, the_member, id=f"with-{name}").send_to(app.output_stream(f"out-{name}"))

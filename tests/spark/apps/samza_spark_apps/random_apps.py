@@ -63,7 +63,8 @@ class Plan:
         inputs = self.inputs
         found: list[tuple[str, dict[str, Any]]] = []
         for number in range(rng.randint(0, 45)):
-            at = START + timedelta(seconds=20 * number - rng.randint(0, OUT_OF_ORDER))
+            # No two have one time: which of those is the first depends on where they lie.
+            at = START + timedelta(seconds=20 * number - rng.randint(0, OUT_OF_ORDER), milliseconds=number)
             message = {
                 "k": rng.choice(["a", "b", "c", None]),
                 "g": rng.choice([0, 1, 2, None]),
@@ -86,6 +87,7 @@ class Plan:
             stream = stream.merge(app.input_stream("two", schema=SCHEMA, **options))
         key = rng.choice(["k", "g"])
         stream = self._steps(rng, stream.partition_by(key, id="first"))
+        stream = self._distinct(random.Random(self.seed + 4), stream, key)
         if rng.random() < 0.3:
             stream.where("i > 0").send_to(app.output_stream("aside"))
         kinds = ["join", "none", *(["table"] if self.with_table else [])]
@@ -139,6 +141,13 @@ class Plan:
             else:
                 stream = stream.select("*")
         return stream
+
+    @staticmethod
+    def _distinct(rng: random.Random, stream: Any, key: str) -> Any:
+        if rng.random() < 0.6:
+            return stream
+        within, keep = f"{rng.choice([1, 45, 300])} seconds", rng.choice(["first", "last"])
+        return stream.distinct(rng.choice([key, [key, "i"]]), id="once", within=within, keep=keep)
 
     @staticmethod
     def _aggregations(rng: random.Random) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_samza.launch.java.memory_limit import MemoryRoom
+from airflow_samza.launch.java.container_limits import MemoryRoom
 from airflow_samza.launch.warm.settings import NEEDED, why_not_kept, why_to_leave
 
 MIB = 1 << 20

@@ -12,11 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.models.dagrun import DagRun
+from sqlalchemy import update
 from sqlalchemy.exc import SQLAlchemyError
 from typer.testing import CliRunner
 
 from airflow_samza.cli.app import app as command
+from airflow_samza.cli.backfill_command import _of_slice
 from airflow_samza.errors import ConfigError, UnknownName
+from airflow_samza.provider.airflow_versions import events_take_partitions
 from airflow_samza.provider.backfill import preview as backfill_preview
 from airflow_samza.provider.backfill import slices as backfill_slices
 from airflow_samza.provider.backfill.preview import (
@@ -59,10 +63,20 @@ def hive(app):
     place = {"path": "orders/{data_interval_start:%Y-%m-%d}.json"} if app.config["read"] == "path" else {"options": {"table": "shop.orders"}}
     read = app.input_stream("orders", system="hive", schema=ORDER, format="json" if "path" in place else None, **place)
     read.send_to(app.output_stream("copied", system="log", partitions=1))
+
+
+@stream_application("previewed-newest")
+def newest(app):
+    """Keep the newest row of each order."""
+    read = app.input_stream(
+        "orders", system="data", schema=ORDER, path="orders/{data_interval_start:%Y-%m-%d}.json", format="json", partitions=1
+    )
+    read.send_to(app.output_stream("kept", system="tables", table="web.kept", create=True, mode="upsert", key="id"))
 '''
 
 DAG = """
 import pendulum
+from airflow import sdk
 from airflow.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
 
@@ -79,6 +93,14 @@ for read in ("path", "table"):
 
 with DAG("local_days", schedule=CronDataIntervalTimetable("@daily", timezone="America/New_York"), start_date=pendulum.datetime(2013, 1, 1, tz="America/New_York")):
     SamzaTaskGroup("copy", application="previewed_orders_app:local", systems={"data": "orders_data"})
+
+if hasattr(sdk, "CronPartitionTimetable"):
+    for name, form in (("days", "%Y-%m-%d"), ("moments", "%Y-%m-%dT%H:%M:%S")):
+        with DAG(f"partitions_of_{name}", schedule=sdk.CronPartitionTimetable("@daily", timezone="UTC", key_format=form)):
+            SamzaTaskGroup("copy", application="previewed_orders_app:orders", systems={"data": "orders_data"})
+
+with DAG("newest", schedule=CronDataIntervalTimetable("@daily", timezone="UTC"), start_date=pendulum.datetime(2013, 1, 1)):
+    SamzaTaskGroup("keep", application="previewed_orders_app:newest", systems={"data": "orders_data", "tables": "orders_tables"})
 
 with DAG("by_hand", schedule=None):
     SamzaTaskGroup("copy", application="previewed_orders_app:orders", systems={"data": "orders_data"})
@@ -109,6 +131,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     connections = {
         "SAMZA_DEFAULT": {"conn_type": "samza", "extra": {"root": str(tmp_path / "root")}},
         "ORDERS_DATA": {"conn_type": "fs", "extra": {"path": str(tmp_path / "data")}},
+        "ORDERS_TABLES": {"conn_type": "delta", "extra": {"root": str(tmp_path / "tables")}},
         "ORDERS_HIVE": {"conn_type": "spark_sql", "extra": {"root": str(tmp_path / "data")}},
     }
     for name, connection in connections.items():
@@ -180,6 +203,28 @@ def test_what_is_there_is_found_by_the_interval_and_former_runs_give_the_estimat
     assert done.estimate is not None
     assert (new.estimate.by, new.estimate.runs, new.estimate.rows) == ("bytes", 1, 20)
     assert done.estimate.rows == 10
+
+
+def test_later_runs_whose_rows_would_be_replaced_are_named_but_those_of_the_backfill(place: Path) -> None:
+    (place / "data" / "orders" / "2013-01-03.json").write_text('{"id": 1, "amount": 3}\n')
+    systems = {"data": "orders_data", "tables": "orders_tables"}
+    here = Here(place / "root", bindings=SamzaHook("samza_default", systems=systems).bindings())
+    for number in (2, 3):
+        interval = DataInterval(day(number), day(number + 1))
+        here.whole("previewed_orders_app:newest", f"day-{number}", interval=interval)
+    first, second, third = slices(preview(place, day(1), day(3), "newest"))
+    assert [each.later.run_ids for each in (first, second, third)] == [(), (), ()]  # all days run again, in their order
+    first, second = slices(preview(place, day(1), day(2), "newest"))
+    assert [each.later.run_ids for each in (first, second)] == [("day-3",), ("day-3",)]
+    words = ["backfill-preview", "newest", "--from", "2013-01-01", "--to", "2013-01-02"]
+    words += ["--dag-file", str(place / "dags" / "orders.py")]
+    said = (
+        "The later run 'day-3' has written to 'kept', and this run replaces newer rows there by older ones: clear it "
+        "behind it, too."
+    )
+    assert said in CliRunner().invoke(command, words).stdout.splitlines()
+    found = json.loads(CliRunner().invoke(command, [*words, "--json"]).stdout)
+    assert [each["later"] for each in found["applications"][0]["slices"]] == [["day-3"], ["day-3"]]
 
 
 def test_dates_to_come_are_no_slices(place: Path) -> None:
@@ -456,3 +501,36 @@ def test_what_a_task_behind_the_plan_writes_is_missing(place: Path) -> None:
     file.write_text(file.read_text().replace("before >> last", "last >> before"))
     each = next(a for a in preview(place, day(1), day(1)).applications if a.application == "previewed-folder").slices[0]
     assert "does not exist" in str(each.problem)
+
+
+@pytest.mark.skipif(not events_take_partitions(), reason="backfills are of partitions since Airflow 3.3")
+@pytest.mark.parametrize("form", ["days", "moments"])
+def test_slices_of_partitions_have_their_keys_and_read_and_find_what_is_of_them(place: Path, form: str) -> None:
+    run_the_first(place)
+    found = preview(place, day(1), day(2), f"partitions_of_{form}")
+    more = "T00:00:00" if form == "moments" else ""
+    assert [each.slice.text for each in slices(found)] == [f"2013-01-01{more}", f"2013-01-02{more}"]
+    assert [each.slice.date for each in slices(found)] == [day(1), day(2)]
+    assert [each.interval for each in slices(found)] == [
+        DataInterval(day(1), day(2)).iso(),
+        DataInterval(day(2), day(3)).iso(),
+    ]
+    assert [(each.inputs[0].files, each.inputs[0].bytes) for each in slices(found)] == [(1, 230), (1, 460)]
+    done, new = slices(found)
+    assert [run.run_id for run in done.there] == ["first"]
+    assert done.outputs["copied"].startswith("replaces what the run 'first' wrote for the data interval [2013-01-01")
+    assert not new.there
+    first = found.slices[0]
+    assert first.run_id == f"backfill__2013-01-01T00:00:00+00:00__2013-01-01{more}"
+    assert _of_slice(first)["partition_date"] == "2013-01-01T00:00:00+00:00"
+
+
+@pytest.mark.skipif(not events_take_partitions(), reason="runs have partition dates since Airflow 3.3")
+def test_runs_of_partitions_have_their_states_by_the_dates_of_these(monkeypatch: pytest.MonkeyPatch) -> None:
+    with airflow_tables() as database:
+        for number, state in enumerate(("failed", "success")):
+            database.run(f"run-{number}", "orders", state, dated=False)
+        database.session.execute(update(DagRun).values(partition_date=DAY, partition_key="2026"))
+        monkeypatch.setattr("airflow.utils.session.create_session", lambda: nullcontext(database.session))
+        wanted = [backfill_slices.Slice(DAY, partition_key="2026", partition_date=DAY)]
+        assert _airflow_runs("orders", wanted) == ({DAY: "success"}, [])

@@ -53,10 +53,15 @@ def test_without_a_spark_connection_stages_run_on_this_machine(monkeypatch: pyte
         ({"conn_type": "spark", "host": "spark://here", "port": 7077}, "spark://here:7077"),
         ({"conn_type": "spark", "host": "here", "port": 7077}, "spark://here:7077"),
         ({"conn_type": "spark", "host": "yarn"}, "yarn"),
+        ({"conn_type": "spark", "host": "sparkapplication://etl"}, "sparkapplication://etl"),
     ],
 )
 def test_the_master_is_made_of_host_and_port(place_of: Any, fields: Any, master: str) -> None:
     assert place_of(**fields).master == master
+
+
+def test_a_driver_of_a_service_is_never_on_the_worker(place_of: Any) -> None:
+    assert place_of(conn_type="spark", host="sparkapplication://etl").in_cluster
 
 
 def test_queue_principal_and_keytab_become_spark_settings(place_of: Any) -> None:
@@ -86,9 +91,12 @@ def test_queue_principal_and_keytab_become_spark_settings(place_of: Any) -> None
 
 def test_the_namespace_of_kubernetes_is_a_spark_setting(place_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     fields = {"conn_type": "spark", "host": "k8s://https://here", "port": 6443, "extra": {"namespace": "etl"}}
-    with pytest.raises(RuntimeMissing, match=r"'a_spark' names a Kubernetes(.|\n)*cncf\.kubernetes"):
-        place_of(**fields)
-    monkeypatch.setattr("airflow.providers.apache.spark.hooks.spark_submit.kube_client", object(), raising=False)
+    client = "airflow.providers.apache.spark.hooks.spark_submit.kube_client"
+    with monkeypatch.context() as without:
+        without.delattr(client, raising=False)
+        with pytest.raises(RuntimeMissing, match=r"'a_spark' names a Kubernetes(.|\n)*\[cncf-kubernetes\]"):
+            place_of(**fields)
+    monkeypatch.setattr(client, object(), raising=False)
     place = place_of(**fields)
     assert (place.master, place.conf) == ("k8s://https://here:6443", {"spark.kubernetes.namespace": "etl"})
 

@@ -20,6 +20,7 @@ from airflow_samza.errors import ConfigError, MessageError, UnknownName
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.provider.airflow_versions import AirflowException
+from airflow_samza.provider.assets import version_facts
 from airflow_samza.provider.lineage import openlineage_facets
 from airflow_samza.provider.lineage.methods import openlineage_is_active
 from airflow_samza.provider.lineage.openlineage_facets import (
@@ -33,6 +34,7 @@ from airflow_samza.provider.lineage.push_lineage import PushLineage, push_lineag
 from airflow_samza.provider.lineage.task_lineage import TaskLineage, WholeRun, names_in, whole_run
 from airflow_samza.provider.operators.plan import SamzaPlanOperator
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
+from airflow_samza.runs.records.expectations import ExpectationResult
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult
@@ -159,6 +161,27 @@ def columns_of(output: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
         name: [(f["field"], t["subtype"]) for f in found["inputFields"] for t in f["transformations"]]
         for name, found in fields.items()
     }
+
+
+def test_results_of_expectations_are_assertions_about_the_dataset(planned: Any) -> None:
+    run, hook = planned
+    expected = (
+        ExpectationResult("city is not null", "not_null", "passed", ("city",), rows=7),
+        ExpectationResult("km >= 0", "condition", "dropped", ("km",), rows=9, failed=2),
+        ExpectationResult("foreign_key(city, cities)", "foreign_key", "passed", ("city",), rows=7),
+    )
+    result = results_of(run)[0]
+    result = replace(result, outputs=tuple(replace(output, expectations=expected) for output in result.outputs))
+    lineage = TaskLineage(run, [result.stage_id], names_in(hook, run), whole=False, results=[result])
+    told = Serde.to_dict(facets_of(lineage, None, SimpleNamespace(application=TRIPS, stage=result.stage_id)))
+    (sent,) = told["outputs"]
+    check_dataset(sent)
+    found = sent["facets"]["dataQualityAssertions"]["assertions"]
+    assert [(each["assertion"], each["success"], each["column"]) for each in found] == [
+        ("not_null", True, "city"),
+        ("custom_sql", False, "km"),
+        ("relationships", True, "city"),
+    ]
 
 
 def test_the_whole_run_has_its_columns_in_those_of_its_sources(planned: Any, tmp_path: Path) -> None:
@@ -306,6 +329,24 @@ def test_a_push_from_a_database_names_no_user_and_no_password(tmp_path: Path) ->
 @pytest.mark.parametrize("source", [{"query": "select 1"}, {"callable": "a:b"}, len])
 def test_a_source_that_has_no_address_is_no_dataset(tmp_path: Path, source: Any) -> None:
     assert facets_of(pushed(tmp_path, source), None, None).inputs == []
+
+
+def test_a_push_tells_the_results_of_its_checks(tmp_path: Path) -> None:
+    found = pushed(tmp_path, "/in")
+    place = Pushes(tmp_path)
+    found.version = place.push("monday", {1: "gold"}, min_rows=1)
+    (dataset,) = facets_of(found, None, None).outputs
+    told = json.loads(Serde.to_json(dataset))["facets"]["dataQualityAssertions"]["assertions"]
+    assert [(each["assertion"], each["success"]) for each in told] == [
+        ("not_null", True),
+        ("unique", True),
+        ("row_count", True),
+    ]
+    assert version_facts(found.version)["expectations"] == {
+        "not_null(id)": "passed",
+        "unique(id)": "passed",
+        "min_rows=1": "passed",
+    }
 
 
 def test_a_push_that_has_ended_tells_its_version_and_one_that_failed_its_error(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +26,7 @@ from airflow_samza.provider.lineage.dataset_names import DatasetName, path_datas
 from airflow_samza.provider.lineage.outlets import DATA_INTERVAL, Slice, alias_of_all, announce, output_alias, slice_of
 from airflow_samza.provider.lineage.task_lineage import names_in
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
+from airflow_samza.runs.records.expectations import ExpectationResult
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import OutputResult, StageResult
 from airflow_samza.systems.filesystems.local import LocalFilesystem
@@ -83,6 +85,15 @@ def test_an_output_is_announced_by_where_it_lies_with_rows_files_and_bytes() -> 
         "partition_key": "2026-01-02T00:00:00",
         "interval": list(DAY),
     }
+
+
+def test_the_event_of_an_output_says_how_its_expectations_came_out() -> None:
+    alias = output_alias("warehouse", "out")
+    written = replace(
+        output("out"), expectations=(ExpectationResult("not_null(city)", "not_null", "warned", ("city",), 5, 1),)
+    )
+    (event,) = events_of([written], [alias])[alias].asset_alias_events
+    assert event.extra["expectations"] == {"not_null(city)": "warned"}
 
 
 def test_an_asset_that_airflow_does_not_know_is_announced_in_turn(

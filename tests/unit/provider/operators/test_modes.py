@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from airflow.sdk import Asset
 
-from airflow_samza.errors import ConfigError, StageError, StageFailed, StateBusy
+from airflow_samza.errors import ConfigError, SectionOpen, StageError, StageFailed, StateBusy
 from airflow_samza.provider import stage_watch
 from airflow_samza.provider.airflow_versions import (
     AirflowException,
@@ -25,6 +25,7 @@ from airflow_samza.provider.operators.plan import SamzaPlanOperator
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.provider.producer_tasks import ProducerTasks
 from airflow_samza.provider.triggers.runs import SamzaProducersTrigger, SamzaStateTrigger
+from airflow_samza.provider.triggers.sections import SamzaSectionsTrigger
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.run_ends import abort
@@ -426,3 +427,40 @@ def test_a_run_reads_the_section_that_its_asset_event_names(
     assert runtime.named("prepare")[0][1].sections == sections
     about_sections = [line for line in lines if "section" in line]
     assert [line.endswith(told or "") for line in about_sections] == ([] if told is None else [True])
+
+
+def not_planned(*_: Any, **__: Any) -> Any:
+    raise SectionOpen("No run of 'producing' that writes the shared stream 'views' is planned.", hint="Start it.")
+
+
+def test_a_plan_waits_deferred_for_the_run_that_it_follows_and_fails_when_that_never_comes(
+    runtime: Any, make_context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare = runtime.prepare
+    monkeypatch.setattr(runtime, "prepare", not_planned)
+    following = {"sections": {"page-views": "producing@latest"}, "config": {"job.state.lease.wait.ms": "60000"}}
+    operator = plan_operator(mode="pipelined", **following)
+    began = time.time()
+    with pytest.raises(TaskDeferred) as raised:
+        operator.execute(make_context(operator))
+    trigger = raised.value.trigger
+    assert isinstance(trigger, SamzaSectionsTrigger)
+    assert trigger.sections == {"page-views": ["page-views", "producing@latest"]}
+    assert began + 59 < trigger.until < time.time() + 61
+    more = raised.value.kwargs or {}
+    with pytest.raises(Exception, match="No run of 'producing'"):
+        operator.execute_again(make_context(operator), {"sections": "over"}, **more)
+    with pytest.raises(TaskDeferred):  # it was planned, and its topic is not there yet
+        operator.execute_again(make_context(operator), {"sections": "planned"}, **more)
+    monkeypatch.setattr(runtime, "prepare", prepare)
+    assert operator.execute_again(make_context(operator), {"sections": "planned"}, **more)["run_id"]
+
+
+@pytest.mark.parametrize("mode", ["staged", "fused"])
+def test_a_plan_of_whole_sections_is_tried_again_by_airflow(
+    runtime: Any, make_context: Any, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setattr(runtime, "prepare", not_planned)
+    operator = plan_operator(mode=mode, sections={"page-views": "producing@latest"})
+    with pytest.raises(Exception, match="No run of 'producing'"):
+        operator.execute(make_context(operator))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from airflow_samza.provider.operators.cleanup import SamzaCleanupOperator
 from airflow_samza.provider.operators.plan import SamzaPlanOperator
 from airflow_samza.provider.operators.planning import PLAN_TEXT
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
+from airflow_samza.provider.plan_xcoms import PLAN_FAILURE, PlanFailure
 from airflow_samza.provider.stage_summary import summary
 
 VIEWS = "provider_applications:views"
@@ -51,6 +53,47 @@ def test_plan_passes_the_partition_key_of_the_dag_run(runtime: Any, make_context
         operator = plan_operator()
         operator.execute({**make_context(operator), **given})
     assert [request.partition_key for _, request in runtime.named("prepare")] == [None, "nl"]
+
+
+def test_a_date_key_is_the_data_interval_of_the_run_by_every_operator(runtime: Any, make_context: Any) -> None:
+    for operator in (plan_operator(), stream_operator(), stream_operator(stage="by-country")):
+        operator.execute({**make_context(operator), "partition_key": "2013-01-31"})
+    requests = [request for _, request in runtime.named("prepare")]
+    assert {request.partition_key for request in requests} == {"2013-01-31"}
+    assert {request.interval.iso() for request in requests} == {
+        ("2013-01-31T00:00:00+00:00", "2013-02-01T00:00:00+00:00")
+    }
+    assert len(requests) == 3
+
+
+def test_a_task_whose_code_is_of_another_version_of_its_bundle_says_so(
+    runtime: Any, make_context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(SamzaStreamOperator, "tell", lambda self, line: lines.append(line))
+
+    def bundle(version: str) -> Any:
+        return SimpleNamespace(name="dags", version=version)
+
+    operator = plan_operator()
+    ticket = operator.execute(make_context(operator, bundle_instance=bundle("abc")))
+    (request,) = (request for _, request in runtime.named("prepare"))
+    assert request.bundle == {"name": "dags", "version": "abc"}
+    runtime.plans[1] = replace(runtime.plans[1], bundle=request.bundle)
+    stage = stream_operator(stage="by-country", plan=ticket)
+    stage.execute(make_context(stage, bundle_instance=bundle("abc")))
+    assert not any("The code is another" in line for line in lines)
+    stage.execute(make_context(stage, bundle_instance=bundle("def")))
+    assert any("version def of the Dag bundle 'dags', and then it was abc." in line for line in lines)
+
+
+def test_a_plan_says_in_words_by_which_version_of_the_code_it_was_made_before(runtime: Any, make_context: Any) -> None:
+    operator = plan_operator()
+    operator.execute(make_context(operator))
+    runtime.plans[1] = replace(runtime.plans[1], bundle={"name": "dags", "version": "def", "before": "abc"})
+    context = make_context(operator)
+    operator.execute(context)
+    assert context["ti"].pushed[PLAN_TEXT].endswith("version def of the Dag bundle 'dags', and then it was abc.\n")
 
 
 def test_a_stage_may_be_named_by_its_title(runtime: Any, make_context: Any) -> None:
@@ -89,6 +132,32 @@ def test_plan_rejects_stages_that_the_dag_has_no_tasks_for(runtime: Any, make_co
     operator = plan_operator(expected_stages=["page-views", "by-member"])
     with pytest.raises(AirflowFailException, match="the plan has page-views, by-member, by-country"):
         operator.execute(make_context(operator))
+
+
+@pytest.mark.parametrize("operator", [plan_operator, stream_operator])
+def test_who_cannot_plan_leaves_why_for_the_page(
+    runtime: Any, make_context: Any, monkeypatch: pytest.MonkeyPatch, operator: Callable[[], Any]
+) -> None:
+    def reject(*_: Any, **__: Any) -> None:
+        raise UnsupportedShape("The shape of http://me:hush@host is odd.", hint="Change it.")
+
+    monkeypatch.setattr(runtime, "prepare", reject)
+    context = make_context(operator())
+    with pytest.raises(AirflowFailException):
+        operator().execute(context)
+    failure = PlanFailure.from_dict(context["ti"].pushed[PLAN_FAILURE])
+    assert failure is not None
+    assert (failure.application, failure.kind, failure.hint) == (VIEWS, "UnsupportedShape", "Change it.")
+    assert failure.sentence.startswith("The shape of http://")
+    assert "hush" not in failure.sentence
+
+
+def test_who_cannot_open_the_connection_of_the_root_leaves_why_for_the_page(make_context: Any) -> None:
+    operator = plan_operator(conn_id="nowhere")
+    context = make_context(operator)
+    with pytest.raises(AirflowFailException):
+        operator.execute(context)
+    assert "nowhere" in context["ti"].pushed[PLAN_FAILURE]["sentence"]
 
 
 def test_a_rejection_of_the_planner_fails_the_task_without_retry(
@@ -164,7 +233,7 @@ def test_the_runners_last_lines_stand_above_the_sentence_in_the_log_of_a_failed_
         "Spark is up",
         "OutOfMemoryError: Java heap space",
         "::endgroup::",
-        "It broke.\n  Hint: Look at line 3.",
+        "It broke.\n  Hint: Look at line 3.\n  More: docs/reference/errors.md#stage-failed",
     ]
 
 

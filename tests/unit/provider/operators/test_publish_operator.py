@@ -1,4 +1,4 @@
-"""The operator that publishes what a run has committed to branches of tables."""
+"""The operator that publishes what a run keeps back: output that waits for approval, and branches of tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_samza.provider.operators.plan import ticket_of
 from tests.support import slot_apps
 from tests.support.airflow_names import OutletEvents
 from tests.support.iceberg_lake import catalog_at
-from tests.support.slot_runs import DELTA, TABLE, Outputs
+from tests.support.slot_runs import DELTA, FILES, TABLE, Outputs
 
 
 def newest_version(folder: Path, kind: str) -> str:
@@ -76,3 +76,80 @@ def test_it_publishes_the_run_of_its_plan_and_a_retry_tells_what_is_published(
         assert outputs.rows(application) == [1]
         current = newest_version(tmp_path / system, kind)
         assert [event.extra[word] for event in events.values()] == [published["version"]] == [current], attempt
+
+
+APPROVED = {"chosen_options": ["Approve"], "responded_by_user": {"id": "7", "name": "ann"}}
+REJECTED = {"chosen_options": ["Reject"], "responded_by_user": {"id": "7", "name": "ann"}}
+
+
+@pytest.fixture
+def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Outputs, Any]:
+    """A run whose output waits, and a function that makes the operator."""
+    monkeypatch.setattr(airflow_versions, "knows_asset", lambda uri: True)
+    monkeypatch.setitem(slot_apps.OUTPUT, "publish", "after approval")
+    outputs = Outputs(tmp_path)
+    connections = {
+        "here": {"conn_type": "samza", "extra": {"root": str(outputs.here.root)}},
+        "lake": {"conn_type": "fs", "extra": {"path": str(outputs.lake)}},
+    }
+    for name, connection in connections.items():
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(connection))
+    outputs.day(1, 1)
+    plan = outputs.run(FILES, "monday", 1)
+
+    def operator(**more: Any) -> SamzaPublishOperator:
+        return SamzaPublishOperator(
+            task_id="publish",
+            application=FILES,
+            conn_id="here",
+            systems={"lake": "lake"},
+            plan=ticket_of(plan).to_dict(),
+            **more,
+        )
+
+    return outputs, operator
+
+
+@pytest.mark.parametrize("approved", [True, "True", "yes", APPROVED], ids=["true", "text", "yes", "a person"])
+def test_an_approval_publishes_with_an_event_and_is_on_record(
+    held: tuple[Outputs, Any], make_context: Any, approved: Any
+) -> None:
+    outputs, make = held
+    operator = make(approved=approved)
+    for attempt in ("one that dies before its event is sent", "its retry"):
+        events = OutletEvents(Event)
+        (published,) = operator.execute({**make_context(operator), "outlet_events": events})
+        assert (published["stream"], published["state"], published["rows"]) == ("out", "published", 1), attempt
+        assert ("ann" in published["who"]) == (approved is APPROVED), attempt
+        assert outputs.rows(FILES) == [1]
+        assert [(event.extra["rows"], event.extra["files"]) for event in events.values()] == [(1, 1)], attempt
+
+
+@pytest.mark.parametrize("approved", [False, "no", REJECTED], ids=["false", "text", "a person"])
+def test_a_rejection_discards_it_sends_no_event_and_skips(
+    held: tuple[Outputs, Any], make_context: Any, approved: Any
+) -> None:
+    outputs, make = held
+    events = OutletEvents(Event)
+    operator = make(approved=approved)
+    with pytest.raises(airflow_versions.AirflowSkipException, match="has rejected what the run keeps back"):
+        operator.execute({**make_context(operator), "outlet_events": events})
+    assert not events
+    assert outputs.rows(FILES) == []
+    later = make()
+    with pytest.raises(airflow_versions.AirflowException, match=r"cannot be published: .* has rejected it"):
+        later.execute({**make_context(later), "outlet_events": events})
+
+
+@pytest.mark.parametrize("answer", [None, "maybe", {"chosen_options": ["Later"]}])
+def test_an_answer_that_is_neither_is_rejected_and_decides_nothing(
+    held: tuple[Outputs, Any], make_context: Any, answer: Any
+) -> None:
+    outputs, make = held
+    operator = make(approved=answer)
+    with pytest.raises(airflow_versions.AirflowException, match="which is neither an approval nor a rejection"):
+        operator.execute({**make_context(operator), "outlet_events": OutletEvents(Event)})
+    assert outputs.rows(FILES) == []
+    good = make()
+    good.execute({**make_context(good), "outlet_events": OutletEvents(Event)})
+    assert outputs.rows(FILES) == [1]

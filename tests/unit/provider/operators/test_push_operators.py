@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +22,7 @@ from airflow_samza.provider.airflow_versions import (
     AirflowTaskTimeout,
     TaskDeferralError,
     TaskDeferred,
+    stats_name,
 )
 from airflow_samza.provider.assets import pushed_table
 from airflow_samza.provider.connections.spark import source_options
@@ -27,6 +30,7 @@ from airflow_samza.provider.lineage.outlets import output_alias
 from airflow_samza.provider.operators import table_push
 from airflow_samza.provider.operators.table_push import SamzaTablePushOperator, SamzaTableRollbackOperator
 from airflow_samza.provider.triggers.tables import TablePushTrigger
+from airflow_samza.runs.records.expectations import ExpectationResult
 from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.stages.stage_state import SUCCEEDED, StageHandle, StageStatus
 from airflow_samza.runs.tables import versions
@@ -35,7 +39,7 @@ from airflow_samza.runs.tables.push_records import PushResult
 from airflow_samza.runs.tables.push_request import push_handle
 from airflow_samza.runs.tables.table_version import TableVersion, now
 from airflow_samza.systems.filesystems.local import LocalFilesystem
-from tests.support.airflow_names import OutletEvents
+from tests.support.airflow_names import OutletEvents, metrics_sent_to
 
 APPLICATION = "provider_applications:with_table"
 VERSION = TableVersion(
@@ -129,6 +133,40 @@ def test_a_push_is_named_after_the_dag_run_and_task(pushing: Pushing, make_conte
     )
     assert given["compact_after"] == 3
     assert (found["version"], found["rows"], found["bytes"], found["offsets"]) == (1, 5, 99, [[0, 2], [0, 3]])
+
+
+class Gauges:
+    """The receiver of Airflow's metrics."""
+
+    def __init__(self) -> None:
+        self.sent: dict[str, tuple[float, Any]] = {}
+
+    def gauge(self, name: str, value: float, *, tags: Any = None) -> None:
+        self.sent[name] = (value, tags)
+
+
+def test_rows_that_do_not_meet_what_a_table_expects_are_a_metric_as_of_a_stage(
+    pushing: Pushing, make_context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = (ExpectationResult("n > 0", "condition", "warned", rows=5, failed=2),)
+    monkeypatch.setattr(sys.modules[__name__], "VERSION", replace(VERSION, expectations=results))
+    gauges, operator = Gauges(), push()
+    with metrics_sent_to(gauges):
+        operator.execute(make_context(operator))
+    named = stats_name("t: n > 0")
+    tags = {"application": "with-table", "stage": "push", "expectation": named}
+    assert gauges.sent["samza.stage.expectation_failures"] == (2.0, tags)
+    assert gauges.sent[f"samza.with-table.push.expectations.{named}.failures"][0] == 2.0
+
+
+def test_a_push_that_is_rejected_sends_the_rows_of_the_expectation_that_it_does_not_meet(
+    pushing: Pushing, make_context: Any
+) -> None:
+    pushing.error = PushError("It does not meet n > 0.", hint="Correct it.", table="t", expectation="n > 0", failed=7)
+    gauges, operator = Gauges(), push()
+    with metrics_sent_to(gauges), pytest.raises(AirflowFailException):
+        operator.execute(make_context(operator))
+    assert gauges.sent["samza.stage.expectation_failures"][0] == 7.0
 
 
 def test_each_version_is_an_event_of_the_tables_asset(

@@ -31,6 +31,16 @@ def visits(app):
 def other_visits(app):
     read = app.input_stream("visits", system="log", schema=VISIT, partitions=2, bounded=True)
     read.where("n > 0").send_to(app.output_stream("elsewhere", system="log", partitions=2, key="country"))
+
+@stream_application("daily-visits")
+def daily_visits(app):
+    read = app.input_stream("visits", system="log", schema=VISIT, partitions=2, bounded=True)
+    read.where("n > 0").send_to(app.output_stream("daily", system="lake", path="daily/{ds}"))
+
+@stream_application("newest-visits")
+def newest_visits(app):
+    read = app.input_stream("visits", system="log", schema=VISIT, partitions=2, bounded=True, key="country")
+    read.send_to(app.output_stream("newest", system="tables", table="web.newest", create=True, mode="upsert", key="country"))
 """
 
 

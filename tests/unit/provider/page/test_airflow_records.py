@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 from airflow.models.asset import AssetModel
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG
 from airflow.sdk.execution_time.xcom import XCom
 from airflow.utils.state import DagRunState
 from sqlalchemy import delete
 
+from airflow_samza.provider.airflow_versions import scheduler_form
 from airflow_samza.provider.page import airflow_records as module
-from airflow_samza.provider.page.airflow_records import AirflowRecords, StartedRun, TaskMark
-from airflow_samza.provider.plan_xcoms import PlanNote
+from airflow_samza.provider.page.airflow_records import AirflowRecords, StartedRun, TaskAfter, TaskMark
+from airflow_samza.provider.plan_xcoms import PLAN_FAILURE, PlanFailure, PlanNote
 from tests.support.airflow_tables import DAY, Database, airflow_tables
 
 
@@ -64,6 +67,18 @@ def test_the_plans_of_a_task_are_the_newest_of_its_dag(database: Database) -> No
     assert records(database).planned_by("other", "flow.plan", 2) == []
 
 
+def test_failures_to_plan_are_those_of_a_dag_run_or_the_newest_of_all(database: Database) -> None:
+    for number, run_id in enumerate(("one", "two")):
+        database.run(run_id)
+        failure = PlanFailure("flows:visits", "samza_default", "ConfigError", f"no {run_id}", "", float(number))
+        database.xcom(failure.to_dict(), run_id, key=PLAN_FAILURE)
+    database.xcom(note().to_dict(), "two")
+    (failed,) = records(database).failed_plans("visits", "one")
+    assert (failed.task_id, failed.map_index, failed.failure.sentence) == ("flow.plan", -1, "no one")
+    assert [failed.run_id for failed in records(database).newest_failed_plans()] == ["two", "one"]
+    assert [plan.run_id for plan in records(database).newest()] == ["two"]
+
+
 def test_the_newest_plans_are_those_of_all_dags_or_of_runs_in_some_states(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,13 +114,13 @@ def test_what_is_no_note_of_a_plan_is_left_out(database: Database, value: Any, m
 
 def test_tasks_are_marked_by_their_state_their_tries_and_when_they_began(database: Database) -> None:
     database.task("flow.a", state="running", try_number=2, max_tries=3, start_date=DAY)
-    database.task("flow.b")
+    database.task("flow.b", pool="gate")
     database.task("flow.c", state="success")
     database.task("flow.a", map_index=0, state="failed")
     database.task("flow.b", run_id="two", state="failed")
     assert records(database).task_marks("visits", "one", ["flow.a", "flow.b"], -1) == {
-        "flow.a": TaskMark("running", 2, 3, DAY.timestamp()),
-        "flow.b": TaskMark(None, 0, 0, None),
+        "flow.a": TaskMark("running", 2, 3, DAY.timestamp(), "default_pool"),
+        "flow.b": TaskMark(None, 0, 0, None, "gate"),
     }
 
 
@@ -153,6 +168,23 @@ def test_an_event_of_an_asset_that_airflow_has_forgotten_is_left_out(database: D
     database.session.execute(delete(AssetModel))
     database.session.expire_all()
     assert records(database).events("visits", "one", ["flow.a"]) == []
+
+
+def test_the_tasks_after_a_task_are_those_of_the_dag_with_their_states(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with DAG("visits", schedule=None) as dag:
+        tasks = {name: EmptyOperator(task_id=name) for name in ("plan", "visits", "cleanup", "beside")}
+        tasks["plan"] >> tasks["visits"] >> tasks["cleanup"]
+    monkeypatch.setattr(AirflowRecords, "schedule", lambda self, dag_id: scheduler_form(dag))
+    database.run("one")
+    database.task("visits", state="success", try_number=1, operator="SamzaStreamOperator")
+    database.task("beside", state="success", try_number=1)
+    assert records(database).tasks_after("visits", "one", "plan", -1) == [
+        TaskAfter("cleanup", None, False, False),
+        TaskAfter("visits", "success", True, True),
+    ]
+    assert records(database).tasks_after("visits", "one", "gone", -1) is None
 
 
 def test_a_dag_of_which_airflow_has_no_version_has_no_schedule(database: Database) -> None:

@@ -75,3 +75,30 @@ def test_tables_have_arrows_from_what_fills_them_to_what_looks_them_up(page: Pag
     assert ("stream:changes", "table:names") in at_operators
     assert ("table:names", f"operator:{names.readers[0]}") in at_operators
     assert (f"operator:{seen.writers[0]}", "table:seen") in at_operators
+
+
+DESCRIBED = """
+from airflow_samza import stream_application
+
+def checked(visit):
+    \"\"\"Return the visit.\"\"\"
+    return visit
+
+@stream_application("visits")
+def visits(app):
+    seen = app.local_table("seen", key="n", schema="country string, n bigint", doc="Visits that were seen.")
+    read = app.input_stream("visits", schema="country string, n bigint", key="n", partitions=2, doc="password=secret1")
+    read.map(checked).send_to(seen)
+"""
+
+
+def test_nodes_have_their_descriptions_and_lines_of_code(page: Page) -> None:
+    (page.here.root.parent / "page_app.py").write_text(DESCRIBED)
+    page.plan()
+    plan = page.get("plan")
+    (stream,), (table,) = plan["streams"], plan["tables"]
+    (mapped,) = (operator for operator in plan["operators"] if operator["op"] == "map")
+    assert (table["doc"], table["code"]) == ("Visits that were seen.", "page_app.py:10")
+    assert (mapped["doc"], mapped["code"]) == ("Return the visit.", "page_app.py:12")
+    assert "secret1" not in stream["doc"]
+    assert stream["code"] == "page_app.py:11"

@@ -53,7 +53,7 @@ def test_the_application_is_the_same_for_all_who_ask(made: list[Application]) ->
 
 
 def test_airflow_gets_the_views_and_the_application_below_one_address() -> None:
-    assert [view["destination"] for view in VIEWS] == ["nav", "dag_run", "task_instance"]
+    assert [view["destination"] for view in VIEWS] == ["nav", "nav", "dag_run", "task_instance"]
     assert all(str(view["href"]).startswith(f"{URL_PREFIX.strip('/')}/") for view in VIEWS)
     (mounted,) = APPS
     assert mounted["url_prefix"] == URL_PREFIX

@@ -9,7 +9,7 @@ from airflow.api_fastapi.core_api import security
 from airflow.models import DagModel
 from starlette.requests import Request
 
-from airflow_samza.provider.page.rights import readable_dags
+from airflow_samza.provider.page.rights import readable_dags, readable_logs
 
 
 class AuthManager:
@@ -40,6 +40,13 @@ def test_dags_are_readable_whose_runs_airflow_lets_the_user_read(manager: AuthMa
     may_read = of_jo()
     assert [may_read("jo-visits"), may_read("ed-visits")] == [True, False]
     assert manager.asked == [("GET", "RUN", "jo-visits"), ("GET", "RUN", "ed-visits")]
+
+
+def test_logs_are_readable_of_dags_whose_task_logs_airflow_lets_the_user_read(manager: AuthManager) -> None:
+    user: Any = "jo"
+    may_read = readable_logs(Request({"type": "http", "path_params": {}, "query_string": b""}), user)
+    assert [may_read("jo-visits"), may_read("ed-visits")] == [True, False]
+    assert manager.asked[0] == ("GET", "TASK_LOGS", "jo-visits")
 
 
 def test_each_dag_is_asked_for_once_in_a_request(manager: AuthManager) -> None:

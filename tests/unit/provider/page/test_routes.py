@@ -21,6 +21,7 @@ from airflow_samza.provider.page.routes import runs as routes_of_runs
 from airflow_samza.provider.page.stage_answers import stage_answer
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.progress.stage_progress import stage_progress
+from airflow_samza.runs.records.comparison import Comparison, OutputComparison
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.folders import RunFolder, must_read, replace, write_once
 from airflow_samza.runs.records.names import Generation
@@ -169,6 +170,35 @@ def test_outputs_have_rows_and_the_runs_that_they_started(page: Page) -> None:
     assert (event["hidden_runs"], event["messages"]) == (1, 2)
 
 
+def test_a_comparison_has_counts_by_output_and_no_keys_of_rows(page: Page) -> None:
+    run = page.run()
+    assert page.get("outputs")["compared"] is None
+    columns: dict[str, int] = {"n": 2, "country": 1}
+    output = OutputComparison(
+        "countries", ("country",), 9, 9, 6, 1, 1, 2, columns, samples={"added": ({"country": "n"},)}
+    )
+    alone = OutputComparison("more", (), 0, 3, 0, 3, 0, 0, only_in=run.run_id)
+    files = open_filesystem(str(page.here.root))
+    made = Comparison(run.application, run.run_id, "visits-by-country", "monday", (output, alone), ("A note.",), 1.0)
+    replace(files, RunFolder(run.application, run.run_id).comparison, made)
+    found = page.get("outputs")["compared"]
+    assert (found["application"], found["run_id"], found["equal"]) == ("visits-by-country", "monday", False)
+    assert found["notes"] == ["A note."]
+    counted, other = found["outputs"]
+    assert counted == {
+        "stream_id": "countries",
+        "key": ["country"],
+        "equal": False,
+        "same": 6,
+        "added": 1,
+        "gone": 1,
+        "different": 2,
+        "columns": "columns that differ: n (2), country (1)",
+        "only_in": "",
+    }
+    assert (other["only_in"], other["added"]) == (run.run_id, 3)
+
+
 def test_an_output_to_a_table_has_the_snapshot_that_was_committed(page: Page) -> None:
     run = page.run()
     handle = StageHandle(run.application, run.run_id, "by-country", Generation(1, 1))
@@ -189,6 +219,18 @@ def test_bad_records_are_counted_by_operator_with_samples(page: Page) -> None:
     (sample,) = page.get("bad-records/samples")["samples"]
     assert "-1 is no number of visits" in sample["text"]
     assert sample["operator"] == "map 'calibrate'"
+
+
+def test_places_in_samples_are_those_of_the_dag_folder(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "userFiles" / "0123456789abcdef.zip"  # a folder imports as the zip does that it stands for
+    copy.mkdir(parents=True)
+    (tmp_path / "page_app.py").rename(copy / "page_app.py")
+    monkeypatch.syspath_prepend(str(copy))
+    page.run()
+    (sample,) = page.get("bad-records/samples")["samples"]
+    assert "(page_app.py:8)" in sample["text"]
 
 
 def test_samples_and_messages_can_be_switched_off(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:

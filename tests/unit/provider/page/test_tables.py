@@ -16,7 +16,9 @@ from airflow_samza.provider.page import tables
 from airflow_samza.provider.page.looks import _tables
 from airflow_samza.provider.page.opened_run import OpenedRun
 from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.records.expectations import Checked, Declared
 from airflow_samza.runs.tables.retention import expire_versions
+from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.systems.system import StreamSpec
 from tests.support.page_here import DAG, DAG_RUN, Page, make_page
 from tests.support.pushes import TOPIC, Pushes
@@ -171,3 +173,35 @@ def test_a_run_at_work_shows_the_version_that_it_reads_beside_the_current_one(of
     (held,) = _tables(OpenedRun(of_page.page.airflow.plans[-1])).values()
     assert (held.table_id, held.version, held.newest) == ("profiles", 1, 2)
     assert held.current_from == of_page.pushes.current().current_from
+
+
+def test_what_was_expected_of_a_table_stands_among_the_expectations_of_the_run_that_reads_it(of_page: Tables) -> None:
+    declared = Declared("tier <> 'x'", "condition", "warn", sql="tier <> 'x'")
+    found = Checked("tier <> 'x'", "condition", "warn", rows=3, failed=2, samples=("a secret row",))
+    pushes = of_page.pushes
+    pushes.finish(pushes.stage(pushes.request("first", expect=(declared,)), {1: "x"}, checked=(found,)))
+    of_page.page.run()
+    of_page.push("second")  # which this run does not read
+    shown = of_page.page.get("outputs")["expectations"]
+    assert {each["expectation"]: each["outcome"] for each in shown}["not_null(id)"] == "passed"
+    (warned,) = [each for each in shown if each["outcome"] == "warned"]
+    assert warned == {
+        "stage_id": "views",
+        "stage_name": "push of version 1",
+        "stream_id": "profiles",
+        "expectation": "tier <> 'x'",
+        "outcome": "warned",
+        "rows": 3,
+        "failed": 2,
+        "found": warned["found"],
+    }
+    assert "secret" not in str(shown)
+
+
+def test_a_rollback_has_the_results_of_the_push_that_it_brings_back(of_page: Tables) -> None:
+    of_page.push("first", "second")
+    rollback(of_page.pushes.files, "log", TOPIC.name, 1, "back")
+    of_page.page.run()
+    shown = of_page.page.get("outputs")["expectations"]
+    assert {each["stage_name"] for each in shown} == {"push of version 3"}
+    assert "unique(id)" in {each["expectation"] for each in shown}

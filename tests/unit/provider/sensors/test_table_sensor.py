@@ -136,3 +136,30 @@ def test_it_waits_in_the_triggerer_and_looks_again(table: Table, monkeypatch: py
 def test_what_cannot_be_waited_for_fails_the_task(given: dict[str, str], why: str) -> None:
     with pytest.raises(AirflowException, match=why):
         sensor(**{"at": "2026-01-01", **given}).poke({})
+
+
+def test_waits_for_the_end_of_the_interval_or_of_the_one_that_the_partition_key_names(table: Table) -> None:
+    first = table.refresh().metadata.snapshots[0]
+    day = datetime.fromtimestamp(first.timestamp_ms / 1000, timezone.utc)
+    before = (day - timedelta(days=1)).date().isoformat()
+    intervals: dict[str, tuple[dict[str, Any], bool]] = {
+        "an interval": ({"data_interval_start": day - timedelta(days=1), "data_interval_end": day}, True),
+        "a later interval": ({"data_interval_start": day, "data_interval_end": day + timedelta(days=1)}, False),
+        "a key": ({"partition_key": before}, True),
+        "a later key": ({"partition_key": day.date().isoformat()}, False),
+    }
+    for name, (context, is_there) in intervals.items():
+        found = sensor(None).poke(context)
+        assert bool(found.is_done) is is_there, name
+        assert (found.xcom_value or {}).get("version") == (str(first.snapshot_id) if is_there else None)
+    waiting = sensor(None, deferrable=True)
+    with pytest.raises(TaskDeferred) as deferred:
+        waiting.execute({"partition_key": day.date().isoformat()})
+    assert deferred.value.trigger.serialize()[1]["at"].startswith((day + timedelta(days=1)).date().isoformat())
+
+
+def test_a_run_whose_key_names_no_interval_is_told_so(table: Table) -> None:
+    with pytest.raises(AirflowException, match="the Dag run has none, and its partition key 'emea' names none"):
+        sensor(None).poke({"partition_key": "emea"})
+    with pytest.raises(AirflowException, match=r"waits for the end of the data interval, and the Dag run has none\."):
+        sensor(None).poke({})

@@ -15,6 +15,8 @@ from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerFolder, RunnerPlace, StageRequest
 from airflow_samza.runs.stages.stage_state import RUNNING, StatusRecord
+from airflow_samza.runs.state_history.folder import StateHistory
+from airflow_samza.runs.state_history.state_upkeep import reset
 from tests.support.runs_here import Here
 
 APPS = "tests.support.carrying_apps:"
@@ -144,17 +146,23 @@ def test_a_run_that_is_over_is_opened_again(previews: Previews) -> None:
 # -- state, and other applications -------------------------------------------------------------------------------------
 
 
-def test_later_runs_that_went_on_from_the_state_have_to_be_undone_first(tmp_path: Path) -> None:
+def test_later_runs_that_went_on_from_the_state_have_to_be_undone_before_a_new_plan(tmp_path: Path) -> None:
     previews = Previews(tmp_path, "counting")
     previews.here.stages(previews.run)
     previews.here.runtime.close(previews.run)
     over = "The run is over, and is opened again; cleanup runs again behind it."
-    assert previews.preview(previews.stages).sentences == (over,)
-    previews.clicks()
-    previews.here.whole(APPS + "counting", "run-2")
-    _, said = previews.preview(previews.stages).sentences
-    assert said.startswith("Later runs have continued from the state that this run left (version 1, now 2): undo them ")
-    assert "airflow-samza state reset counting --to 0" in said
+    assert previews.preview([], plan=True, downstream=True).sentences == (over,)
+    for run_id in ("run-2", "run-3"):
+        previews.clicks()
+        previews.here.whole(APPS + "counting", run_id)
+    _, said = previews.preview([], plan=True, downstream=True).sentences
+    assert said == (
+        "Later runs ('run-2', 'run-3') have continued from the state that this run left (version 1): undo them first "
+        "(airflow-samza state reset counting --to 0), and clear them behind it, too, in their order."
+    )
+    assert previews.preview(previews.stages).sentences == (over,)  # it writes again what it wrote, and no state
+    reset(previews.files, StateHistory(previews.run.application, previews.run.app_id), 0)
+    assert previews.preview([], plan=True, downstream=True).sentences == (over,)  # they are undone
 
 
 def test_runs_of_other_applications_that_hold_what_was_written_are_named(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from airflow_samza.control.watermarks import END_OF_TIME
 from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.runs.progress.progress import NOT_STARTED, PartitionProgress, ProgressReport, Rate
 from airflow_samza.runs.progress.progress_text import describe_progress
-from airflow_samza.runs.progress.stage_progress import stage_progress
+from airflow_samza.runs.progress.stage_progress import _OfLate, _publishing, stage_progress
 from airflow_samza.runs.records.epoch_records import Commit, InputIntent, Intent, Manifest, Staged, commit
 from airflow_samza.runs.records.folders import RunFolder, replace, write_once
 from airflow_samza.runs.records.names import Generation
@@ -207,6 +207,31 @@ def test_rates_are_over_the_last_half_minute_and_over_all_time(records: Records)
     assert report.now is not None
     # Commits 1, 2 and 4 before the newest are looked at, and the third is old enough.
     assert (report.now.read, report.now.seconds) == (10.0, 40.0)
+
+
+def test_work_of_late_and_the_time_that_is_left_are_those_of_the_present_rate(records: Records) -> None:
+    for number in range(9):
+        tasks = {task: of_task(task, number, number, read=50, sent=25) for task in (0, 1)}
+        records.epoch(number, tasks, seconds=10 * number - 20)
+    report = records.progress(now=NOON)
+    assert report.at_work == 0.2  # four epochs of two tasks, each with a second of work, in 40 seconds
+    assert (report.lag, report.seconds_left) == (1984, 198.4)
+    records.head = Heads(8, 8)
+    assert records.progress(now=NOON).seconds_left is None
+
+
+@pytest.mark.parametrize(
+    ("next_epoch", "seconds", "expected"),
+    [(True, 40.0, 0.5), (False, 40.0, 0.75), (True, 4.0, 1.0), (True, 0.0, None)],
+    ids=["published", "it still publishes", "a slower one than the others", "no time has passed"],
+)
+def test_a_commit_is_published_until_the_next_epoch_is_decided(
+    records: Records, next_epoch: bool, seconds: float, expected: float | None
+) -> None:
+    committed = dataclasses.replace(records.epoch(0, {0: of_task(0, 0, 1)}), committed_at=NOON - 30)
+    intent = Intent("page-views", "1.1", int(next_epoch), 2, {}, {}, NOON - 10)
+    late = _OfLate(0, 0, 0.0, seconds, 1)
+    assert _publishing(intent, committed, late, NOON) == expected
 
 
 def test_what_passed_between_two_attempts_is_in_no_rate(records: Records) -> None:

@@ -19,6 +19,7 @@ from airflow_samza.runs.progress.run_costs import (
     RunCost,
     _amount,
     history,
+    most_messages_of,
     run_requests,
     total,
 )
@@ -48,6 +49,24 @@ def estimate(wanted: int, *runs: RunCost) -> Estimate:
     found = History(runs).estimate(read(wanted))
     assert found is not None
     return found
+
+
+@pytest.mark.parametrize(
+    ("input_slice", "messages"),
+    [
+        ({"offsets": [[3, 10], [0, 5]]}, 12),
+        ({"offsets": [[3, None]]}, None),
+        ({"offsets": None, "bytes": 3200}, 100),
+        ({"offsets": [[0, 1 << 40]], "chunks": [], "bytes": 640}, 20),
+        ({"offsets": None}, None),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_messages_of_a_range_are_those_between_its_offsets_or_by_its_size(
+    input_slice: dict[str, Any] | None, messages: int | None
+) -> None:
+    assert most_messages_of(input_slice) == messages
 
 
 def test_the_start_of_spark_does_not_grow_with_the_input() -> None:
@@ -140,8 +159,10 @@ def test_a_run_whose_records_cannot_be_read_is_counted_and_no_more(here: Here) -
 def test_runs_of_an_interval_are_found_by_it() -> None:
     day = ("2026-01-01", "2026-01-02")
     runs = [RunCost(str(n), day if n % 2 else None, "succeeded", 1.0, 1.0, {}, ()) for n in range(4)]
-    assert [run.run_id for run in History(runs).of_interval(day)] == ["1", "3"]
-    assert History(runs).of_interval(None) == []
+    assert [run.run_id for run in History(runs).of_data(day)] == ["1", "3"]
+    assert History(runs).of_data(None) == []
+    keyed = [RunCost(key, None, "succeeded", 1.0, 1.0, {}, (), partition_key=key) for key in ("nl", "be")]
+    assert [run.run_id for run in History(keyed).of_data(None, "nl")] == ["nl"]
 
 
 @pytest.mark.parametrize(

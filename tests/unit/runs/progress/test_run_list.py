@@ -239,11 +239,15 @@ def test_a_run_as_json_says_what_its_plan_does(root: Root) -> None:
         "run_id": "one",
         "state": "running",
         "mode": "staged",
+        "compares": None,
         "interval": ("2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00"),
+        "partition_key": None,
         "at": "1970-01-02T00:00:00Z",
         "generation": 1,
         "dag_id": "ours",
         "dag_run": "of one",
+        "bundle_version": None,
+        "error": None,
     }
 
 

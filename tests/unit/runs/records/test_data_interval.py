@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from itertools import pairwise
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pendulum
@@ -222,3 +224,56 @@ def test_folders_by_local_day_are_one_per_day_of_a_schedule_at_local_midnight() 
 def test_instants_beyond_the_calendar_are_rejected(start: str, end: str) -> None:
     with pytest.raises(ConfigError, match="is not in the years 1 to 9999"):
         DataInterval.from_iso(start, end)
+
+
+def test_a_path_takes_the_partition_key() -> None:
+    more: Any = {"stream": "views", "run_id": "r", "config": {}}
+    day = DataInterval.of_key("2026-01-31")
+    path = "in/{partition_key}/{ds}"
+    assert render_path(path, interval=day, partition_key="2026-01-31", **more) == "in/2026-01-31/2026-01-31"
+    assert render_path("{partition_key}", interval=None, partition_key="nl", **more) == "nl"
+    assert folder_of_values("in/{partition_key}/x") == "in"
+    with pytest.raises(ConfigError, match="names the partition key, and this run has none") as caught:
+        render_path("in/{partition_key}", interval=None, **more)
+    assert "--partition-key" in caught.value.hint
+    with pytest.raises(ConfigError, match="takes 'eu/nl' from partition_key, which holds '/'"):
+        render_path("in/{partition_key}", interval=None, partition_key="eu/nl", **more)
+
+
+@pytest.mark.parametrize(
+    ("key", "sentence", "hint"),
+    [
+        (
+            "eu",
+            "needs the data interval for its path '{ds}', and the partition key 'eu' of this run names none",
+            "2026-Q1",
+        ),
+        ("2026-01-31T00:00:00", "says when one begins, and not how long it is", 'key_format="%Y-%m-%d"'),
+    ],
+)
+def test_a_key_that_names_no_interval_is_rejected_where_one_is_needed(key: str, sentence: str, hint: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(sentence)) as caught:
+        render_path("{ds}", stream="views", interval=DataInterval.of_key(key), run_id="r", config={}, partition_key=key)
+    assert hint in caught.value.hint
+
+
+def test_the_interval_of_a_key_is_that_of_the_clocks_of_its_zone() -> None:
+    amsterdam = ZoneInfo("Europe/Amsterdam")
+    day = DataInterval.of_key("2026-03-29", amsterdam)
+    assert day is not None
+    assert day.end - day.start == timedelta(hours=23)
+    twice = [DataInterval.of_key("2026-10-25T02", amsterdam, at) for at in (None, *_hours("2026-10-25T00:30", 2))]
+    assert [str(one)[12:17] for one in twice] == ["00:00", "00:00", "01:00"]
+    assert DataInterval.of_key("eu", amsterdam) is DataInterval.of_key(None) is None
+
+
+def _hours(first: str, count: int) -> list[datetime]:
+    begin = datetime.fromisoformat(first).replace(tzinfo=timezone.utc)
+    return [begin + timedelta(hours=number) for number in range(count)]
+
+
+@pytest.mark.parametrize("length", ["P", "PT", "P1", "P1X", "PD", "P99999Y", "P1DT"])
+def test_rejects_a_length_that_is_none(length: str) -> None:
+    with pytest.raises(ConfigError, match="is not a length of time") as caught:
+        DataInterval.from_iso("2026-01-01", length)
+    assert "P1D" in caught.value.hint

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from airflow_samza.errors import RecordUnreadable, StageLost
 from airflow_samza.runs.records.epoch_records import (
     InputIntent,
     Intent,
     Manifest,
     commit,
-    drop_staged_by_other_code,
+    drop_what_cannot_count,
+    read_manifests,
 )
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.names import Generation
@@ -33,7 +35,7 @@ class Staged:
             write_once(self.files, FOLDER.manifest(0, task), manifest)
 
     def left_after(self, code: str) -> list[str]:
-        drop_staged_by_other_code(self.files, FOLDER, code)
+        drop_what_cannot_count(self.files, FOLDER, code)
         return [code for task, code in enumerate(BY) if self.files.exists(FOLDER.manifest(0, task))]
 
 
@@ -55,8 +57,26 @@ def test_what_is_committed_is_not_dropped(tmp_path: Path) -> None:
     assert staged.left_after("new") == [*BY]
 
 
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("torn", [b"", b'{"task": 1', b"\0" * 9, b'{"task": \0\0}'])
+def test_a_manifest_that_a_power_failure_tore_counts_as_none(tmp_path: Path, torn: bytes, whole: bool) -> None:
+    staged = Staged(tmp_path, whole=whole)
+    staged.files.put(FOLDER.manifest(0, 1), torn)
+    with pytest.raises(StageLost, match="1 of 3 tasks have left no manifest, the first is task 1"):
+        read_manifests(staged.files, FOLDER, staged.intent)
+    assert staged.left_after("") == ["", "new"]
+
+
+def test_a_manifest_of_a_newer_format_is_an_error_and_stays(tmp_path: Path) -> None:
+    staged = Staged(tmp_path)
+    staged.files.put(FOLDER.manifest(0, 1), b'{"format": 99}')
+    with pytest.raises(RecordUnreadable):
+        staged.left_after("")
+    assert staged.files.exists(FOLDER.manifest(0, 1))
+
+
 def test_a_stage_that_has_not_begun_has_nothing_to_drop(tmp_path: Path) -> None:
-    drop_staged_by_other_code(LocalFilesystem(tmp_path), FOLDER, "new")
+    drop_what_cannot_count(LocalFilesystem(tmp_path), FOLDER, "new")
 
 
 def test_rejects_offsets_that_are_no_ranges() -> None:

@@ -27,7 +27,8 @@ from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.versions import find_version
 from airflow_samza.runs.upkeep import run_removal
-from airflow_samza.runs.upkeep.kept_runs import SILENT_SECONDS, Keep
+from airflow_samza.runs.upkeep.keep import Keep
+from airflow_samza.runs.upkeep.kept_runs import SILENT_SECONDS
 from airflow_samza.runs.upkeep.retention import OpenTopics, sweep_application, sweep_root
 from airflow_samza.runs.upkeep.run_removal import SweptRuns
 from airflow_samza.runs.upkeep.topic_expiry import own_topics

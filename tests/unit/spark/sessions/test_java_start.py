@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_samza.errors import RuntimeMissing
-from airflow_samza.launch.java.installed_java import why_java_ended
+from airflow_samza.launch.java.installed_java import why_spark_does_not_start
 from airflow_samza.spark.sessions import java_start, session_start
 from airflow_samza.spark.sessions.java_start import EarlyJava, SessionRequest
 
@@ -108,4 +108,4 @@ def test_a_java_that_is_killed_at_its_start_is_named_by_the_signal(
         trace = trace.tb_next
     assert process is not None
     process.stdin.close()  # PySpark leaves it open
-    assert why_java_ended(caught.value, (tmp_path / "log").read_text().splitlines()) == reason
+    assert why_spark_does_not_start(caught.value, str(tmp_path / "log")) == reason

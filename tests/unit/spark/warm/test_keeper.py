@@ -20,10 +20,10 @@ import psutil
 import pytest
 
 from airflow_samza.errors import StageFailed
-from airflow_samza.launch.java.memory_limit import MemoryRoom
+from airflow_samza.launch.java.container_limits import MemoryRoom
 from airflow_samza.launch.runner_settings import RunnerSettings
 from airflow_samza.launch.warm import places, taking
-from airflow_samza.launch.warm.messages import SERVE, STATE, receive, send
+from airflow_samza.launch.warm.messages import LEND, SERVE, STATE, receive, send
 from airflow_samza.launch.warm.places import WarmPlace, new_place, sweep_orphans
 from airflow_samza.launch.warm.settings import parse_warm_runners
 from airflow_samza.launch.warm.taking import LentProcess, ask, end_warm, start_ahead, take_warm
@@ -31,7 +31,8 @@ from airflow_samza.private_folder import private_folder
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.spark.warm import keeper
 from airflow_samza.spark.warm.forker import Forker
-from airflow_samza.spark.warm.keeper import Keeper
+from airflow_samza.spark.warm.keeper import Keeper, proportional_megabytes
+from demo.local_airflow import still_running
 
 WAIT_SECONDS = 300.0
 
@@ -50,10 +51,13 @@ class Spark:
         self.left = ""
         self.size = 100
         self.fails: Exception | None = None
-        self.holds = threading.Event()
+        self.holds, self.comes_up = threading.Event(), threading.Event()
         self.holds.set()
+        self.comes_up.set()
 
     def start(self) -> None:
+        self.calls.append("start")
+        self.comes_up.wait()
         if self.fails is not None:
             raise self.fails
 
@@ -131,8 +135,8 @@ class Warm:
         until(lambda: os.path.exists(self.place.socket) or not self._thread.is_alive())
         return self
 
-    def ask_for(self, run_id: str) -> LentProcess | None:
-        settings = {"code": ["runs/app/code/0123.zip"], "output": os.devnull}
+    def ask_for(self, run_id: str, *, is_small: bool = False) -> LentProcess | None:
+        settings = {"code": ["runs/app/code/0123.zip"], "output": os.devnull, "is_small": is_small}
         lent = taking._ask_for(
             self.place,
             {"do": SERVE, "arguments": [str(self.root), "app", run_id, "k"], "settings": settings, "environment": {}},
@@ -140,8 +144,8 @@ class Warm:
         self.lent += [lent] if lent is not None else []
         return lent
 
-    def serve(self, run_id: str) -> LentProcess:
-        lent = self.ask_for(run_id)
+    def serve(self, run_id: str, *, is_small: bool = False) -> LentProcess:
+        lent = self.ask_for(run_id, is_small=is_small)
         assert lent is not None
         return lent
 
@@ -152,6 +156,7 @@ class Warm:
 
     def stop(self) -> None:
         self.spark.holds.set()
+        self.spark.comes_up.set()
         self.keeper._end_requested.set()
         self._thread.join(WAIT_SECONDS)
         self.forks.close()
@@ -171,6 +176,7 @@ def host(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     """A folder of this test's own for what a host keeps; short, as paths of sockets are."""
     monkeypatch.setattr(keeper, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(keeper, "kill_java", lambda java: None)  # it is this process
+    monkeypatch.setattr(keeper, "proportional_megabytes", lambda pid: 1 if pid else 0)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     for module in (keeper, taking):
         monkeypatch.setattr(module, "memory_rooms", lambda: ROOMS)
@@ -184,8 +190,10 @@ def host(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 def warm(tmp_path: Path) -> Iterator[Callable[..., Warm]]:
     made: list[Warm] = []
 
-    def start(bounds: str = "1", tenant: str = "", **dials: Any) -> Warm:
+    def start(bounds: str = "1", tenant: str = "", *, wanted: bool = False, **dials: Any) -> Warm:
         one = Warm(new_place("k"), tmp_path, bounds, tenant)
+        if wanted:
+            one.place.want_spark()
         vars(one.spark).update(dials)
         made.append(one)
         return one.start()
@@ -204,7 +212,7 @@ def test_one_run_at_a_time_is_served_and_the_next_one_after_it(warm: Callable[..
     assert first.wait(WAIT_SECONDS) == -signal.SIGKILL
     until(lambda: ask(one.place, STATE)["state"] == "idle")  # type: ignore[index]
     assert one.serve("second").poll() is None
-    until(lambda: one.spark.calls == ["lend", "clean 0123", "lend"])
+    until(lambda: one.spark.calls == ["start", "lend", "clean 0123", "lend"])
 
 
 @pytest.mark.extended
@@ -246,6 +254,52 @@ def test_a_run_is_told_which_warm_runner_serves_it_and_as_which_run(warm: Callab
     ]
 
 
+def test_runs_that_need_no_spark_are_served_one_after_the_other_before_it_is_up(warm: Callable[..., Warm]) -> None:
+    one = warm(comes_up=threading.Event())
+    for run_id in ("first", "second"):
+        lent = one.serve(run_id)
+        assert one.ask_for("another") is None
+        lent.kill()
+        lent.wait(WAIT_SECONDS)
+        until(lambda: one.keeper._run is None)
+    one.serve("third")
+    one.spark.comes_up.set()
+    until(lambda: one.spark.calls == ["start", "lend"])
+
+
+def test_spark_is_not_started_for_runs_that_need_none(warm: Callable[..., Warm]) -> None:
+    one = warm()
+    for run_id in ("first", "second"):
+        lent = one.serve(run_id, is_small=True)
+        lent.kill()
+        lent.wait(WAIT_SECONDS)
+        until(lambda: ask(one.place, STATE)["state"] == "idle")  # type: ignore[index]
+    assert one.spark.calls == []
+
+
+def test_spark_is_started_for_the_first_run_that_asks_for_it_and_lent_once(warm: Callable[..., Warm]) -> None:
+    one = warm()
+    lent = one.serve("first", is_small=True)
+    send(one.forks.leases[0], {"do": LEND})
+    assert receive(one.forks.leases[0])["port"] == 1  # type: ignore[index]
+    lent.kill()
+    lent.wait(WAIT_SECONDS)
+    until(lambda: one.spark.calls == ["start", "lend", "clean 0123"])
+    one.serve("second")
+    send(one.forks.leases[1], {"do": LEND})  # as every run does that opens a session
+    assert receive(one.forks.leases[1])["port"] == 1  # type: ignore[index]
+    assert one.spark.calls == ["start", "lend", "clean 0123", "lend"]
+
+
+def test_spark_comes_up_while_a_run_that_needs_it_is_on_its_way(warm: Callable[..., Warm]) -> None:
+    one = warm()
+    one.place.want_spark()
+    until(lambda: one.spark.calls == ["start"])
+    one.serve("first", is_small=True).kill()
+    until(lambda: ask(one.place, STATE)["state"] == "idle")  # type: ignore[index]
+    assert one.spark.calls == ["start"]
+
+
 def test_a_run_may_ask_before_spark_is_up_and_hears_why_it_does_not_start(warm: Callable[..., Warm]) -> None:
     one = warm(fails=StageFailed("Spark does not start: no room", hint=""))
     lent = one.ask_for("first")
@@ -257,21 +311,38 @@ def test_a_run_may_ask_before_spark_is_up_and_hears_why_it_does_not_start(warm: 
     assert "start failed" in one.ended()
 
 
+def test_a_run_hears_what_java_has_printed_before_it_ended_and_not_the_keepers_own_log(
+    warm: Callable[..., Warm], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comes_up = threading.Event()
+    one = warm(fails=RuntimeError("[JAVA_GATEWAY_EXITED] Java has exited"), comes_up=comes_up)
+    log = Path(one.place.log)
+    log.write_text("Error: Two collectors\n")
+    monkeypatch.setattr(keeper.log, "error", lambda *_, **__: log.write_text("ERROR start failed"))
+    lent = one.serve("first")
+    comes_up.set()
+    heard = receive(one.forks.leases[0])
+    assert heard["error"]["sentence"] == "Spark does not start: Error: Two collectors"  # type: ignore[index]
+    lent.kill()
+    assert "start failed" in one.ended()
+
+
 @pytest.mark.parametrize(
     ("bounds", "dials", "why"),
     [
         ("1,runs=1", {}, "it has served 1 runs"),
-        ("1,memory=99", {}, "it takes 100 MiB"),
+        ("1,memory=100", {}, "it takes 101 MiB"),
         ("1", {"left": "a run has left a streaming query"}, "a run has left a streaming query"),
     ],
 )
 def test_it_ends_after_a_run_when_a_bound_is_reached_or_something_was_left(
     warm: Callable[..., Warm], bounds: str, dials: dict[str, Any], why: str
 ) -> None:
-    one = warm(bounds)
-    vars(one.spark).update(dials)
+    one = warm(bounds, wanted=True, **dials)
     with suppress(AssertionError):  # the bound of memory may have ended it before the run
-        one.serve("first").kill()
+        lent = one.serve("first")
+        assert receive(one.forks.leases[0]) is not None  # a run that was lent nothing leaves nothing
+        lent.kill()
     assert why in one.ended()
     assert not os.path.exists(one.place.folder)
     assert one.spark.calls[-1] == "stop"
@@ -284,6 +355,13 @@ def test_it_ends_by_itself_without_a_run(
     one = warm("1")
     one.keeper._bounds = dataclasses.replace(one.keeper._bounds, **{bound: 0.0})  # type: ignore[arg-type]
     assert ("idle" if bound == "idle" else "old") in one.ended()
+
+
+def test_memory_counts_that_of_processes_which_are_there() -> None:
+    assert proportional_megabytes(os.getpid()) > 10
+    with subprocess.Popen(["true"]) as gone:
+        gone.wait()
+    assert proportional_megabytes(gone.pid) == proportional_megabytes(0) == 0
 
 
 def test_none_is_kept_after_a_run_where_less_than_a_third_of_the_memory_is_free(warm: Callable[..., Warm]) -> None:
@@ -301,6 +379,7 @@ def test_one_of_the_command_line_is_kept_there_and_leaves_when_processes_wait_fo
     monkeypatch.setattr(keeper, "MEMORY_SECONDS", 0.0)
     monkeypatch.setattr(keeper, "SHRINK_SECONDS", 0.0)
     one = warm()
+    one.place.want_spark()
     until(lambda: "shrink" in one.spark.calls)
     lent = one.serve("first")
     ROOMS.append(dataclasses.replace(TIGHT, stalled=3.0))
@@ -308,7 +387,7 @@ def test_one_of_the_command_line_is_kept_there_and_leaves_when_processes_wait_fo
     assert states == ["busy"] * 5
     lent.kill()
     assert "processes of this host wait for memory (3 % of ten seconds); 1 runs" in one.ended()
-    assert one.spark.calls[:3] == ["shrink", "lend", "clean 0123"]
+    assert one.spark.calls[:4] == ["start", "shrink", "lend", "clean 0123"]
 
 
 def test_stages_of_a_run_that_begin_together_start_one_warm_runner(
@@ -374,7 +453,9 @@ def test_a_spark_that_does_not_answer_is_ended_with_its_runner(
     monkeypatch.setattr(keeper, "STOP_SECONDS", 0.0)
     one = warm()
     one.spark.holds.clear()
-    one.serve("first").kill()
+    lent = one.serve("first")
+    assert receive(one.forks.leases[0]) is not None
+    lent.kill()
     assert "Spark does not answer (clean)" in one.ended()
     assert ended[0] is one.spark.java
 
@@ -396,8 +477,7 @@ def test_what_a_driver_process_has_started_ends_with_it(warm: Callable[..., Warm
     until(lambda: psutil.Process(lent.pid).children())
     (child,) = psutil.Process(lent.pid).children()
     lent.kill()
-    psutil.wait_procs([child], timeout=WAIT_SECONDS)
-    assert not child.is_running()
+    assert still_running([child], WAIT_SECONDS) == []
 
 
 def test_a_request_that_is_cut_off_or_of_another_kind_harms_nobody(warm: Callable[..., Warm]) -> None:

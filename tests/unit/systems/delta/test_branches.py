@@ -162,8 +162,8 @@ def test_a_publication_of_which_the_answer_is_lost_tells_its_version(
     output.publish(ids([1]), stage="first")
     put, puts = LocalFilesystem.put_if_absent, itertools.count()
 
-    def lost(files: LocalFilesystem, path: str, data: bytes) -> bool:
-        done = put(files, path, data)
+    def lost(files: LocalFilesystem, path: str, data: bytes, *, durable: bool = True) -> bool:
+        done = put(files, path, data, durable=durable)
         if path.startswith("_delta_log/") and next(puts) == 0:
             raise OSError("no answer")
         return done

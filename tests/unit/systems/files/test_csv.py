@@ -120,7 +120,7 @@ def test_a_number_that_is_too_large_or_too_exact_is_no_value(tmp_path: Path, kin
         (1, "x"),
         f"{text},y",
     ]
-    with pytest.raises(SchemaError, match=f"value that does not fit column 'a': '{text}', which is no"):
+    with pytest.raises(SchemaError, match=f"value that does not fit column 'a' in line 3 .*: '{text}', which is no"):
         read(tmp_path, f"a,b\n1,x\n{text},y\n".encode(), f"a {kind}, b string")
 
 

@@ -81,7 +81,8 @@ def test_a_line_that_is_no_object_of_the_schema_is_a_bad_one_wherever_it_stands(
     assert read(tmp_path, data, tolerant=True) == expected
     with pytest.raises((TopicError, SchemaError), match=BAD_LINES[line]) as caught:
         read(tmp_path, data)
-    assert f"in the line at byte {sum(len(text) + 1 for text in good[:place])}" in caught.value.sentence
+    byte = sum(len(text) + 1 for text in good[:place])
+    assert f"in line {place + 1} (at byte {byte})" in caught.value.sentence
 
 
 @pytest.mark.parametrize("bad", [b"\xff", b"\xed\xa0\x80", b"\xc0\x80", b"\xf5\x80\x80\x80"])

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
@@ -16,7 +17,8 @@ import pytest
 
 from airflow_samza.errors import ConfigError, SchemaError, StorageFull, StorageUnavailable, TopicError
 from airflow_samza.schema import Schema
-from airflow_samza.systems.files.formats.parquet_output import dictionary_columns
+from airflow_samza.systems.files.formats import parquet_output
+from airflow_samza.systems.files.formats.parquet_output import ParquetOutput, dictionary_columns
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import (
@@ -432,3 +434,109 @@ def test_a_dictionary_is_written_for_columns_whose_first_rows_repeat() -> None:
         }
     )
     assert dictionary_columns(table) == ["country", "late"]
+
+
+@pytest.mark.parametrize("values", [1, 100, 16_384, 16_385, 40_000, 200_000])
+def test_few_rows_decide_about_a_dictionary_as_all_would(values: int) -> None:
+    numbers = pa.array([n * 7919 % values for n in range(131_072)])
+    columns = {"spread": numbers, "sorted": numbers.sort(), "texts": numbers.cast(pa.string())}
+    worth = [name for name, column in columns.items() if len(column.unique()) <= 131_072 // 8]
+    assert dictionary_columns(pa.table(columns)) == worth
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("values", [200, 20_000])
+@pytest.mark.parametrize("at", ["lowest", "highest"])
+def test_so_they_do_about_integers_of_each_type(kind: str, values: int, at: str) -> None:
+    bounds = np.iinfo(kind)
+    values = min(values, bounds.max - bounds.min + 1)
+    first = bounds.min if at == "lowest" else bounds.max - values + 1
+    numbers = pa.array([None, *(first + n * 7919 % values for n in range(131_071))], kind)
+    table = pa.table(
+        {"n": pa.chunked_array([numbers.slice(0, 100), numbers.slice(100)]), "none": pa.nulls(131_072, kind)}
+    )
+    assert dictionary_columns(table) == (["n", "none"] if values <= 131_072 // 8 else ["none"])
+
+
+@pytest.mark.parametrize("rows", [1, 7, 5_000])
+def test_small_batches_are_written_as_one(tmp_path: Path, rows: int) -> None:
+    schema = pa.schema(
+        [("n", pa.int64()), ("text", pa.string()), ("word", pa.string()), ("list", pa.list_(pa.int32()))]
+    )
+    expected: list[dict[str, Any]] = []
+    with pa.OSFile(str(tmp_path / "out.parquet"), "wb") as sink:
+        output = ParquetOutput(sink, schema, "snappy")
+        for start in range(0, 20 * rows, rows):
+            numbers = range(start, start + rows)
+            words = [("a", None, f"b{start % 3}")[n % 3] for n in numbers]
+            lists = [[n, None] if n % 4 else None for n in numbers]
+            columns = [list(numbers), [f"t{n}" for n in numbers], words, lists]
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+            expected += pa.RecordBatch.from_arrays(arrays, schema=schema).to_pylist()
+            arrays[2] = arrays[2].dictionary_encode()
+            output.write(pa.RecordBatch.from_arrays(arrays, names=schema.names))
+        output.close()
+    written = pq.ParquetFile(tmp_path / "out.parquet")
+    assert written.metadata.num_row_groups == 1
+    assert written.read().to_pylist() == expected
+
+
+def with_dictionary(texts: list[str | None], values: list[str]) -> pa.RecordBatch:
+    """A batch of texts whose dictionary has more values than the rows use."""
+    places = pa.array([None if text is None else values.index(text) for text in texts], pa.int32())
+    return pa.RecordBatch.from_pydict({"place": pa.DictionaryArray.from_arrays(places, pa.array(values))})
+
+
+BATCHES = [
+    with_dictionary(["nl", None] * 40, ["zz", "nl", "aa"]),
+    with_dictionary(["de", "nl"] * 40, ["nl", "de", "zzz"]),
+    pa.RecordBatch.from_pydict({"place": pa.array(["fr"] * 80)}),
+    with_dictionary(["be"] * 80, ["be"]),
+]
+TEXTS = [text for batch in BATCHES for text in batch.column(0).to_pylist()]
+
+
+def places(root: Path, batches: list[pa.RecordBatch], schema: str | None = "place string") -> pq.ParquetFile:
+    producer = system(root).producer(StreamSpec("out", schema=schema, format="parquet"), "try")
+    for batch in batches:
+        producer.write(0, batch)
+    described = producer.finish()
+    assert described["schema"] == "place string"
+    return pq.ParquetFile(root / "out" / described["files"][0]["path"])
+
+
+def test_texts_with_dictionaries_are_read_as_they_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_output, "ROW_GROUP_ROWS", 120)
+    assert places(tmp_path, BATCHES).read().column("place").to_pylist() == TEXTS
+
+
+@pytest.mark.parametrize("schema", ["place string", None])
+def test_other_readers_find_plain_texts_where_dictionaries_came(tmp_path: Path, schema: str | None) -> None:
+    assert places(tmp_path, BATCHES, schema).schema_arrow.equals(pa.schema([("place", pa.string())]))
+
+
+def test_arrows_description_of_columns_is_as_without_dictionaries(tmp_path: Path) -> None:
+    described = [
+        places(tmp_path / name, batches).metadata.metadata[b"ARROW:schema"]
+        for name, batches in {"with": BATCHES[:1], "without": BATCHES[2:3]}.items()
+    ]
+    assert described[0] == described[1]
+
+
+def test_all_rows_of_several_dictionaries_are_places_in_one(tmp_path: Path) -> None:
+    column = places(tmp_path, BATCHES[:2] * 200).metadata.row_group(0).column(0)
+    assert column.has_dictionary_page
+    assert column.total_uncompressed_size < 160 * 200 / 2, "a few bits each, where plain texts have six bytes"
+
+
+def test_least_and_greatest_texts_are_those_of_rows_not_of_dictionaries(tmp_path: Path) -> None:
+    statistics = places(tmp_path, BATCHES[:2]).metadata.row_group(0).column(0).statistics
+    assert (statistics.min, statistics.max, statistics.null_count) == ("de", "nl", 40)
+
+
+def test_a_dictionary_that_is_longer_than_its_rows_is_not_held(tmp_path: Path) -> None:
+    few = with_dictionary(["7"], [str(number) for number in range(10_000)])
+    output = ParquetOutput(pa.BufferOutputStream(), pa.schema([("place", pa.string())]), "none")
+    output.write(few)
+    assert output.size < 100
+    assert places(tmp_path, [few] * 3).read().column("place").to_pylist() == ["7"] * 3

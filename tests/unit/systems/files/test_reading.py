@@ -24,8 +24,11 @@ from hypothesis import strategies as st
 
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import ConfigError, RuntimeMissing, SchemaError, TopicError
+from airflow_samza.quoting import show_messages
 from airflow_samza.schema import Schema
-from airflow_samza.systems.files.formats.lines import line_blocks
+from airflow_samza.systems.dictionaries import decoded
+from airflow_samza.systems.files.formats import lines
+from airflow_samza.systems.files.formats.lines import BLOCK_BYTES, line_blocks
 from airflow_samza.systems.files.packing import Unit, pack
 from airflow_samza.systems.files.slicing import input_file
 from airflow_samza.systems.files.system import FilesSystem
@@ -99,7 +102,7 @@ def check_sequence(envelopes: Sequence[Envelope]) -> None:
     for envelope in envelopes[:-1]:
         assert isinstance(envelope, MessageRun)
         assert envelope.offset == offset
-        assert 0 < envelope.batch.num_rows <= 65_536
+        assert 0 < envelope.batch.num_rows <= 1 << 18
         offset += envelope.batch.num_rows
     end = envelopes[-1]
     assert isinstance(end, ControlEnvelope)
@@ -488,11 +491,97 @@ def test_a_parquet_file_damaged_in_the_middle_is_named(tmp_path: Path) -> None:
 
 def test_a_damaged_json_line_is_told_by_its_place(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"id": 1}\n{"id": 2\n')
-    with pytest.raises(TopicError, match=r"in the line at byte 10"):
+    with pytest.raises(TopicError, match=r"in line 2 \(at byte 10\)"):
         read(files(tmp_path), StreamSpec("in.jsonl", schema="id bigint"))
     (tmp_path / "in.jsonl").write_text('{"id": 1}\n{"id": "x"}\n')
-    with pytest.raises(SchemaError, match=r"has \"x\", which is no bigint, in column 'id' in the line at byte 10"):
+    with pytest.raises(SchemaError, match=r"has \"x\", which is no bigint, in column 'id' in line 2 \(at byte 10\)"):
         read(files(tmp_path), StreamSpec("in.jsonl", schema="id bigint"))
+
+
+LINES = 400
+BAD_AT = 323
+"""The line, counted from 1, that is bad among so many."""
+
+
+def lines_of(format_name: str, bad: str | None = None) -> list[str]:
+    """Lines of two columns, a header of CSV before them, with a bad one in its place."""
+    lines = [f'{{"id": {n}, "name": "m{n}"}}' if format_name == "json" else f"{n},m{n}" for n in range(LINES)]
+    if format_name == "csv":
+        lines[0] = "id,name"
+    if bad is not None:
+        lines[BAD_AT - 1] = bad
+    return lines
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"], ids=["LF", "CRLF", "CR"])
+@pytest.mark.parametrize(
+    ("format_name", "bad", "options"),
+    [
+        ("json", '{"id": 1, "name"', {}),
+        ("json", '{"id": "one"}', {}),
+        ("csv", "one,m", {}),
+        ("csv", "1,m,2", {}),
+        ("csv", "one,m", {"multiline": "false"}),
+        ("csv", '1,"m', {"multiline": "false"}),
+    ],
+)
+def test_a_bad_record_is_named_by_its_line_in_the_file_whichever_range_a_task_reads(
+    tmp_path: Path, format_name: str, bad: str, options: dict[str, str], ending: str, partitions: int
+) -> None:
+    (tmp_path / "in").write_bytes(("\ufeff" + ending.join(lines_of(format_name, bad))).encode())
+    stream = StreamSpec("in", partitions, "id bigint, name string", format=format_name, options=tuple(options.items()))
+    with pytest.raises((TopicError, SchemaError), match=rf"in line {BAD_AT} \(at byte \d+\)") as caught:
+        read(files(tmp_path), stream)
+    assert (caught.value.facts["line"], caught.value.facts["record"]) == (BAD_AT, bad)
+
+
+@pytest.mark.parametrize("name", ["in.json.gz", "in.csv.gz"])
+def test_lines_of_a_compressed_file_are_counted_in_what_it_holds(tmp_path: Path, name: str) -> None:
+    format_name = name.split(".")[1]
+    (tmp_path / name).write_bytes(gzip.compress("\n".join(lines_of(format_name, "?")).encode()))
+    with pytest.raises(TopicError, match=f"in line {BAD_AT} "):
+        read(files(tmp_path), StreamSpec(name, schema="id bigint, name string", format=format_name))
+
+
+def test_a_bad_line_is_named_where_columns_are_looked_for_too(tmp_path: Path) -> None:
+    (tmp_path / "in.json").write_text("\n".join(lines_of("json", "?")))
+    with pytest.raises(TopicError, match=f"in line {BAD_AT} "):
+        files(tmp_path).slice(StreamSpec("in.json"))
+
+
+def test_lines_within_quotes_count_as_an_editor_shows_them(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text('id,name\n1,"a\nb\nc"\n\n2,d\none,e\n')
+    with pytest.raises(SchemaError, match=r"'id' in line 7 \(at byte 23\)") as caught:
+        read(files(tmp_path), StreamSpec("in.csv", schema="id bigint, name string"))
+    assert caught.value.facts["record"] == "one,e"
+
+
+@pytest.mark.parametrize("before", [BLOCK_BYTES // 2, 2 * BLOCK_BYTES], ids=["in its block", "over blocks"])
+def test_a_record_of_csv_that_never_ends_is_named_by_the_line_in_which_it_begins(tmp_path: Path, before: int) -> None:
+    (tmp_path / "in.csv").write_text('id,name\n1,"' + "a\n" * 5 + '"\n2,"' + "b\n" * (before // 2))
+    with pytest.raises(TopicError, match=r"never closed in line 8 \(at byte 23\), which begins with '2,\"b"):
+        read(files(tmp_path), StreamSpec("in.csv", schema="id bigint, name string"))
+
+
+def test_lines_far_into_a_file_are_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "_MOST_COUNTED", 100)
+    (tmp_path / "in.json").write_text("\n".join(lines_of("json", "?")))
+    with pytest.raises(TopicError, match=r"in the line at byte \d+\.") as caught:
+        read(files(tmp_path), StreamSpec("in.json", schema="id bigint"))
+    assert caught.value.facts["line"] is None
+
+
+def test_a_record_is_no_fact_of_an_error_where_messages_are_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("id,name\n1,secret,2\n")
+    show_messages(False)
+    try:
+        with pytest.raises(TopicError) as caught:
+            read(files(tmp_path), StreamSpec("in.csv", schema="id bigint, name string"))
+    finally:
+        show_messages(True)
+    assert caught.value.facts["record"] is None
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -538,7 +627,7 @@ def test_json_values_are_read_exactly(tmp_path: Path, ddl: str, text: str, value
 )
 def test_json_values_that_do_not_fit_are_rejected_with_column_and_place(tmp_path: Path, ddl: str, text: str) -> None:
     (tmp_path / "in.jsonl").write_text('{"v": null}\n{"v": ' + text + "}\n")
-    with pytest.raises(SchemaError, match=r"in\.jsonl of stream .* in column 'v' in the line at byte") as caught:
+    with pytest.raises(SchemaError, match=r"in\.jsonl of stream .* in column 'v' in line 2 \(") as caught:
         read(files(tmp_path), StreamSpec("in.jsonl", schema=ddl))
     assert caught.value.facts["column"] == "v"
 
@@ -765,9 +854,9 @@ def test_avro_without_its_package_says_what_to_install(tmp_path: Path, monkeypat
     assert "pip install 'airflow-samza[avro]'" in caught.value.hint
 
 
-def batches(root: Path, stream: StreamSpec) -> Iterator[pa.RecordBatch]:
+def batches(root: Path, stream: StreamSpec, *, dictionaries: bool = False) -> Iterator[pa.RecordBatch]:
     consumer = files(root).consumer(stream, files(root).slice(stream))
-    for envelope in consumer.read(SystemStreamPartition("lake", stream.name, 0), None):
+    for envelope in consumer.read(SystemStreamPartition("lake", stream.name, 0), None, dictionaries=dictionaries):
         if isinstance(envelope, MessageRun):
             yield envelope.batch
 
@@ -881,3 +970,26 @@ def test_bounds_skip_row_groups_and_nothing_where_offsets_count_all_rows(tmp_pat
 
     assert numbers(None) == [4, 5]
     assert numbers(OffsetRange(1, 6)) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("column", "rows"),
+    [
+        pytest.param(pa.array([1, 2, 3] * 100_000, pa.int32()), 1 << 18, id="numbers"),
+        pytest.param(pa.array(["ab", "cd", "ef"] * 100_000), 1 << 18, id="texts whose places are read"),
+        pytest.param(pa.array(["x" * 200, "y"] * 150_000, pa.binary()), 65_536, id="bytes behind a dictionary"),
+        pytest.param(pa.array([[1], [2], [3]] * 100_000), 65_536, id="nested values"),
+    ],
+)
+def test_rows_of_few_bytes_are_read_more_at_a_time(tmp_path: Path, column: pa.Array, rows: int) -> None:
+    pq.write_table(pa.table({"x": column}), tmp_path / "in.parquet", row_group_size=300_000)
+    found = list(batches(tmp_path, StreamSpec("in.parquet"), dictionaries=True))
+    assert [batch.num_rows for batch in found] == [rows] * (300_000 // rows) + [300_000 % rows]
+    assert pa.chunked_array([decoded(batch).column("x") for batch in found]).combine_chunks().equals(column)
+
+
+def test_a_dictionary_does_not_make_batches_larger_in_memory(tmp_path: Path) -> None:
+    table = pa.table({f"c{place}": pa.array([7] * 200_000, pa.int64()) for place in range(10)})
+    pq.write_table(table, tmp_path / "in.parquet")
+    found = list(batches(tmp_path, StreamSpec("in.parquet")))
+    assert [batch.num_rows for batch in found] == [104_857, 95_143]

@@ -29,9 +29,11 @@ def test_a_link_into_a_bucket_is_of_one_file_and_shows_no_secret(s3: S3Server) -
     files.put("code/driver-1.jar", b"a program")
     link = link_to(files, "code/driver-1.jar", 60)
     assert "hidden" not in link
-    assert urllib.request.urlopen(link, timeout=30).read() == b"a program"
-    with pytest.raises(urllib.error.HTTPError):
+    with urllib.request.urlopen(link, timeout=30) as answer:
+        assert answer.read() == b"a program"
+    with pytest.raises(urllib.error.HTTPError) as rejected:
         urllib.request.urlopen(link_to(files, "code/none.jar", 60), timeout=30)
+    rejected.value.close()
 
 
 def test_a_link_to_hdfs_is_hadoops_own_or_one_of_http() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.errors import TopicError
+from airflow_samza.systems.filesystems import linkless
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 
 
@@ -22,6 +23,21 @@ def elsewhere(tmp_path: Path) -> Path:
     (folder / "diary.json").write_text("mine")
     (folder / ".tmp-mine").write_text("mine")
     return folder
+
+
+@pytest.fixture(params=["at once", "part by part"], autouse=True)
+def opening(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return how folders are opened: by one call of the kernel, and part by part where it has none."""
+    if request.param == "part by part":
+        monkeypatch.setattr(linkless, "_call", None)
+    else:
+        folder = os.open("/", os.O_RDONLY)
+        found = linkless.open_linkless(folder, ".", os.O_RDONLY)
+        os.close(folder)
+        if found is None:
+            pytest.skip("this kernel opens no path at once")
+        os.close(found)
+    return str(request.param)
 
 
 @pytest.fixture
@@ -71,6 +87,29 @@ def test_rejects_a_link_below_the_root(files: LocalFilesystem, elsewhere: Path, 
     assert files.read("a/own.json") == b"own"
 
 
+def test_a_look_leaves_no_file_open_and_a_path_leads_nowhere_else(files: LocalFilesystem, tmp_path: Path) -> None:
+    files.put("deep/in/it/own.json", b"own")
+    open_files = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        assert files.read("deep/in/it/own.json") == b"own"
+        assert files.list("deep/in") == ["it"]
+        assert not files.exists("deep/no/it/own.json")
+        assert files.list("a/own.json") == []
+        with pytest.raises(TopicError, match="planted is a link"):
+            files.list("a/planted")
+    assert len(os.listdir("/proc/self/fd")) == open_files
+    folder = os.open(tmp_path / "root/a", os.O_RDONLY)
+    found = [linkless.open_linkless(folder, path, os.O_RDONLY) for path in ("..", "/", "../a", "planted/deep")]
+    os.close(folder)
+    assert found == [None] * 4
+
+
+def test_a_folder_that_is_looked_at_is_not_handed_to_other_programs(files: LocalFilesystem, opening: str) -> None:
+    folder = files._folder("a")
+    assert not os.get_inheritable(folder)
+    os.close(folder)
+
+
 def test_an_empty_folder_behind_a_link_stays(files: LocalFilesystem, elsewhere: Path) -> None:
     files.delete_empty("a/planted/deep")
     files.delete_empty("a/planted")
@@ -105,6 +144,7 @@ def test_the_root_itself_may_be_a_link(files: LocalFilesystem, tmp_path: Path) -
 def test_rejects_a_pipe_at_once(files: LocalFilesystem) -> None:
     os.mkfifo(files.location("a/pipe.json"))
     reading = f"""
+from airflow_samza.systems.filesystems import linkless
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 for read in ("read", "open_input"):
     try:
@@ -123,3 +163,13 @@ def test_a_tree_with_pipes_sockets_and_links_is_deleted(files: LocalFilesystem, 
     files.delete_tree("a")
     assert files.list(".") == []
     assert content(elsewhere)
+
+
+def test_a_file_that_need_not_be_durable_waits_for_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, synced = LocalFilesystem(tmp_path), list[int]()
+    monkeypatch.setattr(os, "fsync", synced.append)
+    assert files.put_if_absent("manifest.json", b"{}", durable=False)
+    assert not files.put_if_absent("manifest.json", b"other", durable=False)
+    assert (files.read("manifest.json"), synced) == (b"{}", [])
+    assert files.put_if_absent("commit.json", b"{}")
+    assert len(synced) == 2  # the file, and its folder

@@ -21,12 +21,12 @@ class Crowded(LocalFilesystem):
 
     quicker = LOSSES
 
-    def put_if_absent(self, path: str, data: bytes) -> bool:
+    def put_if_absent(self, path: str, data: bytes, *, durable: bool = True) -> bool:
         if "/commits/" in path and self.quicker:
             self.quicker -= 1
             others = open_topic(LocalFilesystem(self.location("")), "log", "views")
             append_commit(others, f"other-{self.quicker}", "1", 0, ())
-        return super().put_if_absent(path, data)
+        return super().put_if_absent(path, data, durable=durable)
 
 
 def test_the_root_of_a_producer_is_known_from_commits_and_from_snapshots(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage, WatermarkMessage
 from airflow_samza.systems.log import commits
 from airflow_samza.systems.log.consumer import LogConsumer
-from airflow_samza.systems.log.index import LogIndex
+from airflow_samza.systems.log.index import LogIndex, index_of
 from airflow_samza.systems.log.maintenance import expire
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import ControlEnvelope, OffsetRange, SystemBinding, SystemStreamPartition
@@ -118,3 +119,46 @@ def test_an_envelope_of_ends_can_be_cut(log: LogSystem) -> None:
     assert (part.offset, part.messages, part.message) == (4, 2, ENDS[1])
     assert part.ends is not None
     assert part.ends.messages == ENDS[1:]
+
+
+def of_a_run(log: LogSystem, name: str, owner: tuple[str, ...]) -> None:
+    log.make(name, 1, "n bigint", owner)
+    log.append(name, pa.table({"n": [1, 2]}))
+
+
+def test_tasks_of_a_process_share_the_view_of_a_runs_own_topic(log: LogSystem) -> None:
+    of_a_run(log, "app-by-key/run/1.1", owner=("app", "run"))
+    first = index_of(log.topic("app-by-key/run/1.1"), 0)
+    assert index_of(log.topic("app-by-key/run/1.1"), 0) is first
+    assert [entry.rows for entry in first.entries(0)] == [2]  # type: ignore[union-attr]  # no control messages
+    log.append("app-by-key/run/1.1", pa.table({"n": [3]}))
+    later = index_of(log.topic("app-by-key/run/1.1"), 1)
+    assert later is not first
+    assert (later.head, index_of(log.topic("app-by-key/run/1.1"), 0).head) == ((3,), (2,))
+
+
+def test_a_view_up_to_a_commit_that_is_not_there_is_not_kept(log: LogSystem) -> None:
+    of_a_run(log, "app-by-key/run/1.1", owner=("app", "run"))
+    assert index_of(log.topic("app-by-key/run/1.1"), 1).number == 1
+    log.append("app-by-key/run/1.1", pa.table({"n": [3]}))
+    assert index_of(log.topic("app-by-key/run/1.1"), 1).number == 2
+
+
+def test_a_topic_that_was_made_anew_is_viewed_anew(log: LogSystem) -> None:
+    of_a_run(log, "app-by-key/run/1.1", owner=("app", "run"))
+    first = index_of(log.topic("app-by-key/run/1.1"), 0)
+    log.filesystem.delete_tree("topics/app-by-key/run/1.1")
+    of_a_run(log, "app-by-key/run/1.1", owner=("app", "run"))
+    assert index_of(log.topic("app-by-key/run/1.1"), 0) is not first
+
+
+def test_topics_of_others_are_viewed_by_each_task(log: LogSystem) -> None:
+    of_a_run(log, "numbers", owner=())
+    assert index_of(log.topic("numbers"), 0) is not index_of(log.topic("numbers"), 0)
+
+
+def test_threads_share_a_view_of_many_commits(log: LogSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = filled(log, monkeypatch, 100)
+    with ThreadPoolExecutor(8) as threads:
+        read = list(threads.map(lambda _: [commit.number for commit in index.commits()], range(64)))
+    assert read == [list(range(len(SIZES)))] * 64

@@ -28,6 +28,7 @@ from airflow_samza.systems.system import (
     SystemBinding,
     SystemStreamPartition,
 )
+from tests.support.looked_at import LookedAt
 
 STREAM = StreamSpec("views", partitions=2)
 YEAR_MS = 365 * 24 * 3_600_000
@@ -101,6 +102,14 @@ def test_a_sweep_spares_what_is_young(system: LogSystem) -> None:
     assert sweep(system.filesystem, "log", now() + 2 * 3_600_000).files == 1  # superseded, but not staged
     system.publish(STREAM, Publication("stage", "2", 1, {0: staged}))
     assert 1 in [value for _, _, value in everything(system)]
+
+
+def test_a_sweep_reads_each_commit_but_the_last_once(system: LogSystem, tmp_path: Path) -> None:
+    for epoch in range(5):
+        publish(system, epoch, 4 * epoch)
+    looks = LookedAt(tmp_path)
+    sweep(looks, "log", now())
+    assert [looks.below("topics").count(f"views/commits/{number:020}.json") for number in range(4)] == [1] * 4
 
 
 def test_a_sweep_takes_what_dead_writers_left_half_written(system: LogSystem, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.schema import Schema
-from airflow_samza.systems.files.formats.json_values import BadValue, from_lines
+from airflow_samza.systems.files.formats.json_values import BadValue, from_lines, to_lines
 from airflow_samza.systems.files.formats.lines import Block
 from airflow_samza.systems.serdes.json import JsonSerde, PlainObjects
 
@@ -86,3 +86,22 @@ def test_an_object_over_two_messages_is_no_object() -> None:
 @pytest.mark.parametrize("columns", ["a timestamp", "a float", "a array<int>", "a binary", "a decimal(3, 1)"])
 def test_other_columns_are_left_to_others(columns: str) -> None:
     assert PlainObjects.of(Schema.of(columns).to_arrow()) is None
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_messages_are_the_lines_of_a_file(rows: int) -> None:
+    texts = ["a\nb", None, 'ü"\\'][:rows]
+    batch = pa.RecordBatch.from_pydict({"id": pa.array(range(rows), pa.int64()), "text": pa.array(texts, pa.string())})
+    messages = JsonSerde(batch.schema).encode(batch)
+    assert messages.type == pa.binary()
+    assert b"".join(message + b"\n" for message in messages.to_pylist()) == to_lines(batch)
+
+
+def test_a_part_of_a_batch_is_the_messages_of_these_rows_alone() -> None:
+    batch = pa.RecordBatch.from_pydict({"id": [1, 2, 3]}).slice(1, 1)
+    assert JsonSerde(batch.schema).encode(batch).to_pylist() == [b'{"id":2}']
+
+
+def test_messages_without_columns_are_empty_objects() -> None:
+    batch = pa.RecordBatch.from_pydict({"id": [1, 2]}).select([])
+    assert JsonSerde(batch.schema).encode(batch).to_pylist() == [b"{}", b"{}"]

@@ -11,13 +11,21 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from airflow_samza import stream_application
 from airflow_samza.application.operator_specs import SelectSpec, WhereSpec
 from airflow_samza.schema import Schema
+from airflow_samza.task.expressions import numbers
 from airflow_samza.task.expressions.compiler import compile_condition, compile_projection
-from airflow_samza.task.expressions.expression import UnsupportedExpression
+from airflow_samza.task.expressions.expression import (
+    DOUBLE,
+    EvaluationFailure,
+    Expression,
+    Frame,
+    UnsupportedExpression,
+)
 from airflow_samza.task.expressions.functions import FUNCTIONS
 from airflow_samza.task.program.schemas import SchemaResolver
 
@@ -30,7 +38,7 @@ SHOWN = Schema.of(
     "page string, name string, _change_type string, _commit_timestamp timestamp, _commit_version bigint, "
     "city string, state string, at timestamp, category bigint, seller bigint, opened timestamp, expires timestamp, "
     "auction bigint, bidder bigint, price bigint, extra string, bids bigint, most bigint, begins timestamp, "
-    "highest bigint, window_end timestamp, auctions bigint, person bigint"
+    "highest bigint, window_end timestamp, auctions bigint, person bigint, item string"
 )
 """The columns of all that is shown; one name has one type everywhere."""
 
@@ -164,3 +172,18 @@ def test_every_function_of_the_subset_is_in_the_docs() -> None:
     page = (ROOT / "docs" / "concepts/expressions.md").read_text(encoding="utf-8")
     missing = [name for name in FUNCTIONS if not re.search(rf"`{name}\b", page)]
     assert not missing
+
+
+@pytest.mark.parametrize(("release", "failure"), [((4, 2), ""), ((4, 3), "ARITHMETIC_OVERFLOW")])
+def test_what_is_beyond_a_bigint_is_its_limit_until_spark_4_3(
+    release: tuple[int, int], failure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numbers, "spark_release", lambda: release)
+    column = pa.array([1e30, float("nan"), None, -2.5])
+    floor = numbers.floor(Expression(DOUBLE, nullable=True, fallible=False, run=lambda frame: column))
+    assert floor.fallible
+    if failure:
+        with pytest.raises(EvaluationFailure, match=failure):
+            floor.array(Frame([column], 4))
+    else:
+        assert floor.array(Frame([column], 4)).to_pylist() == [2**63 - 1, 0, None, -3]

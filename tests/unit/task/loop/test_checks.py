@@ -201,6 +201,36 @@ def test_an_event_time_that_an_expression_makes_is_rejected_at_the_next_window()
     assert 'timestamp="at", max_delay="1 day"' in str(raised.value.hint)
 
 
+@pytest.mark.parametrize(
+    ("between", "said"),
+    [
+        (
+            lambda s: s.aggregate("k", n=count(), id="per-k"),
+            r"aggregate 'per-k' \(\S+:\d+\) makes one row of many messages, without their event time 'at'",
+        ),
+        (lambda s: s.select("k", id="narrow"), r"select 'narrow' \(\S+:\d+\) leaves out its column 'at'"),
+        (
+            lambda s: s.map(lambda row: {"k": row.k}, schema="k bigint", id="made"),
+            r"map 'made' \(\S+:\d+\) leaves out its column 'at'",
+        ),
+        (
+            lambda s: s.select("k", id="narrow").partition_by("k", id="by-k").where("k > 0"),
+            r"select 'narrow' \(\S+:\d+\) leaves out its column 'at'",
+        ),
+        (
+            lambda s: s.aggregate("k", n=count(), id="per-k").select("k", id="narrow"),
+            r"aggregate 'per-k' \(\S+:\d+\) makes one row",
+        ),
+    ],
+    ids=["aggregate", "select", "map", "further on", "the first one"],
+)
+def test_a_window_without_event_time_names_the_operator_that_has_lost_it(between: Any, said: str) -> None:
+    with pytest.raises(InvalidApplication, match=f"window 'days' uses event time, and {said}") as raised:
+        hours(between)
+    remedy = "Give its rows a time there" if "aggregate" in said else "Keep the column there under its name"
+    assert remedy in str(raised.value.hint)
+
+
 def test_an_event_time_that_is_declared_anew_loses_nothing() -> None:
     made = hours(lambda s: s.select("k", "date_trunc('day', at) AS at", timestamp="at", max_delay="1 day"))
     found = feed(made).drain().output("out")

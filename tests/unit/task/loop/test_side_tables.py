@@ -28,7 +28,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.system import MessageRun, SystemStreamPartition
 from airflow_samza.task.loop.side_tables import SideTable, _check_keys
 from airflow_samza.task.loop.task_tables import Filled
-from airflow_samza.task.tables.store import TableStore
+from airflow_samza.task.tables.lazy_store import LazyTableStore
 from airflow_samza.testing import TestDriver
 
 VIEWS, PROFILES, SCORES = (
@@ -522,7 +522,7 @@ def test_messages_without_any_column_are_counted_among_those_without_a_key() -> 
     spec = stream_application("joined")(profiles).spec({})
     schema = Schema.of(PROFILES)
     table = SideTable(
-        spec, spec.tables["profiles"], TableStore("profiles", schema, ("member_id",)), {"changes": schema}
+        spec, spec.tables["profiles"], LazyTableStore("profiles", schema, ("member_id",)), {"changes": schema}
     )
     filled = Filled()
     for offset, columns in ((0, ["member_id", "tier"]), (3, [])):

@@ -208,9 +208,11 @@ def test_a_wrapped_constructor_is_called(monkeypatch: pytest.MonkeyPatch) -> Non
 # ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("chosen", [[True, True, True], [False, True, True]])
+@pytest.mark.parametrize(
+    "chosen", [[True, True, True], [False, True, True], [False, False, True], [False, False, False]]
+)
 def test_values_that_are_handed_on_come_out_as_they_came_in(chosen: list[bool]) -> None:
-    messages = read(EVERY_TYPE, of_every_type()).where(chosen, pa.array(chosen))
+    messages = read(EVERY_TYPE, of_every_type()).where(pa.array(chosen))
     written = MessageWriter(parse_ddl(EVERY_TYPE)).write([{**message} for message in messages.objects], messages)
     assert [str(row) for row in written.to_pylist()] == [
         str(row) for row in of_every_type().filter(pa.array(chosen)).to_pylist()
@@ -221,7 +223,7 @@ def test_what_is_chosen_twice_is_handed_on_rightly() -> None:
     batch = batch_of("word string, n bigint", *({"word": f"w{n}", "n": n} for n in range(6)))
     messages = read("word string, n bigint", batch)
     for chosen in ([True, False, True, True, True, True], [True, False, True, False, True]):
-        messages = messages.where(chosen, pa.array(chosen))
+        messages = messages.where(pa.array(chosen))
     written = MessageWriter(parse_ddl("word string, n bigint")).write([dict(row) for row in messages.objects], messages)
     assert written.to_pylist() == [{"word": "w0", "n": 0}, {"word": "w3", "n": 3}, {"word": "w5", "n": 5}]
 

@@ -16,7 +16,16 @@ from typing import Any
 
 import pytest
 
-from airflow_samza import count, dead_letter, stream_application, sum_, system_time, task_application, tumbling
+from airflow_samza import (
+    count,
+    dead_letter,
+    foreign_key,
+    stream_application,
+    sum_,
+    system_time,
+    task_application,
+    tumbling,
+)
 from airflow_samza.application import operator_specs as specs
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.errors import PlanError, UnsupportedShape
@@ -66,6 +75,15 @@ def _as_rows(stream: Any) -> Any:
 
 def _counts(rows: Rows) -> Rows:
     return list(Counter(k for k, _ in rows).items())
+
+
+def _once(rows: Rows) -> Rows:
+    return [row for place, row in enumerate(rows) if row[0] not in {k for k, _ in rows[:place]}]
+
+
+def _newer(rows: Rows) -> Rows:
+    newer = [max([v for k, v in rows[:place] if k == row[0]], default=-1) < row[1] for place, row in enumerate(rows)]
+    return [row for row, counts in zip(rows, newer, strict=True) if counts]
 
 
 def _looked_up(rows: Rows) -> Rows:
@@ -140,6 +158,21 @@ BETWEEN: dict[type[OperatorSpec], list[tuple[Build, Model]]] = {
             lambda rows: [(0, sum(v for _, v in rows))] if rows else [],
         ),
     ],
+    specs.DistinctSpec: [
+        (lambda app, s: s.distinct("k", id="once"), _once),
+        (lambda app, s: s.distinct("k", within="1 day", keep="last", id="once"), lambda rows: list(dict(rows).items())),
+    ],
+    specs.ApplyChangesSpec: [
+        (lambda app, s: s.apply_changes("k", sequence_by="v", id="in-order"), _newer),
+        (
+            lambda app, s: (
+                s.apply_changes("k", sequence_by="v", stored_as_scd_type=2, id="histories")
+                .where("NOT is_current")
+                .select("k", "v", "at")
+            ),
+            lambda rows: [row for row in _newer(rows) if row not in dict(_newer(rows)).items()],
+        ),
+    ],
     specs.StreamJoinSpec: [
         (lambda app, s: _joined(app, _other(app).broadcast(id="others"), s), _looked_up),
         (lambda app, s: _joined(app, _other(app).partition_by("k", id="others"), s), _looked_up),
@@ -156,7 +189,7 @@ BETWEEN: dict[type[OperatorSpec], list[tuple[Build, Model]]] = {
 ENDS = (specs.PartitionBySpec, specs.BroadcastSpec, specs.SendToSpec, specs.SendToTableSpec, specs.SinkSpec)
 """Operators that a stage ends with: a test each below."""
 
-ALONE = (specs.ReadTimeSpec, specs.TaskSpec, specs.TransformSpec)
+ALONE = (specs.ReadTimeSpec, specs.TaskSpec, specs.TransformSpec, specs.ForeignKeySpec)
 """Operators that cannot be put behind any stream: a test each below."""
 
 
@@ -208,6 +241,21 @@ def test_what_is_merged_with_messages_of_one_task_counts_once(
         _many(app).merge(build(app, _few(app, declared))).send_to(app.output_stream("out"))
 
     assert found(run(describe, mode).output("out")) == Counter([*MANY, *model(FEW)])
+
+
+@pytest.mark.parametrize("mode", ["staged", "pipelined"])
+def test_what_refers_to_no_row_is_removed_once(mode: str) -> None:
+    def describe(app: Any) -> None:
+        others = app.table("others", key="k", side_inputs=[app.side_input("other", schema=ROW, broadcast=True)])
+        rows, table = _few(app), app.local_table("kept", key="k", schema=ROW)
+        rows.send_to(table)
+        rows.send_to(app.output_stream("copy", expect=[foreign_key("k", others, on_error="drop")]))
+        _enriched(app, table).send_to(app.output_stream("out"))
+
+    driver, known = run(describe, mode), {k for k, _ in OTHER}
+    referring = [row for row in FEW if row[0] in known]
+    assert 0 < len(referring) < len(FEW)
+    assert found(driver.output("copy")) == Counter(referring)
 
 
 @pytest.mark.parametrize(("build", "model"), CASES)

@@ -1,6 +1,7 @@
-/** The subject of the page, read from its address below `<base>`: all runs, a Dag run, or a task instance. */
+/** The subject of the page, read from its address below `<base>`: all runs, the map of data, a Dag run, or a task instance. */
 export type Subject =
   | { kind: "all" }
+  | { kind: "map" }
   | { kind: "run"; dagId: string; runId: string }
   | { kind: "task"; dagId: string; runId: string; taskId: string; mapIndex: number };
 
@@ -12,6 +13,7 @@ export function subjectOf(path: string, base: string): Subject {
     .filter((word) => word !== "")
     .map(decoded);
   const [kind, dagId, runId, taskId, mapIndex] = words;
+  if (kind === "map") return { kind };
   if (kind === "runs" && dagId && runId) return { kind: "run", dagId, runId };
   if (kind === "tasks" && dagId && runId && taskId) {
     const index = Number.parseInt(mapIndex ?? "", 10);
@@ -27,13 +29,16 @@ export const basePath = (): string => new URL(".", document.baseURI).pathname;
 export const runPath = (dagId: string, runId: string): string =>
   `${basePath()}runs/${encodeURIComponent(dagId)}/${encodeURIComponent(runId)}`;
 
+/** Return the path of the map of data, with a stream on it. */
+export const mapPath = (streamId: string): string => `${basePath()}map#/?stream=${encodeURIComponent(streamId)}`;
+
 /** Return the address of a Dag run in Airflow's own page. */
 export const airflowRun = (dagId: string, runId: string, tail = ""): string =>
   new URL(`../dags/${encodeURIComponent(dagId)}/runs/${encodeURIComponent(runId)}${tail}`, document.baseURI).href;
 
-/** Return the address of a task instance in Airflow's own page. */
-export const airflowTask = (dagId: string, runId: string, taskId: string): string =>
-  airflowRun(dagId, runId, `/tasks/${encodeURIComponent(taskId)}`);
+/** Return the address of a task instance in Airflow's own page, which begins with its log. */
+export const airflowTask = (dagId: string, runId: string, taskId: string, mapIndex = -1): string =>
+  airflowRun(dagId, runId, `/tasks/${encodeURIComponent(taskId)}${mapIndex < 0 ? "" : `/mapped/${mapIndex}`}`);
 
 function decoded(word: string): string {
   try {

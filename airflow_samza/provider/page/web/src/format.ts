@@ -5,7 +5,7 @@ const tenth = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
 const digits = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 12 });
 const three = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
 const compact = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
-const CLOCK = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" } as const;
+const CLOCK = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZoneName: "short" } as const;
 const thisYear = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", ...CLOCK });
 const clock = new Intl.DateTimeFormat(undefined, CLOCK);
 const anyYear = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric", ...CLOCK });
@@ -16,6 +16,7 @@ const minute = new Intl.DateTimeFormat(undefined, {
   hour: "2-digit",
   minute: "2-digit",
   hourCycle: "h23",
+  timeZoneName: "short",
 });
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
@@ -26,6 +27,9 @@ export const UNKNOWN = "–";
 export function count(value: number | null | undefined): string {
   return value === null || value === undefined ? UNKNOWN : whole.format(value);
 }
+
+/** Return a number in a few letters: `7,800`, `129K`. */
+export const short = (value: number): string => (value < 100_000 ? whole : compact).format(value);
 
 /** Return a count with its noun: `1 task`, `2,048 tasks`. */
 export const counted = (value: number, noun: string, plural = `${noun}s`): string =>
@@ -97,14 +101,14 @@ export function duration(seconds: number | null | undefined): string {
     .join(" ");
 }
 
-/** Return a moment (ms since 1970) in the user's zone; the year is left out where it is this one. */
+/** Return a moment (ms since 1970) in the user's zone, with the zone; the year is left out where it is this one. */
 export const localTime = (ms: number, now = Date.now()): string =>
   (new Date(ms).getFullYear() === new Date(now).getFullYear() ? thisYear : anyYear).format(ms);
 
-/** Return a moment (ms since 1970) in the user's zone with its year, to the minute. */
+/** Return a moment (ms since 1970) in the user's zone, with the zone and its year, to the minute. */
 export const minuteTime = (ms: number): string => minute.format(ms);
 
-/** Return the time of the day of a moment (ms since 1970) in the user's zone. */
+/** Return the time of the day of a moment (ms since 1970) in the user's zone, with the zone. */
 export const clockTime = (ms: number): string => clock.format(ms);
 
 /** Return a moment (ms since 1970) in UTC, to the second. */

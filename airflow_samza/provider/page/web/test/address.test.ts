@@ -1,8 +1,12 @@
-import { describe, expect, it } from "vitest";
-import { subjectOf } from "../src/address";
+import { describe, expect, it, vi } from "vitest";
+import { airflowTask, subjectOf } from "../src/address";
 import { parseRoute, routeHash } from "../src/route";
 
 describe("the subject of an address", () => {
+  it("may be the map of data", () => {
+    expect(subjectOf("/samza/map", "/samza/")).toEqual({ kind: "map" });
+  });
+
   it("is all runs, a Dag run, or a task instance", () => {
     expect(subjectOf("/samza/", "/samza/")).toEqual({ kind: "all" });
     expect(subjectOf("/samza/runs/flights/manual__1", "/samza/")).toEqual({
@@ -28,6 +32,15 @@ describe("the subject of an address", () => {
   it("has map index -1 where the task is not mapped", () => {
     expect(subjectOf("/samza/tasks/d/r/t/", "/samza/")).toMatchObject({ mapIndex: -1 });
     expect(subjectOf("/samza/tasks/d/r/t/{MAP_INDEX}", "/samza/")).toMatchObject({ mapIndex: -1 });
+  });
+});
+
+describe("the address of a task in Airflow", () => {
+  it("has the map index of a mapped one", () => {
+    vi.stubGlobal("document", { baseURI: "https://airflow.example/samza/" });
+    expect(airflowTask("d", "r+1", "g.t")).toBe("https://airflow.example/dags/d/runs/r%2B1/tasks/g.t");
+    expect(airflowTask("d", "r", "t", 0)).toMatch(/\/tasks\/t\/mapped\/0$/);
+    vi.unstubAllGlobals();
   });
 });
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { amount, bytes, count, duration, knownSum, ofStages, ofUnit, percent, plain, rate, shown, utcTime } from "../src/format";
+import { amount, bytes, clockTime, count, duration, knownSum, localTime, minuteTime, ofStages, ofUnit, percent, plain, rate, shown, utcTime } from "../src/format";
 
 describe("figures", () => {
   it("have separators, and a dash where they are not known", () => {
@@ -52,6 +52,11 @@ describe("counts of tasks", () => {
 
 it("moments are given in UTC to the second", () => {
   expect(utcTime(0)).toBe("1970-01-01 00:00:00 UTC");
+});
+
+it("moments in the user's zone name the zone", () => {
+  const zone = /( UTC| GMT([+-]\d+(:\d+)?)?| [A-Z]{2,5})$/;
+  for (const text of [localTime(0), localTime(0, 0), minuteTime(0), clockTime(0)]) expect(text).toMatch(zone);
 });
 
 it("values of messages are texts as they are, and all else JSON", () => {

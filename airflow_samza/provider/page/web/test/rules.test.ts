@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { failingFor, nextLook } from "../src/api/looks";
 import { splitColumns } from "../src/parts/facts";
-import { webAddress } from "../src/parts/links";
+import { ADDRESS, webAddress } from "../src/parts/links";
 import { inOrder } from "../src/parts/table";
 import { firstView, roundedPath } from "../src/plan/layout";
 import { themeOf } from "../src/theme";
@@ -35,6 +35,11 @@ it("columns of a schema are divided at commas outside of types", () => {
 it("links are followed to the web only", () => {
   expect(webAddress("javascript:alert(1)")).toBeNull();
   expect(webAddress("data:text/html,x")).toBeNull();
+});
+
+it("addresses of the web in a sentence are found without the mark behind them", () => {
+  const parts = "See http://spark:18080/history/1?a=b (or https://x.org/). Not ftp://y.".split(ADDRESS);
+  expect(parts.filter((_, place) => place % 2 === 1)).toEqual(["http://spark:18080/history/1?a=b", "https://x.org/"]);
 });
 
 it("rows without a value come last, whichever way they are sorted", () => {
@@ -72,6 +77,6 @@ describe("the first view of a graph", () => {
   it("is its beginning where it is too long", () => {
     const view = firstView({ width: 9_000, height: 100 }, { width: 1000, height: 500 });
     expect(view.x).toBe(20);
-    expect(view.zoom).toBe(0.62);
+    expect(view.zoom).toBe(0.75);
   });
 });

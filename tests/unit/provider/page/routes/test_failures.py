@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from airflow_samza.errors import MessageError, SamzaError, StorageUnavailable, TopicError
+from airflow_samza.provider.page.airflow_records import TaskMark
 from airflow_samza.provider.page.routes import failures
 from airflow_samza.runs.records.folders import RunFolder, replace, write_once
 from airflow_samza.runs.records.liveness import identity
-from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.spark_page import SparkPage, note_spark_page
-from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerFolder, RunnerPlace, StageRequest
-from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, RUNNING, StatusRecord
+from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerFolder
+from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, RUNNING
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.support.page_here import Page
@@ -36,18 +36,8 @@ def runner(page: Page, run: RunPlan, number: int = 1, said: str | None = None, c
     return folder
 
 
-def attempt(page: Page, run: RunPlan, state: str, error: SamzaError | None = None, number: int = 1) -> None:
-    """Leave the records of an attempt at the first stage, made by the runner 1."""
-    files = open_filesystem(str(page.here.root))
-    stage = RunFolder(run.application, run.run_id).stage("visits", Generation(1, 1))
-    request = StageRequest("visits", "1.1", number, runner=RunnerPlace("key", 1))
-    write_once(files, stage.attempt(number, "request"), request)
-    told = error.to_dict() if error is not None else None
-    replace(files, stage.attempt(number, "status"), StatusRecord(state, told, at=5.0))
-
-
 def failure_of(page: Page, state: str, error: SamzaError | None = None) -> dict[str, Any]:
-    attempt(page, page.plan(), state, error)
+    page.attempt(page.plan(), state, error)
     (failure,) = page.get("failures")["failures"]
     found: dict[str, Any] = failure
     return found
@@ -67,7 +57,7 @@ def test_a_stage_that_is_at_work_has_no_failure(page: Page) -> None:
     run = page.plan()
     folder = runner(page, run)
     replace(open_filesystem(str(page.here.root)), folder.heartbeat, Heartbeat(1e12))
-    attempt(page, run, RUNNING)
+    page.attempt(run, RUNNING)
     assert page.get("failures")["failures"] == []
 
 
@@ -82,7 +72,11 @@ def test_a_failure_names_the_stage_the_attempt_and_what_failed(page: Page) -> No
         "kind": "TopicError",
         "sentence": "There is no topic 't'.",
         "hint": "Create it.",
+        "entry": "docs/reference/errors.md#topic",
         "callable": None,
+        "file": None,
+        "line": None,
+        "record": None,
         "facts": ["stream: t", "system: k"],
         "at": 5.0,
         "another_try": "fails in the same way",
@@ -91,15 +85,76 @@ def test_a_failure_names_the_stage_the_attempt_and_what_failed(page: Page) -> No
 
 def test_the_failure_of_a_stage_is_that_of_its_newest_attempt(page: Page) -> None:
     run = page.plan()
-    attempt(page, run, FAILED, StorageUnavailable("The disk did not answer."))
-    attempt(page, run, FAILED, StorageUnavailable("It did not answer again."), number=2)
+    page.attempt(run, FAILED, StorageUnavailable("The disk did not answer."))
+    page.attempt(run, FAILED, StorageUnavailable("It did not answer again."), number=2)
     (failure,) = page.get("failures")["failures"]
     assert (failure["attempt"], failure["sentence"]) == (2, "It did not answer again.")
+
+
+@pytest.mark.parametrize(
+    ("state", "at", "expected"),
+    [(FAILED, 9.0, ["by-country", "visits"]), (CANCELLED, 3.0, ["visits", "by-country"])],
+    ids=["the first comes first", "those that were cancelled come last"],
+)
+def test_failures_come_in_an_order_that_shows_their_cause(
+    page: Page, state: str, at: float, expected: list[str]
+) -> None:
+    run = page.plan()
+    first, second = ("visits", "by-country") if state == FAILED else ("by-country", "visits")
+    page.attempt(run, state, StorageUnavailable("Away.") if state == FAILED else None, stage_id=first, at=at)
+    page.attempt(run, FAILED, StorageUnavailable("The disk did not answer."), stage_id=second)
+    assert [failure["stage_id"] for failure in page.get("failures")["failures"]] == expected
+
+
+def test_stages_whose_tasks_have_never_begun_are_not_looked_at(page: Page) -> None:
+    page.attempt(page.plan(), FAILED, StorageUnavailable("The disk did not answer."))
+    page.airflow.marks["flow.visits"] = TaskMark("upstream_failed", 0, 0, None)
+    assert page.get("failures")["failures"] == []
+    page.airflow.marks["flow.visits"] = TaskMark(None, 1, 1, None)  # cleared, and not scheduled yet
+    assert [failure["stage_id"] for failure in page.get("failures")["failures"]] == ["visits"]
 
 
 def test_the_users_function_is_named_by_its_file_where_the_line_is_not_known(page: Page) -> None:
     error = MessageError("f raised.", file="/dags/visits.py", operator="calibrate")
     assert failure_of(page, FAILED, error)["callable"] == "/dags/visits.py"
+
+
+def bad_record(record: str) -> TopicError:
+    """The error of a line of a file that cannot be read."""
+    facts = {"file": "/data/in.json", "stream": "visits", "reason": "no JSON.", "line": 323, "record": record}
+    return TopicError("File /data/in.json cannot be read as JSON lines: no JSON.", hint="Leave it out.", **facts)
+
+
+def test_a_bad_record_is_shown_with_its_file_and_line_instead_of_a_function(page: Page) -> None:
+    failure = failure_of(page, FAILED, bad_record('{"country": "fr"'))
+    assert (failure["file"], failure["line"], failure["record"]) == ("/data/in.json", 323, '{"country": "fr"')
+    assert (failure["callable"], failure["facts"]) == (None, ["stream: visits"])
+
+
+@pytest.mark.parametrize(
+    ("record", "shown"),
+    [('{"country": "fr", "email": "a@b.fr"}', '{"country": "fr", "email": "***"}'), ('{"email": "a@b.fr"', "***")],
+    ids=["an object", "no object"],
+)
+def test_of_a_bad_record_no_masked_column_is_shown(
+    page: Page, monkeypatch: pytest.MonkeyPatch, record: str, shown: str
+) -> None:
+    monkeypatch.setenv("AIRFLOW__SAMZA__PAGE_MASKED_COLUMNS", "email")
+    failure = failure_of(page, FAILED, bad_record(record))
+    assert (failure["line"], failure["record"]) == (323, shown)
+    assert "a@b.fr" not in str(failure)
+
+
+def test_no_bad_record_is_shown_where_rows_are_not(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__SAMZA__PAGE_SAMPLES", "False")
+    failure = failure_of(page, FAILED, bad_record('{"country": "fr"'))
+    assert (failure["line"], failure["record"]) == (323, None)
+    assert '"fr"' not in str(failure)
+
+
+def test_a_secret_in_a_bad_record_is_not_shown(page: Page) -> None:
+    failure = failure_of(page, FAILED, bad_record('{"api_key": "hush", "n": 1}'))
+    assert failure["record"] == '{"api_key": "***", "n": 1}'
 
 
 def test_a_failure_shows_no_password(page: Page) -> None:
@@ -112,13 +167,15 @@ def test_a_cancelled_stage_says_that_it_was_cancelled(page: Page) -> None:
     assert (failure["kind"], failure["sentence"]) == ("cancelled", "The stage visits was cancelled.")
 
 
-def test_a_stage_whose_runner_has_died_says_that_it_gives_no_sign_of_life(page: Page) -> None:
+def test_a_stage_whose_runner_has_died_says_so_and_what_to_look_at(page: Page) -> None:
     run = page.plan()
     runner(page, run, claim=ENDED)
-    attempt(page, run, RUNNING)
+    page.attempt(run, RUNNING)
     (failure,) = page.get("failures")["failures"]
     assert failure["kind"] == "lost"
-    assert failure["sentence"] == "The runner of the stage 'visits' gives no sign of life."
+    assert failure["sentence"].startswith("The runner of the stage visits died (")
+    assert "it was killed, by hand or out of memory" in failure["sentence"]
+    assert "spark.driver.memory" in failure["hint"]
 
 
 # -- logs --------------------------------------------------------------------------------------------------------------

@@ -7,16 +7,94 @@ from typing import Any
 
 import pytest
 
-from airflow_samza.provider.page.airflow_records import Planned
+from airflow_samza.provider.page.airflow_records import FailedPlan, Planned, TaskAfter
 from airflow_samza.provider.page.routes import runs
 from airflow_samza.provider.page.routes.runs import Selected, _selected
-from airflow_samza.provider.plan_xcoms import PlanNote
+from airflow_samza.provider.plan_xcoms import PlanFailure, PlanNote
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.support.page_here import DAG, DAG_RUN, Page
 
 RUNS = "/api/roots/samza_page/runs"
+
+
+def failed_plan(dag_id: str = DAG, map_index: int = -1, at: float = 5.0) -> FailedPlan:
+    failure = PlanFailure("flows:visits", "samza_page", "NoSuchFile", "There is no file.", "Write it.", at, "topic")
+    return FailedPlan(dag_id, DAG_RUN, "flow.plan", map_index, failure)
+
+
+def test_a_dag_run_says_why_its_application_could_not_be_planned(page: Page) -> None:
+    page.airflow.dag_runs.add((DAG, DAG_RUN))
+    page.airflow.tasks = {"flow.plan": "failed"}
+    page.airflow.failures = [failed_plan(), failed_plan(map_index=3), failed_plan("other")]
+    found = page.ask(f"{DAG}/runs/{DAG_RUN}/applications").json()
+    assert found["note"] == "Nothing is planned yet: flow.plan (failed)."
+    (failed,) = found["failed_plans"]  # of tasks with the same error one
+    assert failed == {
+        "application": "flows:visits",
+        "plan_task": "flow.plan",
+        "map_index": -1,
+        "kind": "NoSuchFile",
+        "sentence": "There is no file.",
+        "hint": "Write it.",
+        "entry": "docs/reference/errors.md#topic",
+        "at": 5.0,
+    }
+
+
+CLEAR = f"{DAG}/runs/{DAG_RUN}/failed-plans/flow.plan/-1/clear"
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        (
+            [TaskAfter("cleanup", "success", False, True), TaskAfter("visits", "upstream_failed", True, False)],
+            ["2 more tasks run", "No stage of this run has begun"],
+        ),
+        ([TaskAfter("visits", "success", True, True)], ["one more task runs", "Stages have run before: visits."]),
+        ([], ["No task comes after it.", "No stage of this run has begun"]),
+        (None, ["the tasks after it are not known"]),
+    ],
+    ids=["none has begun", "a stage has run", "no task", "no version of the Dag"],
+)
+def test_the_preview_of_a_clear_of_a_failed_plan_says_what_runs_and_what_has_run(
+    page: Page, after: list[TaskAfter] | None, told: list[str]
+) -> None:
+    page.airflow.failures, page.airflow.after = [failed_plan()], after
+    found = page.ask(CLEAR).json()
+    assert found["sentences"][0] == "flow.plan plans the run anew."
+    assert [part in said for part, said in zip(told, found["sentences"][1:], strict=True)] == [True] * len(told)
+    assert [task["task_id"] for task in found["tasks"]] == [task.task_id for task in after or []]
+
+
+def test_a_plan_that_has_not_failed_has_no_such_preview(page: Page) -> None:
+    assert page.ask(CLEAR).status_code == 404
+
+
+def test_why_a_plan_has_failed_is_for_those_who_may_read_its_log(page: Page) -> None:
+    page.airflow.dag_runs.add((DAG, DAG_RUN))
+    page.airflow.failures = [failed_plan()]
+    page.unlogged.add(DAG)
+    assert page.ask(f"{DAG}/runs/{DAG_RUN}/applications").json()["failed_plans"] == []
+
+
+def test_runs_that_could_not_be_planned_are_listed_among_the_others_without_their_reasons(page: Page) -> None:
+    page.plan()
+    page.airflow.failures = [failed_plan("later", at=4e9), failed_plan("first"), failed_plan("hers")]
+    page.forbidden.add("hers")
+    found = page.browse(RUNS).json()
+    assert [(run["dag_id"], run["state"]) for run in found["runs"]] == [
+        ("later", "plan failed"),
+        (DAG, "running"),
+        ("first", "plan failed"),
+    ]
+    assert found["applications"] == ["flows:visits", "visits"]
+    assert "There is no file" not in str(found)
+    (root,) = page.browse("/api/roots").json()["roots"]
+    assert (root["runs"], root["newest"]) == (3, 4e9)
+    assert [run["dag_id"] for run in page.browse(RUNS, application="flows:visits").json()["runs"]] == ["later", "first"]
 
 
 def note(**given: Any) -> PlanNote:

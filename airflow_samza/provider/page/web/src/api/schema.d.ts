@@ -24,6 +24,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/dags/{dag_id}/runs/{run_id}/failed-plans/{plan_task}/{map_index}/clear": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Plan Clear
+         * @description Return what a clear of a task that could not plan would make run again.
+         */
+        get: operations["planClear"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/dags/{dag_id}/runs/{run_id}/plans/{plan_task}/{map_index}/backfill": {
         parameters: {
             query?: never;
@@ -86,6 +106,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/dags/{dag_id}/runs/{run_id}/plans/{plan_task}/{map_index}/calendar": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Calendar
+         * @description Return the slots of the application's outputs: filled, missing, and by which runs.
+         */
+        get: operations["calendar"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/dags/{dag_id}/runs/{run_id}/plans/{plan_task}/{map_index}/clear": {
         parameters: {
             query?: never;
@@ -136,6 +176,8 @@ export interface paths {
         /**
          * Failures
          * @description Return the newest failure of each stage, with the callable that raised.
+         *
+         *     Stages whose tasks have never begun are not looked at under the root.
          */
         get: operations["failures"];
         put?: never;
@@ -266,6 +308,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/dags/{dag_id}/runs/{run_id}/plans/{plan_task}/{map_index}/stages/{stage_id}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * History
+         * @description Return rows, seconds and bytes of the last runs of a stage.
+         */
+        get: operations["stageHistory"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/dags/{dag_id}/runs/{run_id}/plans/{plan_task}/{map_index}/stages/{stage_id}/inputs/{stream_id}/partitions": {
         parameters: {
             query?: never;
@@ -386,6 +448,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/map": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Whole Map
+         * @description Return which applications of the Dags that the user may read write and read which data.
+         */
+        get: operations["map"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/roots": {
         parameters: {
             query?: never;
@@ -439,6 +521,8 @@ export interface components {
             applications: components["schemas"]["PlannedApplication"][];
             /** Dag Id */
             dag_id: string;
+            /** Failed Plans */
+            failed_plans: components["schemas"]["FailedPlanning"][];
             /** Note */
             note: string | null;
             /** Run Id */
@@ -574,6 +658,53 @@ export interface components {
             stage_name: string;
         };
         /**
+         * Calendar
+         * @description The slots of an application's outputs between the first and the last that a run has tried, oldest first.
+         */
+        Calendar: {
+            /**
+             * Follows
+             * @description Those of them whose storage says what stands there; of the others the Dag runs do.
+             */
+            follows: string[];
+            /** Note */
+            note: string | null;
+            /**
+             * Outputs
+             * @description The outputs that have slots: the streams that a run replaces, and does not add to.
+             */
+            outputs: string[];
+            /** Slots */
+            slots: components["schemas"]["CalendarSlot"][];
+        };
+        /**
+         * CalendarSlot
+         * @description A slot of the outputs: a data interval, a partition key, or both.
+         */
+        CalendarSlot: {
+            /** End */
+            end: string | null;
+            /**
+             * Holder
+             * @description The Dag run that holds it, or that a run outside of this Dag does; None: not known.
+             */
+            holder: string | null;
+            /** Partition Key */
+            partition_key: string | null;
+            /**
+             * Runs
+             * @description The Dag runs of it, newest first.
+             */
+            runs: components["schemas"]["SlotRun"][];
+            /** Start */
+            start: string | null;
+            /**
+             * State
+             * @description ``filled``: a run has written it; ``running``, ``failed``: the newest that tried; else ``missing``.
+             */
+            state: string;
+        };
+        /**
          * Change
          * @description A stage, stream, operator or table that is not what it was; ``former`` is its id there, where that differs.
          */
@@ -637,6 +768,58 @@ export interface components {
             why: string;
         };
         /**
+         * Compared
+         * @description The comparison of the run with another one.
+         */
+        Compared: {
+            /**
+             * Application
+             * @description The application of the other run.
+             */
+            application: string;
+            /** Equal */
+            equal: boolean;
+            /** Notes */
+            notes: string[];
+            /** Outputs */
+            outputs: components["schemas"]["ComparedOutput"][];
+            /** Run Id */
+            run_id: string;
+        };
+        /**
+         * ComparedOutput
+         * @description The differences of the rows of an output from those that another run has written.
+         */
+        ComparedOutput: {
+            /** Added */
+            added: number;
+            /**
+             * Columns
+             * @description The columns in which rows differ, with their numbers, or that one run alone has, for people.
+             */
+            columns: string;
+            /** Different */
+            different: number;
+            /** Equal */
+            equal: boolean;
+            /** Gone */
+            gone: number;
+            /**
+             * Key
+             * @description The columns by which rows are found again; none: whole rows are compared.
+             */
+            key: string[];
+            /**
+             * Only In
+             * @description The run that alone has the output; empty: both.
+             */
+            only_in: string;
+            /** Same */
+            same: number;
+            /** Stream Id */
+            stream_id: string;
+        };
+        /**
          * Consumer
          * @description A reader of an output, outside of the run, that has taken what is written again.
          */
@@ -666,6 +849,18 @@ export interface components {
             unit: string;
             /** Value */
             value: number;
+        };
+        /**
+         * DataMap
+         * @description The map.
+         */
+        DataMap: {
+            /** Applications */
+            applications: components["schemas"]["MapApplication"][];
+            /** Data */
+            data: components["schemas"]["MapData"][];
+            /** Note */
+            note: string | null;
         };
         /**
          * Detail
@@ -726,6 +921,68 @@ export interface components {
             target: string;
         };
         /**
+         * Expected
+         * @description The result of an expectation of an output, of an input, or of a pushed table that the run reads.
+         */
+        Expected: {
+            /** Expectation */
+            expectation: string;
+            /**
+             * Failed
+             * @description Those that do not meet it; 1 where it is about all rows together.
+             */
+            failed: number;
+            /**
+             * Found
+             * @description The finding as a half sentence; empty where it is met. It quotes no rows.
+             */
+            found: string;
+            /**
+             * Outcome
+             * @description ``passed``, ``warned``, ``dropped``, ``dead letters`` or ``failed``.
+             */
+            outcome: string;
+            /**
+             * Rows
+             * @description The rows that were looked at.
+             */
+            rows: number;
+            /** Stage Id */
+            stage_id: string;
+            /** Stage Name */
+            stage_name: string;
+            /** Stream Id */
+            stream_id: string;
+        };
+        /**
+         * FailedPlanning
+         * @description A task that could not plan its application, and why, for those who may read its log.
+         */
+        FailedPlanning: {
+            /**
+             * Application
+             * @description As the Dag names it: ``module:attribute``.
+             */
+            application: string;
+            /** At */
+            at: number;
+            /**
+             * Entry
+             * @description The address of the entry of its kind in the documentation.
+             */
+            entry: string;
+            /** Hint */
+            hint: string | null;
+            /** Kind */
+            kind: string;
+            /** Map Index */
+            map_index: number;
+            /** Plan Task */
+            plan_task: string;
+            /** Sentence */
+            sentence: string;
+        };
+        /**
          * Failure
          * @description The failure of an attempt at a stage.
          */
@@ -744,14 +1001,34 @@ export interface components {
              * @description The user's function that raised, by file and line.
              */
             callable: string | null;
+            /**
+             * Entry
+             * @description The address of the entry of its kind in the documentation.
+             */
+            entry: string;
             /** Facts */
             facts: string[];
+            /**
+             * File
+             * @description The file of data that could not be read.
+             */
+            file: string | null;
             /** Generation */
             generation: string;
             /** Hint */
             hint: string | null;
             /** Kind */
             kind: string;
+            /**
+             * Line
+             * @description The line of that file, from 1, in which a bad record begins.
+             */
+            line: number | null;
+            /**
+             * Record
+             * @description The beginning of the bad record, without masked columns; None where there is none, or rows are not shown.
+             */
+            record: string | null;
             /** Sentence */
             sentence: string;
             /** Stage Id */
@@ -763,7 +1040,7 @@ export interface components {
         };
         /**
          * Failures
-         * @description The newest failure of each stage that has one.
+         * @description The newest failure of each stage that has one, the first first; those of cancelled stages come last.
          */
         Failures: {
             /** Failures */
@@ -778,6 +1055,23 @@ export interface components {
             stream_id: string;
             /** Text */
             text: string;
+        };
+        /**
+         * Fresh
+         * @description The newest run that has succeeded of those that write something, or an asset's event where no run is known.
+         */
+        Fresh: {
+            /**
+             * At
+             * @description The time at which it was planned, or at which the event was sent.
+             */
+            at: number;
+            /** Dag Id */
+            dag_id: string;
+            /** Dag Run Id */
+            dag_run_id: string | null;
+            /** Interval */
+            interval: string[] | null;
         };
         /**
          * HeldTable
@@ -894,6 +1188,76 @@ export interface components {
             logs: components["schemas"]["RunnerLog"][];
             /** Note */
             note: string | null;
+        };
+        /**
+         * MapApplication
+         * @description An application of a Dag that the user may read, by its newest run; its node is ``application:<number>``.
+         */
+        MapApplication: {
+            /** Application */
+            application: string;
+            /** Conn Id */
+            conn_id: string;
+            /** Dag Id */
+            dag_id: string;
+            /** Dag Run Id */
+            dag_run_id: string;
+            /** Map Index */
+            map_index: number;
+            /** Node */
+            node: string;
+            /** Plan Task */
+            plan_task: string;
+            /** Planned At */
+            planned_at: number;
+            /**
+             * Reads
+             * @description The nodes of what it reads.
+             */
+            reads: string[];
+            /**
+             * Writes
+             * @description The nodes of what it writes.
+             */
+            writes: string[];
+        };
+        /**
+         * MapData
+         * @description A stream, a table or a folder; its node is ``data:<number>``.
+         */
+        MapData: {
+            fresh: components["schemas"]["Fresh"] | null;
+            /**
+             * Kind
+             * @description The kind of its system.
+             */
+            kind: string | null;
+            /** Name */
+            name: string;
+            /** Namespace */
+            namespace: string;
+            /** Node */
+            node: string;
+            /**
+             * Readers
+             * @description Other Dags that its asset starts.
+             */
+            readers: string[];
+            /**
+             * Streams
+             * @description The ids under which applications know it.
+             */
+            streams: string[];
+            /**
+             * Uri
+             * @description The URI of its asset.
+             */
+            uri: string;
+            /**
+             * Writers
+             * @description Other Dags that have sent events of its asset.
+             */
+            writers: string[];
         };
         /**
          * Message
@@ -1023,8 +1387,15 @@ export interface components {
          * @description The outputs of a run.
          */
         Outputs: {
+            /** @description The comparison with another run, where the run was made for that and has ended. */
+            compared: components["schemas"]["Compared"] | null;
             /** Events */
             events: components["schemas"]["AssetEvent"][];
+            /**
+             * Expectations
+             * @description Those of stages that have ended, and of what others have published so far; a rejected stage has its reason.
+             */
+            expectations: components["schemas"]["Expected"][];
             /** Outputs */
             outputs: components["schemas"]["Output"][];
             /** Waiting */
@@ -1109,6 +1480,8 @@ export interface components {
             mode: string;
             /** Operators */
             operators: components["schemas"]["PlanOperator"][];
+            /** Partition Key */
+            partition_key: string | null;
             /** Run */
             run: string;
             /** Stages */
@@ -1126,14 +1499,36 @@ export interface components {
             warnings: string[];
         };
         /**
+         * PlanClear
+         * @description The effects of clearing a task that could not plan, with the tasks after it; nothing is changed.
+         */
+        PlanClear: {
+            /** Plan Task */
+            plan_task: string;
+            /** Sentences */
+            sentences: string[];
+            /** Tasks */
+            tasks: components["schemas"]["TaskAfterPlan"][];
+        };
+        /**
          * PlanOperator
          * @description An operator; its node is ``operator:<op_id>``.
          */
         PlanOperator: {
+            /**
+             * Code
+             * @description The place of its call in the application: file and line.
+             */
+            code: string | null;
             /** Columns */
             columns: string | null;
             /** Details */
             details: components["schemas"]["Detail"][];
+            /**
+             * Doc
+             * @description Its description, or the docstring of its callable.
+             */
+            doc: string | null;
             /**
              * Engine
              * @description ``arrow``, ``python``, ``catalyst`` …
@@ -1219,10 +1614,20 @@ export interface components {
             /** Broadcast */
             broadcast: boolean;
             /**
+             * Code
+             * @description The place of its declaration: file and line.
+             */
+            code: string | null;
+            /**
              * Columns
              * @description Its schema, as DDL.
              */
             columns: string | null;
+            /**
+             * Doc
+             * @description Its description.
+             */
+            doc: string | null;
             /**
              * Kind
              * @description The kind of its system: ``log``, ``files``, ``kafka`` …
@@ -1264,8 +1669,18 @@ export interface components {
          * @description A table; its node is ``table:<table_id>``.
          */
         PlanTable: {
+            /**
+             * Code
+             * @description The place of its declaration: file and line.
+             */
+            code: string | null;
             /** Columns */
             columns: string | null;
+            /**
+             * Doc
+             * @description Its description.
+             */
+            doc: string | null;
             /** Key */
             key: string[];
             /** Kind */
@@ -1345,6 +1760,11 @@ export interface components {
         Progress: {
             /** Application */
             application: string;
+            /**
+             * Bottleneck
+             * @description The stage that takes longest to read what lies before it, where several run.
+             */
+            bottleneck: string | null;
             /** Generation */
             generation: number;
             /** Mode */
@@ -1453,6 +1873,8 @@ export interface components {
             mode: string;
             /** Note */
             note: string | null;
+            /** Partition Key */
+            partition_key: string | null;
             /** Plan Task */
             plan_task: string;
             /** Planned At */
@@ -1465,6 +1887,8 @@ export interface components {
             /**
              * State
              * @description ``running``, ``succeeded``, ``failed``; ``gone``: its records are deleted; ``unknown``: they cannot be read.
+             *
+             *     ``plan failed``: there is no run, for the reason that its page gives.
              */
             state: string;
         };
@@ -1591,14 +2015,43 @@ export interface components {
             ratio: number;
         };
         /**
+         * SlotRun
+         * @description A run of a slot.
+         */
+        SlotRun: {
+            /** Dag Run Id */
+            dag_run_id: string;
+            /** Planned At */
+            planned_at: number;
+            /**
+             * State
+             * @description The state of the Dag run.
+             */
+            state: string | null;
+        };
+        /**
          * Stage
          * @description A stage of a run at a moment.
          */
         Stage: {
+            /**
+             * At Work
+             * @description The number of its tasks that were at work of late, on average; None: not known.
+             */
+            at_work: number | null;
             /** Attempt */
             attempt: number;
             /** Began At */
             began_at: number | null;
+            /**
+             * Bound
+             * @description The limit of its pace; None: not known.
+             *
+             *     Its ``source`` or ``producer`` has no more for it; its ``tasks`` are at work nearly all of the time; its ``sink``
+             *     takes most of it to publish; or most of the time passes otherwise outside of tasks, with ``epochs`` that begin and
+             *     commit, and slots of Spark.
+             */
+            bound: ("source" | "producer" | "tasks" | "sink" | "epochs") | null;
             /**
              * Bytes Read
              * @description Bytes of the columns that were read, in memory.
@@ -1652,6 +2105,11 @@ export interface components {
              * @description The time for which attempts have run it, without what passed between them; None: not known.
              */
             seconds: number | null;
+            /**
+             * Seconds Left
+             * @description The time until it has read what lies before it, at its present rate; None: not known, or nothing is left.
+             */
+            seconds_left: number | null;
             /** Sent */
             sent: number;
             /** Sent Unit */
@@ -1690,8 +2148,49 @@ export interface components {
             tasks_ended: number;
             /** Waiting For */
             waiting_for: string | null;
+            /**
+             * Waits
+             * @description The reason for which the stage has not begun, a sentence; None of one that has.
+             */
+            waits: string | null;
             /** Watermark */
             watermark: number | null;
+        };
+        /**
+         * StageHistory
+         * @description The last runs of a stage, oldest first, and a sentence where the present one is slow.
+         */
+        StageHistory: {
+            /** Note */
+            note: string | null;
+            /** Runs */
+            runs: components["schemas"]["StageRun"][];
+            /** Stage Id */
+            stage_id: string;
+        };
+        /**
+         * StageRun
+         * @description A run of the Dag in which the stage has succeeded.
+         */
+        StageRun: {
+            /**
+             * Bytes
+             * @description Bytes in the systems that were written to, as far as these report them.
+             */
+            bytes: number;
+            /** Dag Run Id */
+            dag_run_id: string;
+            /** Is This */
+            is_this: boolean;
+            /** Planned At */
+            planned_at: number;
+            /**
+             * Rows
+             * @description Messages read of all inputs.
+             */
+            rows: number;
+            /** Seconds */
+            seconds: number;
         };
         /**
          * StageTask
@@ -1846,6 +2345,16 @@ export interface components {
         Tables: {
             /** Tables */
             tables: components["schemas"]["Table"][];
+        };
+        /**
+         * TaskAfterPlan
+         * @description A task that comes after a task that could not plan.
+         */
+        TaskAfterPlan: {
+            /** State */
+            state: string | null;
+            /** Task Id */
+            task_id: string;
         };
         /**
          * Topic
@@ -2004,6 +2513,44 @@ export interface operations {
             };
         };
     };
+    planClear: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The Dag. */
+                dag_id: string;
+                /** @description The Dag run. */
+                run_id: string;
+                /** @description The task that has planned the application. */
+                plan_task: string;
+                /** @description Its map index; -1 where it is not mapped. */
+                map_index: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlanClear"];
+                };
+            };
+            /** @description 401: nobody is signed in; 403: the user may not read this; 404: it is not there, or not any more; 422: a parameter cannot be used; 503: a storage, a connection or a broker cannot be reached. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     backfill: {
         parameters: {
             query: {
@@ -2110,6 +2657,44 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Samples"];
+                };
+            };
+            /** @description 401: nobody is signed in; 403: the user may not read this; 404: it is not there, or not any more; 422: a parameter cannot be used; 503: a storage, a connection or a broker cannot be reached. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    calendar: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The Dag. */
+                dag_id: string;
+                /** @description The Dag run. */
+                run_id: string;
+                /** @description The task that has planned the application. */
+                plan_task: string;
+                /** @description Its map index; -1 where it is not mapped. */
+                map_index: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Calendar"];
                 };
             };
             /** @description 401: nobody is signed in; 403: the user may not read this; 404: it is not there, or not any more; 422: a parameter cannot be used; 503: a storage, a connection or a broker cannot be reached. */
@@ -2491,6 +3076,46 @@ export interface operations {
             };
         };
     };
+    stageHistory: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description A stage of the plan. */
+                stage_id: string;
+                /** @description The Dag. */
+                dag_id: string;
+                /** @description The Dag run. */
+                run_id: string;
+                /** @description The task that has planned the application. */
+                plan_task: string;
+                /** @description Its map index; -1 where it is not mapped. */
+                map_index: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StageHistory"];
+                };
+            };
+            /** @description 401: nobody is signed in; 403: the user may not read this; 404: it is not there, or not any more; 422: a parameter cannot be used; 503: a storage, a connection or a broker cannot be reached. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     partitions: {
         parameters: {
             query?: {
@@ -2729,6 +3354,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Messages"];
+                };
+            };
+            /** @description 401: nobody is signed in; 403: the user may not read this; 404: it is not there, or not any more; 422: a parameter cannot be used; 503: a storage, a connection or a broker cannot be reached. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    map: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DataMap"];
                 };
             };
             /** @description 401: nobody is signed in; 403: the user may not read this; 404: it is not there, or not any more; 422: a parameter cannot be used; 503: a storage, a connection or a broker cannot be reached. */

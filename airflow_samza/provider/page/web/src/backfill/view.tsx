@@ -53,7 +53,7 @@ function Preview({ first, last }: { first: string; last: string }): ReactElement
     params: { path: run.path, query: { first, last } },
   });
   return (
-    <Answered query={preview} loading="The backfill is being worked out.">
+    <Answered query={preview} loading="Loading the preview.">
       {(data) => (
         <>
           {data.note ? <Note>{data.note}</Note> : null}

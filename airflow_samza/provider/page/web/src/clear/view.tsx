@@ -47,7 +47,7 @@ export function ClearView(): ReactElement {
           />
           and the tasks after it
         </label>
-        {task ? <Outside href={airflowTask(run.path.dag_id, run.path.run_id, task)}>Task in Airflow</Outside> : null}
+        {task ? <Outside href={airflowTask(run.path.dag_id, run.path.run_id, task, run.path.map_index)}>Task in Airflow</Outside> : null}
       </div>
       {task ? <Preview task={task} downstream={downstream} /> : <Empty>Choose the task that you want to clear.</Empty>}
     </div>
@@ -65,7 +65,7 @@ function Preview({ task, downstream }: { task: string; downstream: boolean }): R
     params: { path: run.path, query: { task_id: task, downstream } },
   });
   return (
-    <Answered query={preview} loading="The effects are being worked out.">
+    <Answered query={preview} loading="Loading the effects.">
       {(data) => (
         <>
           <ul className="sentences" aria-label="In short">

@@ -63,7 +63,7 @@ export function Messages({
           Control messages
         </label>
       </form>
-      <Answered query={messages} loading="The messages are being read.">
+      <Answered query={messages} loading="Loading the messages.">
         {(data) => (
           <>
             {data.note ? <Note>{data.note}</Note> : null}

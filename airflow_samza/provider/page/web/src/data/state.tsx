@@ -15,7 +15,7 @@ export function StateOfApplication(): ReactElement {
   });
   return (
     <Section title="State that runs hand on">
-      <Answered query={state} loading="The versions of the state are being read.">
+      <Answered query={state} loading="Loading the versions of the state.">
         {(data) => (
           <>
             {data.note ? <Note>{data.note}</Note> : null}

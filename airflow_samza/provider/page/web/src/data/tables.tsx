@@ -17,7 +17,7 @@ export function TablesOfRun(): ReactElement {
   });
   return (
     <Section title="Tables">
-      <Answered query={tables} loading="The tables are being looked at.">
+      <Answered query={tables} loading="Loading the tables.">
         {(data) =>
           data.tables.length === 0 ? (
             <Empty>The application has no tables.</Empty>

@@ -48,7 +48,7 @@ export function TopicDetails({ topic }: { topic: Schemas["Topic"] }): ReactEleme
           choosePartition={setPartition}
         />
       ) : (
-        <Answered query={detail} loading="The topic is being looked at.">
+        <Answered query={detail} loading="Loading the topic.">
           {(data) =>
             part === "partitions" ? (
               <Offsets

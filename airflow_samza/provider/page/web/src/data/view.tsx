@@ -28,7 +28,7 @@ export function DataView(): ReactElement {
   return (
     <div className="view">
       <Section title="Topics">
-        <Answered query={topics} loading="The topics are being looked at.">
+        <Answered query={topics} loading="Loading the topics.">
           {(data) => {
             const chosen = data.topics.find((topic) => topic.stream_id === choices.topic);
             return (

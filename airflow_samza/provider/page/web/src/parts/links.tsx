@@ -65,6 +65,26 @@ export function Outside({
   );
 }
 
+/** A text with its addresses of the web as links; they end before the mark with which a sentence goes on. */
+export function Linked({ children: text }: { children: string }): ReactElement {
+  return (
+    <>
+      {text.split(ADDRESS).map((part, place) => {
+        const url = place % 2 === 1 ? webAddress(part) : null;
+        return url === null ? part : <Outside key={`${place} ${part}`} href={url} tabOfItsOwn>{part}</Outside>;
+      })}
+    </>
+  );
+}
+
+/** An address of the web in a text, as the one group of the expression: with it `split` has addresses at odd places. */
+export const ADDRESS = /(https?:\/\/[^\s'"<>()]*[^\s'"<>().,;:!?])/;
+
+/** Where the documentation has more on an error; a link where that is an address of the web. */
+export function Entry({ of }: { of: string }): ReactElement {
+  return webAddress(of) === of ? <Linked>{of}</Linked> : <code>{of}</code>;
+}
+
 /** Return an address if it is one of the web; null for any other scheme, which a link must not follow. */
 export function webAddress(text: string): string | null {
   try {

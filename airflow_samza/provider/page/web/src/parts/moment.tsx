@@ -19,10 +19,13 @@ export function IsoMoment({ text }: { text: string | null | undefined }): ReactE
   return Number.isNaN(at) ? <span>{text ?? UNKNOWN}</span> : <Moment at={at / 1000} />;
 }
 
-/** A data interval, given as ISO texts in UTC: its start in the user's zone and its length, with both ends on hover. */
+/**
+ * A data interval, given as ISO texts in UTC: its start in the user's zone and its length, with both ends on hover. One
+ * without a length, as of a run that somebody has triggered, is none.
+ */
 export function Interval({ ends }: { ends: readonly string[] | null }): ReactElement {
   const [from, to] = [msOf(ends?.[0]), msOf(ends?.[1])];
-  if (Number.isNaN(from) || Number.isNaN(to)) return <span className="quiet">{UNKNOWN}</span>;
+  if (Number.isNaN(from) || Number.isNaN(to) || from === to) return <span className="quiet">{UNKNOWN}</span>;
   return (
     <span title={`${utcTime(from)} to ${utcTime(to)}`}>
       {minuteTime(from)} <span className="quiet">({duration((to - from) / 1000)})</span>

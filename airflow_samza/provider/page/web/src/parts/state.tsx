@@ -7,6 +7,11 @@ type Tone = "good" | "bad" | "busy" | "warn" | "quiet";
 const STATES: Readonly<Record<string, { tone: Tone; icon: IconName }>> = {
   succeeded: { tone: "good", icon: "done" },
   failed: { tone: "bad", icon: "failed" },
+  passed: { tone: "good", icon: "done" },
+  warned: { tone: "warn", icon: "half" },
+  dropped: { tone: "warn", icon: "half" },
+  "dead letters": { tone: "warn", icon: "half" },
+  "plan failed": { tone: "bad", icon: "failed" },
   lost: { tone: "bad", icon: "unknown" },
   running: { tone: "busy", icon: "running" },
   queued: { tone: "warn", icon: "waiting" },

@@ -1,11 +1,13 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type ReactElement, type ReactNode, useMemo, useRef, useState } from "react";
+import { type ReactElement, type ReactNode, useMemo, useRef, useState, useSyncExternalStore } from "react";
 
 /** A column: how wide it is at least (in px), what it shows, and by what it is sorted. */
 export interface Column<Row> {
   id: string;
   name: string;
   width: number;
+  /** The width on a phone, where it is another one. */
+  narrow?: number;
   show: (row: Row) => ReactNode;
   sort?: (row: Row) => number | string | null;
   number?: boolean;
@@ -29,6 +31,14 @@ interface Properties<Row> {
   tall?: number;
 }
 
+const phone = (): MediaQueryList => matchMedia("(max-width: 560px)");
+
+function onPhone(changed: () => void): () => void {
+  const asked = phone();
+  asked.addEventListener("change", changed);
+  return () => asked.removeEventListener("change", changed);
+}
+
 const VIRTUAL_FROM = 40;
 const ROW = 36;
 
@@ -46,11 +56,13 @@ export function Table<Row>(properties: Properties<Row>): ReactElement {
     getScrollElement: () => frame.current,
     overscan: 12,
   });
+  const isPhone = useSyncExternalStore(onPhone, () => phone().matches);
+  const widthOf = (column: Column<Row>): number => (isPhone ? (column.narrow ?? column.width) : column.width);
   if (rows.length === 0) return <p className="empty">{empty}</p>;
   const seen = virtual ? virtualizer.getVirtualItems().map((item) => item.index) : sorted.map((_, index) => index);
   const before = (seen[0] ?? 0) * ROW;
   const after = (sorted.length - 1 - (seen.at(-1) ?? -1)) * ROW;
-  const least = columns.reduce((sum, column) => sum + column.width, 0);
+  const least = columns.reduce((sum, column) => sum + widthOf(column), 0);
   return (
     <div
       className={virtual ? "frame virtual" : "frame"}
@@ -63,7 +75,7 @@ export function Table<Row>(properties: Properties<Row>): ReactElement {
       <table aria-label={label} aria-rowcount={virtual ? sorted.length + 1 : undefined} style={{ minWidth: least }}>
         <colgroup>
           {columns.map((column) => (
-            <col key={column.id} style={{ width: column.width }} />
+            <col key={column.id} style={{ width: widthOf(column) }} />
           ))}
         </colgroup>
         <thead>

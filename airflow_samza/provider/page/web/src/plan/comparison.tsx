@@ -28,7 +28,7 @@ export function Comparison({
   );
   return (
     <Section title="Compare with another run">
-      <Answered query={others} loading="Other runs are being looked for.">
+      <Answered query={others} loading="Loading other runs.">
         {({ plans }) =>
           plans.length === 0 ? (
             <Empty>There is no other plan of this application to compare with.</Empty>
@@ -87,7 +87,7 @@ function Changes({
     return () => show(null);
   }, [found.data, show]);
   return (
-    <Answered query={found} loading="The plans are being compared.">
+    <Answered query={found} loading="Comparing the plans.">
       {(data) =>
         data.same ? (
           <Empty>

@@ -1,4 +1,5 @@
 import type { ReactElement, ReactNode } from "react";
+import { mapPath } from "../address";
 import type { Schemas } from "../api/client";
 import { count, counted } from "../format";
 import { Columns, Facts } from "../parts/facts";
@@ -31,6 +32,7 @@ export function Details({
           <Icon name="close" />
         </button>
       </div>
+      {found.doc ? <p>{found.doc}</p> : null}
       {found.body}
     </section>
   );
@@ -40,17 +42,18 @@ interface Described {
   kind: string;
   title: string;
   body: ReactNode;
+  doc?: string | null;
 }
 
 function describe(plan: Plan, node: string, choose: (node: string) => void): Described | null {
   const stage = plan.stages.find((item) => item.node === node);
   if (stage) return { kind: "Stage", title: stage.stage_name, body: <StageBody plan={plan} stage={stage} choose={choose} /> };
   const stream = plan.streams.find((item) => item.node === node);
-  if (stream) return { kind: `${role(stream)} stream`, title: stream.stream_id, body: <StreamBody stream={stream} /> };
+  if (stream) return { kind: `${role(stream)} stream`, title: stream.stream_id, body: <StreamBody stream={stream} />, doc: stream.doc };
   const operator = plan.operators.find((item) => item.node === node);
-  if (operator) return { kind: "Operator", title: operator.title, body: <OperatorBody operator={operator} /> };
+  if (operator) return { kind: "Operator", title: operator.title, body: <OperatorBody operator={operator} />, doc: operator.doc };
   const table = plan.tables.find((item) => item.node === node);
-  if (table) return { kind: "Table", title: table.table_id, body: <TableBody table={table} /> };
+  if (table) return { kind: "Table", title: table.table_id, body: <TableBody table={table} />, doc: table.doc };
   return null;
 }
 
@@ -132,11 +135,17 @@ function StreamBody({ stream }: { stream: Schemas["PlanStream"] }): ReactElement
           ["Partitioned", stream.partitioning],
           ["System", [stream.system, stream.kind ? `(${stream.kind})` : null].filter(Boolean).join(" ")],
           ["Place", stream.place ? <code key="place">{stream.place}</code> : null],
+          ["Code", stream.code ? <code key="code">{stream.code}</code> : null],
           ["Ends", stream.bounded ? "yes, it is bounded" : "no, it is unbounded"],
           ["Broadcast", stream.broadcast ? "yes: every task reads all of it" : null],
           ...stream.slice.map((detail) => [sentence(detail.name), detail.text] as const),
         ]}
       />
+      {stream.role === "intermediate" ? null : (
+        <p className="actions">
+          <a href={mapPath(stream.stream_id)}>Who writes and reads it</a>
+        </p>
+      )}
       {stream.columns ? <h3>Columns</h3> : null}
       <Columns ddl={stream.columns} />
     </>
@@ -149,6 +158,7 @@ function OperatorBody({ operator }: { operator: Schemas["PlanOperator"] }): Reac
       <Facts
         of={[
           ["Kind", <code key="op">{operator.op}</code>],
+          ["Code", operator.code ? <code key="code">{operator.code}</code> : null],
           ["Stage", operator.stage_id],
           ["Engine", operator.engine ? [operator.engine, operator.why].filter(Boolean).join(": ") : null],
           ["Stream", operator.stream_id],
@@ -168,6 +178,7 @@ function TableBody({ table }: { table: Schemas["PlanTable"] }): ReactElement {
       <Facts
         of={[
           ["Kind", table.kind],
+          ["Code", table.code ? <code key="code">{table.code}</code> : null],
           ["Key", table.key.join(", ")],
           ["Version that the run reads", table.version === null ? null : count(table.version)],
           ["Push", table.push_id],

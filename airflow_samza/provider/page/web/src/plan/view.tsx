@@ -1,14 +1,16 @@
 import { type ReactElement, useMemo, useState } from "react";
 import { type Schemas, api } from "../api/client";
-import { count, counted } from "../format";
+import { count } from "../format";
 import { Answered, Note } from "../parts/answers";
 import { IsoMoment } from "../parts/moment";
 import { Segments } from "../parts/segments";
+import { useProgress } from "../progress/look";
 import { goTo, useRoute } from "../route";
 import { useRun } from "../run";
 import { Comparison } from "./comparison";
 import { Details, sizeOfPlan } from "./details";
-import { Graph, type Remark } from "./graph";
+import { remarksOf, trafficOf } from "./figures";
+import { Graph } from "./graph";
 import type { Direction, Level } from "./layout";
 import { PlanTables } from "./tables";
 
@@ -22,26 +24,20 @@ export function PlanView(): ReactElement {
     params: { path: run.path },
   });
   return (
-    <Answered query={plan} loading="The plan is being read.">
+    <Answered query={plan} loading="Loading the plan.">
       {(data) => <Shown plan={data} />}
     </Answered>
   );
 }
 
 function Shown({ plan }: { plan: Schemas["Plan"] }): ReactElement {
-  const run = useRun();
   const { choices } = useRoute();
   const [level, setLevel] = useState<Level>(plan.operators.length <= FEW ? "operator" : "stage");
   const [direction, setDirection] = useState<Direction>("RIGHT");
   const [difference, setDifference] = useState<Schemas["Difference"] | null>(null);
-  const progress = api.useQuery(
-    "get",
-    "/api/dags/{dag_id}/runs/{run_id}/plans/{plan_task}/{map_index}/progress",
-    { params: { path: run.path } },
-    { staleTime: 30_000 },
-  );
-  const states = progress.data?.stages;
-  const remarks = useMemo(() => remarksOf(plan, states ?? [], difference), [plan, states, difference]);
+  const progress = useProgress().data;
+  const remarks = useMemo(() => remarksOf(plan, progress, difference), [plan, progress, difference]);
+  const traffic = useMemo(() => trafficOf(plan, progress), [plan, progress]);
   const chosen = choices.node ?? nodeOf(plan, choices.stage) ?? null;
   const choose = (node: string | null): void => {
     goTo("plan", { ...choices, node, stage: node === null ? null : choices.stage }, { replace: true });
@@ -96,7 +92,15 @@ function Shown({ plan }: { plan: Schemas["Plan"] }): ReactElement {
         <div className={chosen ? "beside" : undefined}>
           <div className="main">
             {shape === "graph" ? (
-              <Graph plan={plan} level={level} direction={direction} remarks={remarks} chosen={chosen} choose={choose} />
+              <Graph
+                plan={plan}
+                level={level}
+                direction={direction}
+                remarks={remarks}
+                traffic={traffic}
+                chosen={chosen}
+                choose={choose}
+              />
             ) : (
               <PlanTables plan={plan} chosen={chosen} choose={choose} />
             )}
@@ -113,6 +117,11 @@ function Shown({ plan }: { plan: Schemas["Plan"] }): ReactElement {
             ; data interval from <IsoMoment text={plan.interval[0]} /> to <IsoMoment text={plan.interval[1]} />
           </>
         ) : null}
+        {plan.partition_key ? (
+          <>
+            ; partition key <code>{plan.partition_key}</code>
+          </>
+        ) : null}
         .
       </p>
     </div>
@@ -125,9 +134,12 @@ const nodeOf = (plan: Schemas["Plan"], stageId: string | undefined): string | un
 const Legend = (): ReactElement => (
   <ul className="legend" aria-label="Legend">
     <li className="stream">stream, with its partitions</li>
-    <li className="stage">stage: one Airflow task</li>
+    <li className="stage">stage: one Airflow task, with its state at the left</li>
     <li className="operator">operator, with its engine</li>
     <li className="table">table</li>
+    <li className="load idle">waits for messages</li>
+    <li className="load some">at work</li>
+    <li className="load busy">busy: its tasks work nearly all of the time</li>
   </ul>
 );
 
@@ -163,31 +175,4 @@ function Find({ plan, choose }: { plan: Schemas["Plan"]; choose: (node: string) 
       </datalist>
     </form>
   );
-}
-
-/** Return the second lines of a plan's nodes. */
-export function remarksOf(
-  plan: Schemas["Plan"],
-  states: readonly Schemas["Stage"][],
-  difference: Schemas["Difference"] | null,
-): Map<string, Remark> {
-  const state = new Map(states.map((stage) => [stage.stage_id, stage.state]));
-  const change = new Map((difference?.changes ?? []).map((found) => [found.node, found.change]));
-  const remark = (node: string, line: string, of?: string): [string, Remark] => [
-    node,
-    { line, state: of, change: change.get(node) },
-  ];
-  return new Map([
-    ...plan.streams.map((stream) =>
-      remark(stream.node, `${counted(stream.partitions, "partition")}${stream.bounded ? "" : ", unbounded"}`),
-    ),
-    ...plan.stages.map((stage) => {
-      const now = state.get(stage.stage_id);
-      return remark(stage.node, [counted(stage.task_count, "task"), now].filter(Boolean).join(" · "), now);
-    }),
-    ...plan.operators.map((operator) => remark(operator.node, [operator.op, operator.engine].filter(Boolean).join(" · "))),
-    ...plan.tables.map((table) =>
-      remark(table.node, table.version === null ? table.kind : `${table.kind}, version ${count(table.version)}`),
-    ),
-  ]);
 }

@@ -10,6 +10,7 @@ import { Segments } from "../parts/segments";
 import { Table } from "../parts/table";
 import { type LookedAt, useRun } from "../run";
 
+type Row = Schemas["Partition"];
 type Order = "partition" | "lag" | "size";
 
 const PAGE = 500;
@@ -48,7 +49,7 @@ export function PartitionTable({
           choose={setOrder}
         />
       </div>
-      <Answered query={partitions} loading="The partitions are being read.">
+      <Answered query={partitions} loading="Loading the partitions.">
         {(rows) => {
           const most = rows.reduce((found, row) => Math.max(found, row.offsets ?? 0), 1);
           return (
@@ -89,7 +90,9 @@ export function PartitionTable({
                   show: (row) => `${count(row.ends)} of ${count(row.ends_expected)}`,
                 },
                 { id: "ended", name: "Ended", width: 75, show: (row) => (row.ended ? "yes" : "no") },
-                { id: "watermark", name: "Watermark", width: 150, show: (row) => watermark(row.watermark) },
+                ...(rows.some((row) => row.watermark !== null)
+                  ? [{ id: "watermark", name: "Watermark", width: 180, show: (row: Row) => watermark(row.watermark) }]
+                  : []),
               ]}
             />
           );

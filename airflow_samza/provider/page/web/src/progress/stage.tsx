@@ -5,9 +5,10 @@ import { Facts, Section } from "../parts/facts";
 import { Inside, Outside } from "../parts/links";
 import { IsoMoment, Moment, watermark } from "../parts/moment";
 import { State } from "../parts/state";
-import { Table } from "../parts/table";
+import { type Column, Table } from "../parts/table";
 import { airflowTask } from "../address";
 import { useRun } from "../run";
+import { History } from "./history";
 import { PartitionTable } from "./partitions";
 
 type Stage = Schemas["Stage"];
@@ -23,7 +24,7 @@ export function StageDetails({ stage }: { stage: Stage }): ReactElement {
       title={`Stage ${stage.stage_name}`}
       more={
         <span className="actions">
-          <Outside href={airflowTask(run.path.dag_id, run.path.run_id, stage.task_id)}>Task in Airflow</Outside>
+          <Outside href={airflowTask(run.path.dag_id, run.path.run_id, stage.task_id, run.path.map_index)}>Task in Airflow</Outside>
           <Inside tab="plan" choices={{ stage: stage.stage_id }}>
             Plan
           </Inside>
@@ -35,6 +36,7 @@ export function StageDetails({ stage }: { stage: Stage }): ReactElement {
       }
     >
       <Facts of={facts(stage)} />
+      <History stage={stage} />
       <h3>Inputs</h3>
       <Table
         label={`Inputs of ${stage.stage_name}`}
@@ -72,8 +74,7 @@ export function StageDetails({ stage }: { stage: Stage }): ReactElement {
             number: true,
             show: (input) => `${count(input.ended_partitions)} of ${count(input.partitions)}`,
           },
-          { id: "watermark", name: "Watermark", width: 150, show: (input) => watermark(input.watermark) },
-          { id: "idle", name: "Idle", title: "Partitions without a watermark, for which time waits", width: 70, number: true, show: (input) => count(input.idle_partitions) },
+          ...(inputs.some((input) => input.watermark !== null || input.idle_partitions > 0) ? OF_TIME : []),
           {
             id: "skew",
             name: "Skew",
@@ -97,6 +98,12 @@ export function StageDetails({ stage }: { stage: Stage }): ReactElement {
   );
 }
 
+/** Columns of inputs that have watermarks. */
+const OF_TIME: readonly Column<Schemas["Input"]>[] = [
+  { id: "watermark", name: "Watermark", width: 180, show: (input) => watermark(input.watermark) },
+  { id: "idle", name: "Idle", title: "Partitions without a watermark, for which time waits", width: 70, number: true, show: (input) => count(input.idle_partitions) },
+];
+
 function facts(stage: Stage): (readonly [string, React.ReactNode])[] {
   const lost = [
     stage.late ? `${count(stage.late)} late` : "",
@@ -107,7 +114,12 @@ function facts(stage: Stage): (readonly [string, React.ReactNode])[] {
     found ? `${rate(found.read)} read, ${rate(found.sent)} sent, over ${duration(found.seconds)}` : null;
   return [
     ["State", <State key="state" state={stage.state} />],
-    ["Waits for", stage.waiting_for],
+    ["Waits", stage.waits],
+    ["Time left", stage.seconds_left === null ? null : `${duration(stage.seconds_left)} at the present rate`],
+    [
+      "At work of late",
+      stage.at_work === null ? null : `on average ${amount(stage.at_work, "")} of ${counted(stage.tasks, "task")}`,
+    ],
     ["Attempt", `${count(stage.attempt)}, generation ${stage.generation}`],
     ["Began", <Moment key="began" at={stage.began_at} />],
     ["Took", duration(stage.seconds)],

@@ -20,7 +20,7 @@ export function BadRecords({ stage }: { stage: string | null }): ReactElement {
   );
   return (
     <Section title="Bad records">
-      <Answered query={bad} loading="Bad records are being counted.">
+      <Answered query={bad} loading="Loading bad records.">
         {(data) => {
           const rows = data.records.filter((found) => stage === null || found.stage_id === stage);
           return (
@@ -68,7 +68,7 @@ function Samples({ stage }: { stage: string | null }): ReactElement {
     { params: { path: run.path } },
   );
   return (
-    <Answered query={samples} loading="Samples are being read.">
+    <Answered query={samples} loading="Loading samples.">
       {(data) => {
         const rows = data.samples.filter((found) => stage === null || found.stage_id === stage);
         return (

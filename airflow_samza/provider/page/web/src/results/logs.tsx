@@ -22,7 +22,7 @@ export function Logs(): ReactElement {
   );
   return (
     <Section title="Runner's log">
-      <Answered query={logs} loading="The log is being read.">
+      <Answered query={logs} loading="Loading the log.">
         {(data) => {
           const log = data.logs.find((found) => found.runner === chosen) ?? data.logs[0];
           return (

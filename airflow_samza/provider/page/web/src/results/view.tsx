@@ -11,7 +11,7 @@ import { Table } from "../parts/table";
 import { useRoute } from "../route";
 import { useRun } from "../run";
 import { BadRecords } from "./bad";
-import { Failures } from "./failures";
+import { OtherFailures } from "./failures";
 import { Logs } from "./logs";
 import { useWhileOpen } from "./repeated";
 
@@ -26,7 +26,7 @@ export function ResultsView(): ReactElement {
           <Chip>Stage {stage}</Chip> <Inside tab="results">Show all stages</Inside>
         </p>
       ) : null}
-      <Failures stage={stage} />
+      <OtherFailures stage={stage} />
       <Outputs stage={stage} />
       <BadRecords stage={stage} />
       <Logs />
@@ -51,7 +51,7 @@ function Outputs({ stage }: { stage: string | null }): ReactElement {
     return url === null ? [] : [{ ...link, url }];
   });
   return (
-    <Answered query={outputs} loading="The outputs are being read.">
+    <Answered query={outputs} loading="Loading the outputs.">
       {(data) => (
         <>
           <Section
@@ -73,6 +73,10 @@ function Outputs({ stage }: { stage: string | null }): ReactElement {
             ))}
             <Written outputs={data.outputs.filter((output) => stage === null || output.stage_id === stage)} />
           </Section>
+          <Expected
+            results={data.expectations.filter((result) => stage === null || result.stage_id === stage)}
+          />
+          {data.compared ? <Comparison compared={data.compared} /> : null}
           <Section title="Asset events and the runs that they started">
             <Events events={data.events} />
           </Section>
@@ -82,13 +86,37 @@ function Outputs({ stage }: { stage: string | null }): ReactElement {
   );
 }
 
+/** What was expected of outputs and inputs, and what was found. Nothing where nothing is expected. */
+function Expected({ results }: { results: readonly Schemas["Expected"][] }): ReactElement | null {
+  return results.length === 0 ? null : (
+    <Section title="Expectations">
+      <Table
+        label="Expectations"
+        rows={results}
+        rowKey={(result) => `${result.stage_id} ${result.stream_id} ${result.expectation}`}
+        empty=""
+        columns={[
+          { id: "stream", name: "Stream", width: 200, sort: (r) => r.stream_id, show: (r) => r.stream_id },
+          { id: "stage", name: "Stage", width: 200, sort: (r) => r.stage_id, show: (r) => r.stage_name },
+          { id: "expectation", name: "Expectation", width: 240, sort: (r) => r.expectation, show: (r) => <code>{r.expectation}</code> },
+          { id: "outcome", name: "Outcome", width: 140, sort: (r) => r.outcome, show: (r) => <State state={r.outcome} /> },
+          { id: "rows", name: "Rows", width: 110, number: true, sort: (r) => r.rows, show: (r) => count(r.rows) },
+          { id: "failed", name: "Not met", width: 110, number: true, sort: (r) => r.failed, show: (r) => count(r.failed) },
+          { id: "found", name: "Found", width: 320, show: (r) => r.found },
+        ]}
+      />
+    </Section>
+  );
+}
+
 function Written({ outputs }: { outputs: readonly Schemas["Output"][] }): ReactElement {
+  const run = useRun();
   return (
     <Table
       label="Outputs"
       rows={outputs}
       rowKey={(output) => `${output.stage_id} ${output.stream_id}`}
-      empty="Nothing has been written yet."
+      empty={run.open ? "Nothing has been written yet." : "Nothing was written."}
       columns={[
         {
           id: "stream",
@@ -124,6 +152,49 @@ function Written({ outputs }: { outputs: readonly Schemas["Output"][] }): ReactE
         { id: "place", name: "Place", width: 260, show: (output) => <code>{output.place}</code> },
       ]}
     />
+  );
+}
+
+function Comparison({ compared }: { compared: Schemas["Compared"] }): ReactElement {
+  return (
+    <Section title={`Compared with the run ${compared.run_id} of ${compared.application}`}>
+      {compared.notes.map((note) => (
+        <Note key={note}>{note}</Note>
+      ))}
+      <Table
+        label="Comparison"
+        rows={compared.outputs}
+        rowKey={(output) => output.stream_id}
+        empty="Neither run has outputs."
+        columns={[
+          {
+            id: "stream",
+            name: "Stream",
+            width: 200,
+            sort: (output) => output.stream_id,
+            show: (output) => (
+              <>
+                {output.stream_id} {output.only_in ? <Chip>only in {output.only_in}</Chip> : null}
+              </>
+            ),
+          },
+          { id: "equal", name: "Rows are", width: 104, show: (output) => (output.equal ? "equal" : "different") },
+          { id: "same", name: "Equal", width: 95, number: true, sort: (o) => o.same, show: (o) => count(o.same) },
+          { id: "added", name: "Added", width: 95, number: true, sort: (o) => o.added, show: (o) => count(o.added) },
+          { id: "gone", name: "Gone", width: 95, number: true, sort: (o) => o.gone, show: (o) => count(o.gone) },
+          {
+            id: "different",
+            name: "Different",
+            width: 95,
+            number: true,
+            sort: (output) => output.different,
+            show: (output) => (output.key.length > 0 ? count(output.different) : "–"),
+          },
+          { id: "key", name: "By", width: 120, show: (output) => output.key.join(", ") || "whole rows" },
+          { id: "columns", name: "Columns", width: 260, show: (output) => output.columns },
+        ]}
+      />
+    </Section>
   );
 }
 

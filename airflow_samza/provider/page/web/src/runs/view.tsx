@@ -25,7 +25,7 @@ export function AllRuns(): ReactElement {
         </div>
         <p className="subtitle">Runs of stream applications, of the Dags that you may read</p>
       </header>
-      <Answered query={roots} loading="The roots are being looked for.">
+      <Answered query={roots} loading="Loading the roots.">
         {(data) =>
           data.roots.length === 0 ? (
             <Empty>{data.note ?? "No Dag that you may read has run a stream application yet."}</Empty>
@@ -88,7 +88,7 @@ function UnderRoot({ roots }: { roots: readonly Schemas["Root"][] }): ReactEleme
           </select>
         </label>
       </div>
-      <Answered query={runs} loading="The runs are being listed.">
+      <Answered query={runs} loading="Loading the runs.">
         {(data) => (
           <>
             {data.note ? <Note>{data.note}</Note> : null}
@@ -160,16 +160,21 @@ const COLUMNS: readonly Column<Schemas["RunRow"]>[] = [
   {
     id: "interval",
     name: "Data interval",
-    width: 200,
-    sort: (run) => run.interval?.[0] ?? null,
-    show: (run) => <Interval ends={run.interval} />,
+    width: 232,
+    sort: (run) => run.interval?.[0] ?? run.partition_key,
+    show: (run) => (
+      <>
+        {run.interval || !run.partition_key ? <Interval ends={run.interval} /> : null}
+        {run.partition_key ? <div className="quiet">key {run.partition_key}</div> : null}
+      </>
+    ),
   },
-  { id: "planned", name: "Planned", width: 150, sort: (run) => run.planned_at, show: (run) => <Moment at={run.planned_at} /> },
+  { id: "planned", name: "Planned", width: 180, sort: (run) => run.planned_at, show: (run) => <Moment at={run.planned_at} /> },
   { id: "dag", name: "Dag", width: 108, sort: (run) => run.dag_id, show: (run) => <span title={run.dag_id}>{run.dag_id}</span> },
   {
     id: "run",
     name: "Dag run",
-    width: 260,
+    width: 198,
     sort: (run) => run.dag_run_id,
     show: (run) => (
       <span title={run.dag_run_id}>

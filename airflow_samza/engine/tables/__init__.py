@@ -1,0 +1,1 @@
+"""Tables of a task that side inputs feed: read, kept on hosts, followed, looked up; and versions that are compacted."""

@@ -1,0 +1,261 @@
+"""A stage runner that is submitted: by spark-submit on this machine or in the cluster, or to a service."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from airflow_samza.errors import StageFailed
+from airflow_samza.launch.drivers.driver_files import DriverFiles, leave_driver
+from airflow_samza.launch.drivers.driver_pod import POD_NAME, DriverPod, pod_name
+from airflow_samza.launch.drivers.driver_services import Driver, RunningDriver, driver_service
+from airflow_samza.launch.drivers.handover import leave_settings, withdraw_settings
+from airflow_samza.launch.drivers.kubernetes_api import REJECTED
+from airflow_samza.launch.drivers.spark_submit import delete_command, own_address, properties_text, submit_command
+from airflow_samza.launch.log_lines import most_informative_line, said_by_api_server
+from airflow_samza.launch.masters import KUBERNETES, parse_master
+from airflow_samza.launch.own_process import OwnProcess, last_line, lines_of, runner_environment, spawn
+from airflow_samza.launch.runner_python import KEY, find_environment
+from airflow_samza.launch.runner_settings import RunnerSettings
+from airflow_samza.launch.starts import Started, StartState
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.stages.stage_runners import RunnerFolder
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.local_copies import carry, scratch_path
+
+# A driver that has ended had claimed its place before; the claim is seen as soon as the storage shows it.
+CLAIM_SEEN_SECONDS = 5.0
+
+DELETE_SECONDS = 60.0
+"""The time that spark-submit may take to delete the pod of a driver that is of no use any more."""
+
+_SHARED_ROOT = "Do all hosts of the cluster have this root, one shared folder, under this path?"
+_REACHED_ROOT = "Can the driver's host reach this root, and has its Python what this package needs?"
+_FULL_CLUSTER = "A driver waits for room in a full cluster, and [samza] driver_start_timeout says how long it may."
+_REJECTED = re.compile("KubernetesClientException|InvalidResourceRequestException|AccessControlException")
+"""Of lines of spark-submit where a cluster has rejected a driver, so that none has run."""
+
+
+class SubmittedDriver(OwnProcess):
+    """A spark-submit that becomes the driver, on this machine."""
+
+    name = "spark-submit"
+
+    def __init__(
+        self,
+        files: Filesystem,
+        process: subprocess.Popen[bytes],
+        log: str,
+        settings: RunnerSettings,
+        driver: DriverFiles,
+        properties: str,
+    ) -> None:
+        super().__init__(files, process, log, settings.submit.start_seconds)
+        self._settings = settings
+        self._driver = driver
+        self._properties = properties
+
+    def claimed(self, runner: RunnerFolder) -> None:
+        """Delete what it was given."""
+        self._withdraw()
+
+    def stop(self) -> None:
+        """End it, and delete what it was given."""
+        super().stop()
+        self._withdraw()
+
+    def _withdraw(self) -> None:
+        self._driver.withdraw()
+        withdraw_settings(self._properties)
+
+
+class ClusterDriver(SubmittedDriver):
+    """A spark-submit that waits for a driver in the cluster, and is let go once that has claimed its place."""
+
+    is_here = False
+
+    def __init__(
+        self,
+        files: Filesystem,
+        process: subprocess.Popen[bytes],
+        log: str,
+        settings: RunnerSettings,
+        driver: DriverFiles,
+        properties: str,
+        command: Sequence[str],
+        pod: DriverPod | None,
+    ) -> None:
+        super().__init__(files, process, log, settings, driver, properties)
+        self._command = command
+        self._master = parse_master(settings.master)
+        self._ended_at: float | None = None
+        self._pod = pod
+
+    def state(self) -> StartState:
+        """Return the end of spark-submit, which has waited for the driver's, or what the driver's pod waits for."""
+        exit_code = self._process.poll()
+        if exit_code is None:
+            state = self._pod.state() if self._pod is not None else StartState()
+            return replace(state, ended="")  # spark-submit ends then, and its log has more
+        if exit_code != 0:
+            return super().state()
+        self._ended_at = self._ended_at or time.monotonic()
+        return (
+            StartState(ended="it has ended") if time.monotonic() - self._ended_at > CLAIM_SEEN_SECONDS else StartState()
+        )
+
+    def claimed(self, runner: RunnerFolder) -> None:
+        """Keep what spark-submit has printed beside the runner's log, and end it."""
+        files, kept = self._files, f"{runner.path}/spark-submit.log"
+        if files.local_path(self.log) is not None:
+            files.rename(self.log, kept)
+        else:
+            written = scratch_path(files, self.log)
+            carry(files, written, kept)
+            with suppress(FileNotFoundError):
+                os.unlink(written)
+        super().stop()
+
+    def stop(self) -> None:
+        """End it, and have the driver's pod deleted if it has not ended by itself."""
+        pod = self._pod if self._process.poll() is None else None
+        OwnProcess.stop(self)
+        if pod is not None:
+            self._delete(pod)
+        self._withdraw()
+
+    def _delete(self, pod: DriverPod) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            subprocess.run(
+                delete_command(self._command, pod.submission),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                env=runner_environment(""),
+                cwd="/",
+                check=False,
+                timeout=DELETE_SECONDS,
+            )
+
+    def failure(self, what: str, remedy: str = "") -> StageFailed:
+        """Return the error with the driver's own reason, if it has left one; else spark-submit's, or the cluster's."""
+        files = self._files
+        carry(files, scratch_path(files, self.log), self.log)
+        by_driver = lines_of(files, self._driver.driver_log)
+        lines = by_driver or lines_of(files, self.log)
+        log = self._driver.driver_log if by_driver else self.log
+        where = f"Its log is {files.location(self.log)}"
+        if remedy:
+            return StageFailed(
+                f"{self._master.shown} cannot run the driver of {self._settings.root}: {what}. It is deleted.",
+                hint=f"{remedy} {where}.",
+                log=log,
+            )
+        rejected = next((line for line in lines if _REJECTED.search(line)), None)
+        if rejected is not None and not by_driver:
+            said = said_by_api_server(rejected) or most_informative_line([rejected])
+            return StageFailed(
+                f"{self._master.shown} rejects the driver of {self._settings.root}: {said}",
+                hint=f"{REJECTED} {where}.",
+                log=log,
+            )
+        hint = _REACHED_ROOT if files.local_path("") is None else _SHARED_ROOT
+        if self._process.poll() is None:
+            hint = f"{_FULL_CLUSTER} {hint}"
+        return StageFailed(
+            f"The driver that spark-submit started on {self._master.shown} never reported under the root "
+            f"{self._settings.root}: {what}.{last_line(lines)}",
+            hint=f"{hint} {where}; the driver's own is in the cluster",
+            log=log,
+        )
+
+
+def submit_driver(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> SubmittedDriver:
+    """Start a spark-submit, which starts the driver here or in the cluster."""
+    submit = settings.submit
+    python = "" if submit.in_cluster else settings.python  # there it is a path of another host
+    place, once = f"{run.servers}/{settings.key}", uuid.uuid4().hex
+    driver = leave_driver(files, run, settings)
+    log = f"{place}/submitting-{once}.log" if submit.in_cluster else driver.driver_log
+    properties = scratch_path(files, f"{place}/spark-{once}.conf")
+    address = {} if submit.in_cluster else own_address(settings.conf)
+    conf, master = {**settings.conf, **address, **driver.conf}, parse_master(settings.master)
+    name, pod = f"airflow_samza {run.application} {run.run_id}", None
+    if submit.in_cluster and master.cluster == KUBERNETES:
+        pod = DriverPod(master.server, conf, conf.setdefault(POD_NAME, pod_name(name, once)))
+    leave_settings(properties, properties_text(conf).encode())
+    command = submit_command(
+        master,
+        submit,
+        name=name,
+        properties=properties,
+        jar=driver.jar,
+        driver=driver.program,
+        arguments=driver.arguments,
+        pyspark=find_environment(python, KEY).spark_home if python else "",
+    )
+    process = spawn(files, command, log, subprocess.DEVNULL, python, driver.environment)
+    if submit.in_cluster:
+        return ClusterDriver(files, process, log, settings, driver, properties, command, pod)
+    return SubmittedDriver(files, process, log, settings, driver, properties)
+
+
+class ServicedDriver(Started):
+    """A driver of a service; ``given`` is deleted once it is there, or nobody waits for it."""
+
+    is_here = False
+
+    def __init__(self, files: Filesystem, settings: RunnerSettings, given: DriverFiles, running: RunningDriver) -> None:
+        self.patience = settings.submit.start_seconds
+        self._files = files
+        self._settings = settings
+        self._given = given
+        self._running = running
+
+    def state(self) -> StartState:
+        """Return its state as the service has it."""
+        return self._running.state()
+
+    def claimed(self, runner: RunnerFolder) -> None:
+        """Delete what it was given."""
+        self._given.withdraw()
+
+    def stop(self) -> None:
+        """Have the service end it."""
+        self._given.withdraw()
+        self._running.stop()
+
+    def failure(self, what: str, remedy: str = "") -> StageFailed:
+        """Return the error with the driver's own reason, if it has left one, and the place of its log."""
+        log = self._given.driver_log
+        master = parse_master(self._settings.master).shown
+        return StageFailed(
+            f"The driver of {self._settings.root} did not start on {master}: {what}."
+            f"{last_line(lines_of(self._files, log))}",
+            hint=f"{remedy} Its log is {self._running.log}.".strip(),
+            log=log,
+        )
+
+
+def start_on_service(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> ServicedDriver:
+    """Leave program and settings for a driver, and ask the service of the master for it."""
+    given = leave_driver(files, run, settings)
+    driver = Driver(
+        name=f"airflow_samza {run.application} {run.run_id}",
+        once=uuid.uuid4().hex,
+        program=given.program,
+        arguments=given.arguments,
+        conf={**settings.conf, **given.conf},
+        environment=given.environment,
+    )
+    try:
+        running = driver_service(settings.master).start(driver)
+    except BaseException:
+        given.withdraw()
+        raise
+    return ServicedDriver(files, settings, given, running)

@@ -1,0 +1,1 @@
+"""Writers of databases, for modes that no DataFrame writer has."""

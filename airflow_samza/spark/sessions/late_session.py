@@ -1,0 +1,146 @@
+"""A local session of Spark that is opened when something of a run first needs it (decision 123)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from airflow_samza.engine.placement import Executor
+from airflow_samza.errors import SamzaError
+from airflow_samza.launch.bindings import bindings_to_json
+from airflow_samza.runs.stages.spark_page import SparkPage
+from airflow_samza.spark.sessions.driver_session import NO_PROPERTIES, DriverSession
+from airflow_samza.systems.system import SystemBinding
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger("airflow_samza.runner")
+
+
+class LateSession:
+    """A :class:`~airflow_samza.spark.sessions.driver_session.DriverSession` on a local master, which may never be up.
+
+    ``open_session`` waits for Java, or starts it; ``explain`` makes the error of a run of what keeps it from that.
+    ``abandon`` ends a Java that nobody has asked for.
+    """
+
+    def __init__(
+        self,
+        master: str,
+        open_session: Callable[[], DriverSession],
+        explain: Callable[[Exception], SamzaError],
+        abandon: Callable[[], None],
+    ) -> None:
+        self._master = master
+        self._open_session = open_session
+        self._explain = explain
+        self._abandon = abandon
+        self._opening = threading.Lock()
+        self._session: DriverSession | None = None
+
+    @property
+    def is_up(self) -> bool:
+        """Return whether something has needed it yet."""
+        return self._session is not None
+
+    @property
+    def place(self) -> str:
+        """``Spark (local[*])``."""
+        return f"Spark ({self._master})"
+
+    def ship(self, code: Sequence[str], archives: Sequence[str]) -> None:
+        """Never asked for: who opens the session ships."""
+        raise NotImplementedError
+
+    def stage_session(self, conf: Mapping[str, str], *, own: bool) -> AbstractContextManager[SparkSession]:
+        """Return a session of the stage's settings, now that one is needed."""
+        return self._opened().stage_session(conf, own=own)
+
+    @property
+    def passes_properties(self) -> bool:
+        """Return what is so of the session of a process."""
+        return True
+
+    @property
+    def knows_executors(self) -> bool:
+        """Return what is so of a local session."""
+        return False
+
+    def executors(self) -> Sequence[Executor]:
+        """Return none, as in a local session."""
+        return ()
+
+    @property
+    def cores(self) -> int | None:
+        """Return the places for tasks on this host."""
+        return self._opened().cores
+
+    def frame_at(self, spark: SparkSession, locations: Sequence[Sequence[str]]) -> DataFrame:
+        """Never asked for, as no executors are known."""
+        raise NotImplementedError
+
+    @contextmanager
+    def tagged(
+        self,
+        spark: SparkSession,
+        tag: str,
+        description: str,
+        *,
+        pool: str = "",
+        properties: Mapping[str, str] = NO_PROPERTIES,
+    ) -> Iterator[None]:
+        """Tag jobs of a session that is up."""
+        with self._opened().tagged(spark, tag, description, pool=pool, properties=properties):
+            yield
+
+    def for_workers(self, spark: SparkSession | None, bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
+        """Return them as they are, as in the session of a process."""
+        return bindings_to_json(bindings)
+
+    def cancel(self, tag: str) -> None:
+        """Kill the jobs with the tag; without a session there are none yet."""
+        if self._session is not None:
+            self._session.cancel(tag)
+
+    def answers(self) -> bool:
+        """Return True until there is a Spark that could be silent."""
+        return self._session is None or self._session.answers()
+
+    def page(self) -> SparkPage | None:
+        """Return Spark's page once it is up."""
+        return self._session.page() if self._session is not None else None
+
+    def processor_seconds(self) -> float | None:
+        """Return those of a Java that is used."""
+        return self._session.processor_seconds() if self._session is not None else None
+
+    def stop(self) -> None:
+        """Stop what was opened; end a Java of which nobody has asked anything."""
+        if self._session is not None:
+            self._session.stop()
+        else:
+            self._abandon()
+
+    def kill(self) -> None:
+        """Kill Java where it is used."""
+        if self._session is not None:
+            self._session.kill()
+
+    def _opened(self) -> DriverSession:
+        """Return the session; where it does not come up, the next stage that needs it tries again."""
+        with self._opening:
+            if self._session is None:
+                started = time.monotonic()
+                try:
+                    self._session = self._open_session()
+                except SamzaError:
+                    raise
+                except Exception as error:
+                    raise self._explain(error) from error
+                log.info("Spark is up after %.1f s", time.monotonic() - started)
+            return self._session

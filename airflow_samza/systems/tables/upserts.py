@@ -1,0 +1,367 @@
+"""Upserts of a table: a task stages the changes of an epoch as they come, and the commit merges them by key.
+
+Staged files have the rows in the columns of messages, and the mark of those that delete. Of a key the last one counts.
+Whoever publishes reads them, finds the data files that have rows of these keys, and writes those anew without them
+(copy on write). So a reader needs to know nothing of upserts (decision 129).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from airflow_samza.application.descriptors import ROW_DELETED
+from airflow_samza.application.rejections import did_you_mean, listed
+from airflow_samza.errors import ConfigError, SchemaError, TopicError
+from airflow_samza.schema import Schema
+from airflow_samza.systems.files.failures import is_missing, storage_errors
+from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.output_slots import UPSERT
+from airflow_samza.systems.system import ColumnBound, StreamSpec
+from airflow_samza.systems.tables.changes import ADDED, AFTER, BEFORE, CHANGE, REMOVED
+from airflow_samza.systems.tables.columns import TableField, TableType, inner_fields
+from airflow_samza.systems.tables.file_columns import null_error
+from airflow_samza.systems.tables.output import TableProducer
+from airflow_samza.systems.tables.output_options import BRANCH, RUN_COLUMN, TableOutputOptions
+from airflow_samza.systems.tables.output_target import OutputTarget
+from airflow_samza.systems.tables.row_hashes import row_hashes
+from airflow_samza.systems.topic_rejections import WRITES_AGAIN
+
+_FEW_KEYS = 200
+"""Keys by which files are left out one by one; of more their bounds are looked at."""
+
+_NO_KEYS = ("float", "double", "struct", "list", "map")
+
+
+def check_options(options: TableOutputOptions, stream: StreamSpec) -> None:
+    """Reject an output that is upserted without a key, or in a way that keeps rows of runs apart."""
+    if options.mode != UPSERT:
+        return
+    if not stream.key:
+        raise ConfigError(
+            f'The output {stream.name!r} has mode="{UPSERT}" and no key, by which rows would be replaced.',
+            hint='Declare them on the output: key="member_id".',
+            key="key",
+            stream=stream.name,
+        )
+    for name, value, default in ((BRANCH, options.branch, "main"), (RUN_COLUMN, options.run_column, "")):
+        if value != default:
+            raise ConfigError(
+                f'The output {stream.name!r} has mode="{UPSERT}" and {name}={value!r}.',
+                hint="Leave it out: upserted rows are known by their key, whichever run has written them."
+                if name == RUN_COLUMN
+                else 'Leave it out; publish="after approval" keeps what is upserted back until somebody approves it.',
+                key=name,
+                value=value,
+                stream=stream.name,
+            )
+
+
+def made_columns(columns: Schema, options: TableOutputOptions) -> Schema:
+    """Return the columns of a table that is made for messages: no row is marked as deleted in it."""
+    if options.mode != UPSERT:
+        return columns
+    return Schema(tuple(field for field in columns.fields if field.name != ROW_DELETED))
+
+
+def fix_key(fixed: Mapping[str, Any], options: TableOutputOptions, stream: StreamSpec) -> dict[str, Any]:
+    """Return what the plan has of a table with the key by which its rows are replaced."""
+    if options.mode != UPSERT:
+        return dict(fixed)
+    target = OutputTarget.of(fixed)
+    columns = {column.name: column for column in target.columns}
+    if ROW_DELETED in columns:
+        raise TopicError(
+            f"The table {target.table} of the output {stream.name!r} has a column {ROW_DELETED!r}, which marks the "
+            "messages that delete their row.",
+            hint='Drop the column, or write the table with mode="append" and keep deletes as rows.',
+            table=target.table,
+            stream=stream.name,
+            column=ROW_DELETED,
+        )
+    for name in stream.key:
+        if name not in columns:
+            raise SchemaError(
+                f"The output {stream.name!r} is upserted by {name!r}, and the table {target.table} has no such column.",
+                hint=f"{did_you_mean(name, columns)}Its columns are {listed(columns)}.",
+                table=target.table,
+                stream=stream.name,
+                column=name,
+            )
+        if columns[name].type.word in _NO_KEYS:
+            raise SchemaError(
+                f"The output {stream.name!r} is upserted by {name!r}, which is {columns[name].type.word} in the table "
+                f"{target.table}, and no two of such values are surely the same.",
+                hint="Name columns of whole numbers, texts, dates or times.",
+                table=target.table,
+                stream=stream.name,
+                column=name,
+            )
+    return {**fixed, "key": list(stream.key)}
+
+
+class ChangeProducer(TableProducer):
+    """Producer of the changes of a table: in their order, in files of which no version of the table ever knows."""
+
+    def __init__(self, folder: Location, stream: StreamSpec, writer: str, target: OutputTarget) -> None:
+        super().__init__(folder, stream, writer, dataclasses.replace(target, sort=(), partition=()))
+        self._in_log = () if target.in_files else tuple(column.name for _, column in target.partition_columns)
+        self._schema = staged_schema(target)
+
+    def write(self, partition: int, batch: pa.RecordBatch) -> None:
+        """Append changes."""
+        rows = self.conformed(batch)
+        if rows is None:
+            return
+        gone = pa.repeat(pa.scalar(False), batch.num_rows)
+        if ROW_DELETED in batch.schema.names:
+            gone = batch.column(ROW_DELETED).fill_null(False)
+        self._reject_nulls(rows, gone)
+        whole = pa.RecordBatch.from_arrays([*rows.columns, gone], schema=self._schema)
+        with storage_errors(path=str(self._folder), stream=self.stream.name, doing="write"):
+            self._write((), whole)
+
+    def _reject_nulls(self, rows: pa.RecordBatch, gone: pa.BooleanArray) -> None:
+        self._reject_empty(rows)
+        for place, column in enumerate(self.target.columns):
+            if not rows.column(place).null_count:
+                continue
+            if column.name in self.target.key:
+                raise SchemaError(
+                    f"Column {column.name!r} of the key of the output {self.stream.name!r} is null in a message, so "
+                    f"that nobody knows which row of the table {self.target.table} it is.",
+                    hint="Leave such messages out with where.",
+                    table=self.target.table,
+                    stream=self.stream.name,
+                    column=column.name,
+                )
+            if column.required and pc.any(pc.and_(rows.column(place).is_null(), pc.invert(gone))).as_py():
+                raise null_error(column.name, self.target.table)
+
+    def _reject_empty(self, rows: pa.RecordBatch) -> None:
+        """Reject empty texts in a key that a log would have as null, and so never find again."""
+        for column, values in zip(self.target.columns, rows.columns, strict=True):
+            if column.name not in self._in_log or column.name not in self.target.key:
+                continue
+            if pa.types.is_string(values.type) and pc.any(pc.equal(values, "")).as_py():
+                raise SchemaError(
+                    f"Column {column.name!r} of the key of the output {self.stream.name!r} is empty in a message, and "
+                    f"the table {self.target.table} is partitioned by it, where an empty text is null.",
+                    hint="Leave such messages out with where, or partition the table by another column.",
+                    table=self.target.table,
+                    stream=self.stream.name,
+                    column=column.name,
+                )
+
+
+def staged_schema(target: OutputTarget) -> pa.Schema:
+    """Return the columns of staged changes."""
+    columns = [pa.field(field.name, field.type.to_arrow()) for field in target.declared.fields]
+    return pa.schema([*columns, pa.field(ROW_DELETED, pa.bool_())])
+
+
+class Upserts:
+    """The last change of each key in an epoch. ``rows`` are those that stay."""
+
+    def __init__(self, changes: pa.Table, key: Sequence[str]) -> None:
+        self.key = tuple(key)
+        batch = changes.combine_chunks().to_batches()
+        whole = batch[0] if batch else pa.RecordBatch.from_pylist([], schema=changes.schema)
+        keys = whole.select(list(key))
+        first, second = row_hashes(keys)
+        order = np.lexsort((np.arange(len(first)), second, first))
+        last = np.ones(len(order), bool)
+        last[:-1] = (first[order][1:] != first[order][:-1]) | (second[order][1:] != second[order][:-1])
+        chosen = order[last]
+        self._changed = _KeySet(first[chosen], second[chosen])
+        rows = whole.take(pa.array(np.sort(chosen)))
+        self.keys = rows.select(list(key))
+        self.rows = rows.filter(pc.invert(rows.column(ROW_DELETED))).drop_columns([ROW_DELETED])
+
+    @classmethod
+    def read(
+        cls, described: Iterable[Mapping[str, Any]], place: Callable[[str], Location], target: OutputTarget, stream: str
+    ) -> Upserts:
+        """Return the changes that the tasks of an epoch have staged, in their order, in the columns of the table.
+
+        The table may have got more columns since, or wider ones, or other names for those that have ids, also within
+        structs.
+        """
+        schema = staged_schema(target)
+        tables = [schema.empty_table()]
+        for one in described:
+            names = {column[0]: column[3] for column in one["columns"]}
+            inner = _InnerNames.of(one, target)
+            for file in one["files"]:
+                found = _changes(place(str(file["path"])), stream)
+                columns = [
+                    inner.of_now(found[names[column.id]], names[column.id], column).cast(field.type)
+                    if column.id in names
+                    else pa.nulls(found.num_rows, field.type)
+                    for column, field in zip(target.columns, schema, strict=False)
+                ]
+                tables.append(pa.table([*columns, found[ROW_DELETED]], schema=schema))
+        return cls(pa.concat_tables(tables), target.key)
+
+    def __len__(self) -> int:
+        """The number of keys."""
+        return len(self._changed.first)
+
+    def others(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        """Return which rows of a table no change is about."""
+        return pa.array(~self._changed.has(batch, self.key))
+
+    def bounds(self) -> list[ColumnBound]:
+        """Return bounds that rows of these keys fulfil; types of which statistics say nothing have none."""
+        found = []
+        for name, column in zip(self.key, self.keys.columns, strict=True):
+            values = pc.unique(column)
+            if (
+                not len(values)
+                or not isinstance(values[0].as_py(), int | str | date)
+                or pa.types.is_timestamp(values.type)
+            ):
+                continue
+            if len(values) <= _FEW_KEYS:
+                found.append(ColumnBound(name, "in", tuple(sorted(values.to_pylist()))))
+            elif pa.types.is_integer(values.type) or pa.types.is_date(values.type):
+                least, most = (pc.min_max(values)[side].as_py() for side in ("min", "max"))
+                found += [ColumnBound(name, ">=", least), ColumnBound(name, "<=", most)]
+        return found
+
+
+@dataclasses.dataclass(frozen=True)
+class _InnerNames:
+    """Names of the fields within columns: a cast finds them by name, and a table perhaps by ids.
+
+    ``keys`` are those of fields by the path with which they were staged, ``now`` the names that the table has for them.
+    """
+
+    keys: Mapping[str, Any]
+    now: Mapping[Any, str]
+
+    @classmethod
+    def of(cls, described: Mapping[str, Any], target: OutputTarget) -> _InnerNames:
+        now = {key: field.name for key, _, field in inner_fields(target.columns)}
+        return cls({path: key for key, *_, path in described.get("inner", ())}, now)
+
+    def of_now(self, values: pa.ChunkedArray, path: str, column: TableField) -> pa.ChunkedArray:
+        """Return the values with the names of now; a field that the table has not any more gets one that none has."""
+        if not column.type.fields or not self.keys:
+            return values
+        kind = self._renamed(values.type, path, column.type)
+        return values if kind == values.type else pa.chunked_array([one.view(kind) for one in values.chunks], kind)
+
+    def _renamed(self, kind: pa.DataType, path: str, now: TableType) -> pa.DataType:
+        if pa.types.is_struct(kind):
+            by_name = {field.name: field.type for field in now.fields}
+            fields = []
+            for field in kind:
+                within = f"{path}.{field.name}"
+                name = self.now.get(self.keys.get(within), f"{field.name}\0")
+                inner = self._renamed(field.type, within, by_name.get(name, _LOST))
+                fields.append(pa.field(name, inner, field.nullable))
+            return pa.struct(fields)
+        inside = [(f"{path}.{field.name}", field.type) for field in now.fields]
+        if pa.types.is_list(kind) and inside:
+            return pa.list_(kind.value_field.with_type(self._renamed(kind.value_type, *inside[0])))
+        if pa.types.is_map(kind) and len(inside) > 1:
+            item = kind.item_field.with_type(self._renamed(kind.item_type, *inside[1]))
+            return pa.map_(kind.key_field, item, kind.keys_sorted)
+        return kind
+
+
+_LOST = TableType("")
+"""The type of a field that a table has not any more."""
+
+
+def _changes(place: Location, stream: str) -> pa.Table:
+    with storage_errors(path=str(place), stream=stream, doing="read"):
+        try:
+            return pq.read_table(place.path, filesystem=place.filesystem)
+        except OSError as error:
+            if not is_missing(error):
+                raise
+            raise TopicError(
+                f"The file of changes {place} of the output {stream!r} is gone before it was committed.",
+                hint=WRITES_AGAIN,
+                path=str(place),
+                stream=stream,
+            ) from error
+
+
+Rows = Callable[[Any, "Sequence[str] | None"], "Iterator[pa.RecordBatch]"]
+"""Returns the rows of a data file, without deleted ones, in some columns of the table; None: in all."""
+
+
+def merged(
+    upserts: Upserts, files: Iterable[Any], rows_of: Rows, producer: TableProducer, feed: TableProducer | None = None
+) -> list[Any]:
+    """Write the new rows, and what is left of files that have rows of their keys; return those files.
+
+    ``feed`` gets the rows that leave and those that come, each with what became of it; nothing where no file leaves:
+    then all that comes is new.
+    """
+    if upserts.rows.num_rows:
+        producer.write(0, upserts.rows)
+    leaving, replaced = [], []
+    come = _KeySet.of([upserts.rows], upserts.key) if feed is not None else None
+    for file in files:
+        if any(not pc.all(upserts.others(batch)).as_py() for batch in rows_of(file, upserts.key) if batch.num_rows):
+            leaving.append(file)
+            for batch in rows_of(file, None):
+                others = upserts.others(batch)
+                producer.write(0, batch.filter(others))
+                if feed is not None and come is not None:
+                    gone = batch.filter(pc.invert(others))
+                    feed.write(0, _with_change(gone, come.has(gone, upserts.key), BEFORE, REMOVED))
+                    replaced.append(gone)
+    if feed is not None and leaving:
+        updated = _KeySet.of(replaced, upserts.key).has(upserts.rows, upserts.key)
+        feed.write(0, _with_change(upserts.rows, updated, AFTER, ADDED))
+    return leaving
+
+
+def feed_target(target: OutputTarget, folder: str) -> OutputTarget:
+    """Return a table as the files of its change data feed have it, in a folder of their own."""
+    change = TableField(CHANGE, CHANGE, TableType("string"))
+    return dataclasses.replace(target, columns=(*target.columns, change), data=folder, key=(), sort=())
+
+
+def _with_change(rows: pa.RecordBatch, updated: Any, update: str, other: str) -> pa.RecordBatch:
+    change = pc.if_else(pa.array(updated, pa.bool_()), update, other)
+    return pa.RecordBatch.from_arrays([*rows.columns, change], names=[*rows.schema.names, CHANGE])
+
+
+class _KeySet(NamedTuple):
+    """Hashes of keys, sorted, each once."""
+
+    first: Any
+    second: Any
+
+    @classmethod
+    def of(cls, batches: Iterable[pa.RecordBatch], key: Sequence[str]) -> _KeySet:
+        hashes = [row_hashes(batch.select(list(key))) for batch in batches]
+        if not hashes:
+            return cls(np.zeros(0, np.uint64), np.zeros(0, np.uint64))
+        first, second = (np.concatenate([one[side] for one in hashes]) for side in (0, 1))
+        order = np.lexsort((second, first))
+        first, second = first[order], second[order]
+        new = np.ones(len(first), bool)
+        new[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
+        return cls(first[new], second[new])
+
+    def has(self, rows: pa.RecordBatch, key: Sequence[str]) -> Any:
+        """Return which rows have a key that is among them."""
+        first, second = row_hashes(rows.select(list(key)))
+        if not len(self.first):
+            return np.zeros(len(first), bool)
+        places = np.searchsorted(self.first, first).clip(max=len(self.first) - 1)
+        return (self.first[places] == first) & (self.second[places] == second)

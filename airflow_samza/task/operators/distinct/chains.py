@@ -1,0 +1,122 @@
+"""Beginnings of groups of copies: a group of a key lasts for a length of time from its first message.
+
+Rows stand in *segments*, one for each key, in the order of their times; those of equal times as they came. The first
+row that is in no group begins the next one. So the beginnings of a key are a chain, of which any row's successor is
+known without its predecessors; chains are followed all at once, in steps that double (no loop over rows).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from airflow_samza.task.operators.aggregation.accumulators import same_key
+
+Longs = np.ndarray[Any, np.dtype[np.int64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+
+_MANY = 1 << 62
+
+
+class Segments(NamedTuple):
+    """Row numbers ``order`` in segments, of which each starts at one of ``begins`` and ends before one of ``ends``.
+
+    ``numbers`` are the segments' numbers by place in the order.
+    """
+
+    order: Longs
+    begins: Longs
+    ends: Longs
+    numbers: Longs
+
+
+def segments_of(keys: Sequence[pa.Array], times: Longs) -> Segments:
+    """Return the segments of rows whose keys have no nulls."""
+    codes = key_codes(keys)
+    counts = np.bincount(codes)
+    alone = counts[codes] == 1
+    singles, others = np.flatnonzero(alone), np.flatnonzero(~alone)
+    sorted_others = others[np.lexsort((times[others], codes[others]))]
+    own = codes[sorted_others]
+    begins = np.flatnonzero(np.concatenate(([True], own[1:] != own[:-1]))) if len(own) else own
+    starts = np.concatenate((np.arange(len(singles)), len(singles) + begins))
+    ends = np.append(starts[1:], len(times))
+    numbers = np.repeat(np.arange(len(starts)), ends - starts)
+    return Segments(np.concatenate((singles, sorted_others)), starts, ends, numbers)
+
+
+def group_begins(times: Longs, segments: Segments, opened: Longs, within: int) -> tuple[Longs, Longs]:
+    """Return the places in the order at which groups begin, and for each segment the first place behind an open group.
+
+    ``times`` are in the order of the segments, ``opened`` is the time at which the group that is open for a segment's
+    key began; one long ago, where there is none.
+    """
+    rows = len(times)
+    behind = _first_from(times, segments.begins, segments.ends, opened + within)
+    ends = segments.ends[segments.numbers]
+    following = _first_from(times, np.arange(1, rows + 1), ends, times + within)
+    following[following == ends] = rows
+    return _reached(behind[behind < segments.ends], np.append(following, rows)), behind
+
+
+def repeated(times: Longs, segments: Segments, keep: str, *, whole: bool) -> Flags:
+    """Return, by place in the order, the rows that another one of their key makes superfluous, whatever else comes.
+
+    It has the same time, or, where a group is ``whole``, any.
+    """
+    again = np.ones(len(times), np.bool_)
+    if keep == "first":
+        again[segments.begins] = False
+        if not whole:
+            again[1:] &= times[1:] == times[:-1]
+    else:
+        again[segments.ends - 1] = False
+        if not whole:
+            again[:-1] &= times[1:] == times[:-1]
+    return again
+
+
+def key_codes(keys: Sequence[pa.Array]) -> Longs:
+    """Return a number from 0 for each distinct key."""
+    codes, count = _numbered(keys[0])
+    for key in keys[1:]:
+        own, more = _numbered(key)
+        if count * more >= _MANY:  # pragma: no cover - needs more keys than fit into memory
+            raise OverflowError("keys")
+        codes, count = _numbered(pa.array(codes * more + own))
+    return codes
+
+
+def _numbered(column: pa.Array) -> tuple[Longs, int]:
+    encoded = same_key(column).dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+
+
+def _first_from(times: Longs, low: Longs, high: Longs, wanted: Longs) -> Longs:
+    """Return the first place between two with a time that is not before the wanted one, else the second of them."""
+    low, high = low.astype(np.int64), high.astype(np.int64)
+    left = np.flatnonzero(low < high)
+    while len(left):
+        middle = (low[left] + high[left]) >> 1
+        before = times[middle] < wanted[left]
+        low[left[before]] = middle[before] + 1
+        high[left[~before]] = middle[~before]
+        left = left[low[left] < high[left]]
+    return low
+
+
+def _reached(begins: Longs, following: Longs) -> Longs:
+    """Return the places to which chains from ``begins`` lead; the last place is the end of all of them."""
+    end = len(following) - 1
+    reached = np.zeros(end + 1, np.bool_)
+    reached[begins] = reached[end] = True
+    places, jump = begins, following
+    while True:
+        further = jump[places]
+        if reached[further].all():
+            return np.flatnonzero(reached[:end])
+        reached[further] = True
+        places, jump = np.flatnonzero(reached), jump[jump]

@@ -1,0 +1,108 @@
+"""Two Dags' runs one after the other, and at the same time: when the second one has ended, in turn.
+
+``python -m benchmarks.followed [--work DIR] [--rows 2000000] [--rounds 3]``. A run writes a shared stream, and a run of
+another application aggregates it, each on a Spark of its own with one core. The consumer is planned when the producer
+has ended, or follows it from the beginning. Seconds count from the start of the producer to the end of the consumer.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from airflow_samza import count, stream_application, sum_
+from airflow_samza.launch.run_together import run_together
+from airflow_samza.launch.runtime import SparkRuntime
+from airflow_samza.prepare.run_request import RunRequest
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.system import SystemBinding
+from benchmarks.arguments import measure_rows
+
+VISIT = "member bigint, country string, dwell_ms bigint"
+BATCH = 250_000
+
+
+@stream_application("teller", config={"job.epoch.max.messages": str(BATCH)})
+def teller(app: Any) -> None:
+    """Visits by member, in a shared stream."""
+    visits = app.input_stream("visits", system="log", schema=VISIT, partitions=2, bounded=True)
+    kept = visits.where("dwell_ms > 5 AND upper(country) <> 'XX'", id="kept")
+    kept.partition_by("member", id="by-member").send_to(
+        app.output_stream("told", system="log", schema=VISIT, key="member", partitions=2, shared=True)
+    )
+
+
+@stream_application("follower", config={"job.epoch.max.messages": str(BATCH)})
+def follower(app: Any) -> None:
+    """Visits per member and country."""
+    told = app.shared_stream("told", system="log", schema=VISIT, key="member", bounded=True)
+    lower = told.select("member", "lower(country) AS country", "dwell_ms * 2 AS dwell_ms", id="lower")
+    lower.aggregate("member", visits=count(), dwell_ms=sum_("dwell_ms"), id="per-member").send_to(
+        app.output_stream("heard", system="log", key="member", partitions=2)
+    )
+
+
+def write(root: Path, rows: int) -> None:
+    """Append the visits."""
+    draw = np.random.default_rng(1)
+    log = LogSystem("log", SystemBinding("log", {"root": str(root)}))
+    for _ in range(max(rows // BATCH, 1)):
+        batch = {
+            "member": draw.integers(0, 100_000, BATCH),
+            "country": np.array(["nl", "de", "fr", "ch"])[draw.integers(0, 4, BATCH)],
+            "dwell_ms": draw.integers(0, 100, BATCH),
+        }
+        log.append("visits", pa.table(batch), key=["member"], partitions=2, schema=VISIT)
+
+
+def seconds(root: Path, name: str, *, follows: bool) -> float:
+    """Return the seconds from the start of the producer to the end of the consumer."""
+    runtime = SparkRuntime(str(root), {}, master="local[1]")
+    made: list[RunPlan] = []
+
+    def planned(application: str, **more: Any) -> RunPlan:
+        request = RunRequest(f"benchmarks.followed:{application}", f"{application}-{name}", mode="pipelined", **more)
+        made.append(runtime.prepare(request))
+        return made[-1]
+
+    named = {"sections": {"told": f"teller/teller-{name}"}}
+    began = time.monotonic()
+    producer = planned("teller")
+    if follows:
+        consumer = planned("follower", **named)
+        for stage in producer.plan.stages:
+            runtime.submit(producer, stage.stage_id)
+        run_together(runtime, consumer)
+        took = time.monotonic() - began
+        run_together(runtime, producer)
+    else:
+        run_together(runtime, producer)
+        run_together(runtime, planned("follower", **named))
+        took = time.monotonic() - began
+    for run in made:
+        runtime.close(run, wait_seconds=60)
+    return took
+
+
+def measure(folder: Path, rows: int, rounds: int) -> None:
+    """Run both ways in turn after one that does not count, and print the medians and their ratio."""
+    write(folder, rows)
+    seconds(folder, "first", follows=False)  # warm runners begin
+    took: dict[str, list[float]] = {"afterwards": [], "at the same time": []}
+    for number in range(rounds):
+        took["afterwards"].append(seconds(folder, f"a{number}", follows=False))
+        took["at the same time"].append(seconds(folder, f"b{number}", follows=True))
+        print({name: [round(one, 2) for one in all_of] for name, all_of in took.items()}, flush=True)
+    medians = {name: statistics.median(all_of) for name, all_of in took.items()}
+    ratios = [b / a for a, b in zip(took["afterwards"], took["at the same time"], strict=True)]
+    print(f"{rows:,} rows: {medians}; ratio of pairs {statistics.median(ratios):.2f}")
+
+
+if __name__ == "__main__":
+    measure_rows(__doc__, measure)

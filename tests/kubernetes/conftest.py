@@ -1,0 +1,51 @@
+"""One node for all tests of this folder; they are skipped where it cannot be had, with the reason."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from demo.kubernetes.airflow import AirflowOnKubernetes
+from demo.kubernetes.node import Node, what_is_missing
+from tests.kubernetes.cluster import Cluster, Store, airflow_on, cluster_on, store_beside
+
+collect_ignore = ["pod_dags.py"]  # a Dag file, for Airflow to read
+
+
+@pytest.fixture(scope="session")
+def node() -> Iterator[Node]:
+    """A node of Kubernetes."""
+    missing = what_is_missing()
+    if missing:
+        pytest.skip(f"no Kubernetes can be started here: {missing}")
+    place = os.environ.get("KUBERNETES_FOLDER", "/var/tmp")  # a disk: a root on a tmpfs is rejected in pods
+    with (
+        tempfile.TemporaryDirectory(prefix="node-", dir=place) as folder,
+        Node(Path(folder)) as started,
+    ):
+        yield started
+
+
+@pytest.fixture(scope="session")
+def cluster(node: Node) -> Cluster:
+    """A node on which the product runs."""
+    return cluster_on(node)
+
+
+@pytest.fixture(scope="session")
+def store(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """An object store that pods reach."""
+    with store_beside(cluster, tmp_path_factory.mktemp("store")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def airflow(cluster: Cluster, store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowOnKubernetes]:
+    """An Airflow with the demo's Dags and those of ``pod_dags.py``."""
+    place = tmp_path_factory.mktemp("airflow")
+    with airflow_on(cluster, store, place, Path(__file__).with_name("pod_dags.py")) as started:
+        yield started

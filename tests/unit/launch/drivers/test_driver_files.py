@@ -1,0 +1,152 @@
+"""Files left for a driver that shares only the root with its submitter, for each kind of cluster."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_samza.errors import StageFailed
+from airflow_samza.launch.code_shipping import ship_package
+from airflow_samza.launch.drivers.driver_files import HANDOVER_SECRET, DriverFiles, leave_driver, take_sealed
+from airflow_samza.launch.masters import SubmitOptions
+from airflow_samza.launch.runner_settings import RunnerSettings
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.systems.filesystems.local import LocalFilesystem
+from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess, give_access
+from airflow_samza.systems.system import SystemBinding
+
+RUN = RunFolder("views", "run-1")
+SECRET = "a secret that is handed over"
+LINK = "https://store.example.com/samza/driver.py?signature=1"
+
+
+class Far(LocalFilesystem):
+    """A root that is no folder to the submitter, and gives links."""
+
+    links: str = ""
+
+    def local_path(self, path: str) -> str | None:
+        return None
+
+    def link(self, path: str, seconds: float) -> str:
+        return self.links or f"hdfs://nn:8020/{path}"
+
+
+def left_for(files: Far, master: str, root: str = "") -> DriverFiles:
+    settings = RunnerSettings(
+        root=root or files.root,
+        bindings={"lake": SystemBinding("log", {"password": SECRET}, frozenset({"password"}))},
+        package=ship_package(files, RUN),
+        master=master,
+        submit=SubmitOptions("cluster"),
+    )
+    return leave_driver(files, RUN, settings)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[Far]:
+    made = Far(str(tmp_path / "root"))
+    yield made
+    give_access(made.root, NO_ACCESS)
+
+
+def secret_of(driver: DriverFiles) -> str:
+    found = [value for key, value in {**driver.conf, **driver.environment}.items() if key.endswith(HANDOVER_SECRET)]
+    assert len(found) == 1
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("master", "setting"),
+    [
+        ("spark://here:7077", ""),
+        ("yarn", "spark.yarn.appMasterEnv."),
+        ("k8s://https://here", "spark.kubernetes.driverEnv."),
+    ],
+)
+def test_the_key_goes_by_a_variable_and_the_settings_lie_sealed_until_they_are_taken(
+    files: Far, master: str, setting: str
+) -> None:
+    driver = left_for(files, master)
+    assert list(driver.conf) == ([f"{setting}{HANDOVER_SECRET}"] if setting else [])
+    assert list(driver.environment) == ([] if setting else [HANDOVER_SECRET])
+    handover = driver.arguments[-2]
+    shown = [files.read(handover).decode("latin1"), *driver.arguments, driver.program, driver.jar, secret_of(driver)]
+    assert not [text for text in shown if SECRET in text]
+    assert SECRET not in repr(driver)
+    variables = {HANDOVER_SECRET: secret_of(driver), "PATH": "/bin"}
+    root, settings = take_sealed(files.root, handover, variables)
+    assert root.root == files.root
+    assert settings["bindings"]["lake"]["options"] == {"password": SECRET}
+    assert variables == {"PATH": "/bin"}  # nothing that the driver starts gets it
+    assert not files.exists(handover)
+    with pytest.raises(StageFailed, match="There is no hand-over"):
+        take_sealed(files.root, handover, {HANDOVER_SECRET: secret_of(driver)})
+
+
+def test_a_hand_over_that_no_driver_took_is_withdrawn(files: Far) -> None:
+    driver = left_for(files, "yarn")
+    driver.withdraw()
+    assert not files.exists(driver.arguments[-2])
+
+
+@pytest.mark.parametrize(
+    ("master", "links", "program", "jar"),
+    [
+        ("spark://here:7077", "", "{{USER_JAR}}", "hdfs://nn:8020/runs/views/run-1/code/driver-"),
+        ("spark://here:7077", LINK, "{{USER_JAR}}", LINK),
+        ("k8s://https://here", "", "hdfs://nn:8020/runs/views/run-1/code/driver-", ""),
+        ("k8s://https://here", LINK, f"{LINK}#.py", ""),
+    ],
+)
+def test_a_cluster_fetches_the_program_by_a_url_that_spark_takes_for_one(
+    files: Far, master: str, links: str, program: str, jar: str
+) -> None:
+    """A standalone cluster wants a name that ends with .jar, other clusters one that ends with .py."""
+    files.links = links
+    driver = left_for(files, master)
+    assert driver.program.startswith(program)
+    assert driver.jar.startswith(jar)
+    assert driver.program.endswith((".py", "{{USER_JAR}}"))
+
+
+def test_yarn_uploads_the_program_from_this_machine(files: Far) -> None:
+    program = Path(left_for(files, "yarn").program)
+    assert program.is_file()
+    assert program.suffix == ".py"
+
+
+@pytest.mark.parametrize(("links", "told"), [(LINK, {"link": LINK}), ("", {"access": {"token": "hidden"}})])
+def test_a_driver_that_cannot_open_the_root_gets_a_link_to_its_hand_over_else_the_access(
+    files: Far, links: str, told: dict[str, object]
+) -> None:
+    files.links = links
+    give_access(files.root, RootAccess({"token": "hidden"}))
+    found = json.loads(base64.b64decode(secret_of(left_for(files, "yarn"))))
+    assert {name: value for name, value in found.items() if name != "key"} == told
+
+
+def test_a_driver_is_handed_the_address_of_a_root_on_hdfs_that_its_host_may_not_know(
+    files: Far, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [("dfs.namenode.rpc-address", "nn:8020"), ("dfs.namenode.http-address", "nn:50070")]
+    settings = [f"<property><name>{name}</name><value>{value}</value></property>" for name, value in lines]
+    (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{''.join(settings)}</configuration>")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    found = json.loads(base64.b64decode(secret_of(left_for(files, "yarn", root="hdfs://nn:8020/samza"))))
+    assert found["access"] == {"namenodes": "http://nn:50070"}
+
+
+def test_a_driver_whose_host_does_not_reach_the_link_says_so(files: Far) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, and nobody listens
+        files.links = f"http://127.0.0.1:{taken.getsockname()[1]}/handover"
+        give_access(files.root, RootAccess({"token": "hidden"}))
+        driver = left_for(files, "yarn")
+        with pytest.raises(OSError, match="Connection refused"):
+            take_sealed(files.root, driver.arguments[-2], {HANDOVER_SECRET: secret_of(driver)})
