@@ -10,6 +10,7 @@ import contextlib
 import functools
 import hashlib
 import io
+import logging
 import os
 import re
 import shutil
@@ -30,6 +31,8 @@ from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.systems.filesystems.filesystem import TEMPORARY_PREFIX, Filesystem
 from airflow_samza.systems.filesystems.local_copies import local_copy
 
+log = logging.getLogger(__name__)
+
 # Files of a package that are data for its code (templates, SQL, small models) travel with it; larger ones belong in
 # archives=.
 LARGEST_DATA_FILE = 10 * 1024 * 1024
@@ -40,7 +43,8 @@ _BLOCK = 1024 * 1024
 class Entry(NamedTuple):
     """A file that travels, as it was when it was looked at.
 
-    ``name`` is its name in the zip, "" for the content of a zip or wheel; times are in nanoseconds.
+    ``name`` is its name in the zip, "" for the content of a zip or wheel; times are in nanoseconds. A folder into which
+    nobody has looked has a slash behind its name. ``mode`` has the permissions of the folders around it, too.
     """
 
     name: str
@@ -49,6 +53,8 @@ class Entry(NamedTuple):
     size: int
     modified: int
     changed: int
+    mode: int
+    is_linked: bool
 
 
 Entries = Sequence[Entry]
@@ -59,6 +65,12 @@ _IN_A_FUNCTION = re.compile(rb"^[ \t]+(?:from[ \t]+(\w[\w.]*)[ \t]+import\b|impo
 _LEFT_OUT = frozenset(
     {"__pycache__", ".git", ".venv", "venv", "node_modules", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
 )
+
+_SHOWN = 5
+"""Names of files that stay here in a line of the log."""
+
+_FOR_OTHERS = 0o044
+"""The permissions of a file by which others than its owner read it."""
 
 _RACY = 2_000_000_000
 """Nanoseconds after a change in which a file may change again and keep its times."""
@@ -116,10 +128,22 @@ class UserCode(NamedTuple):
     origin: Path
     entries: Entries
     at: float
+    staying: Sequence[str]
+    """Names of files and folders among these that do not travel."""
 
 
 def ship_code(files: Filesystem, run: RunFolder, code: UserCode) -> ShippedCode:
     """Pack an application's code into the run's folder."""
+    if code.staying:
+        more = f", and {len(code.staying) - _SHOWN} more" if len(code.staying) > _SHOWN else ""
+        log.info(
+            "Of the application's folder, %d files and folders do not travel to Spark: %s%s. Names that begin with a "
+            "dot, links to outside and files that others may not read stay here. A stage reads what lies in the folder "
+            "itself under a name without a dot, and has the permissions of the application's module (chmod).",
+            len(code.staying),
+            ", ".join(code.staying[:_SHOWN]),
+            more,
+        )
     digest = _digest_of(_needed(code.module, code.origin, code.entries))
     path = f"{run.code}/{digest}.zip"
     if not files.exists(path):
@@ -184,15 +208,19 @@ def ship_driver(files: Filesystem, run: RunFolder, suffix: str) -> str:
 @functools.lru_cache(maxsize=1)
 def packed_driver() -> bytes:
     """Return this package as a zip that Python runs."""
-    package = Path(__file__).resolve().parents[1]
-    program = str(package / "spark" / "driver_from_root.py")
-    return pack([*_files_of(package.parent, "airflow_samza"), *_entries("__main__.py", program)])
+    program = str(Path(__file__).resolve().parents[1] / "spark" / "driver_from_root.py")
+    return pack([*_package(), *_entries("__main__.py", program)])
 
 
 @functools.lru_cache(maxsize=1)
 def packed_package() -> bytes:
     """Return this package as a zip; read once, so that one process never ships two versions of it."""
-    return pack(_files_of(Path(__file__).resolve().parents[2], "airflow_samza"))
+    return pack(_package())
+
+
+def _package() -> Entries:
+    folder = Path(__file__).resolve().parents[2]
+    return _travelling(_files_of(folder, "airflow_samza"), folder, 0, [])
 
 
 def ship_archive(files: Filesystem, run: RunFolder, archive: str) -> str:
@@ -237,7 +265,7 @@ def code_of(module: ModuleType, py_modules: Iterable[str] = ()) -> UserCode:
 
     That is the whole top-level package of the module, every module or package beside it that was imported with it, and
     those that their functions import when they are called; and ``py_modules``: further modules, packages, zips or
-    wheels, by path.
+    wheels, by path. Of all these, what is private does not travel.
     """
     file, now = getattr(module, "__file__", None), time.monotonic()
     if module.__name__ == "__main__" or file is None:
@@ -253,21 +281,22 @@ def code_of(module: ModuleType, py_modules: Iterable[str] = ()) -> UserCode:
     tops, is_installed = {module.__name__.partition(".")[0]}, is_library(origin)
     if not is_installed:
         tops |= {name for name in _imported_from(origin) if name.partition(".")[0] != "airflow_samza"}
-    files: dict[str, list[Entry]] = {}
+    files: dict[str, Entries] = {}
+    staying: list[str] = []
+    readers = os.stat(file).st_mode & _FOR_OTHERS
     waiting = sorted(tops, reverse=True)
     while waiting:
         top = waiting.pop()
         if top in files:
             continue
-        files[top] = _files_of(origin, top)
+        files[top] = _travelling(_files_of(origin, top), origin, readers, staying)
         if not is_installed:
             waiting += sorted(_imported_later(files[top]).difference(files), reverse=True)
-    return UserCode(
-        module, origin, [*(entry for top in sorted(files) for entry in files[top]), *more_code(py_modules)], now
-    )
+    entries = [*(entry for top in sorted(files) for entry in files[top]), *_more_code(py_modules, staying)]
+    return UserCode(module, origin, entries, now, staying)
 
 
-def more_code(paths: Iterable[str]) -> list[Entry]:
+def _more_code(paths: Iterable[str], staying: list[str]) -> list[Entry]:
     """Return the files of ``py_modules``: a ``.py`` file, a package's folder, or the content of a zip or wheel."""
     entries: list[Entry] = []
     for text in paths:
@@ -279,12 +308,33 @@ def more_code(paths: Iterable[str]) -> list[Entry]:
                 key="py_modules",
                 value=text,
             )
-        entries += (
-            _files_of(path.parent, path.stem if path.suffix == ".py" else path.name)
-            if not zipfile.is_zipfile(path)
-            else _entries("", str(path))
-        )
+        if path.is_dir():
+            entries += _travelling(_files_of(path.parent, path.name), path, path.stat().st_mode & _FOR_OTHERS, staying)
+        else:
+            entries += _entries("" if zipfile.is_zipfile(path) else path.name, str(path))
     return entries
+
+
+def _travelling(entries: Entries, folder: Path, readers: int, staying: list[str]) -> Entries:
+    """Return the files of a folder that leave this host; the names of all others are added to ``staying``.
+
+    These are what has a name that begins with a dot, a link to outside the folder, and what some of those may not read
+    who read its code (``readers``, as permissions): such files hold passwords and keys. A module that was imported
+    travels in any case: no stage runs without it.
+    """
+    travelling, inside = [], _inside(folder)
+    for entry in entries:
+        stays = (
+            entry.name.endswith("/")
+            or entry.name.rpartition("/")[2].startswith(".")
+            or readers & ~entry.mode
+            or (entry.is_linked and not os.path.realpath(entry.path).startswith(inside))
+        )
+        if stays and entry.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") not in sys.modules:
+            staying.append(entry.name)
+        else:
+            travelling.append(entry)
+    return travelling
 
 
 @_once_for(results=1)
@@ -328,24 +378,28 @@ def within_folder(text: str) -> str:
 
 def _files_of(origin: Path, top: str) -> list[Entry]:
     """Return the files of a top-level module or package; each is looked at once."""
-    entries = _entries(f"{top}.py", str(origin / f"{top}.py"))
-    if top in _LEFT_OUT:
-        return entries
-    waiting = [(top, str(origin / top))]
+    module, folder = origin / f"{top}.py", origin / top
+    entries = _entries(module.name, str(module), is_linked=module.is_symlink())
+    waiting = [(top, str(folder), ~0)] if top not in _LEFT_OUT else []
+    is_linked = folder.is_symlink()
     while waiting:
-        below, folder = waiting.pop()
-        with contextlib.suppress(OSError), os.scandir(folder) as listed:
+        below, path, around = waiting.pop()
+        with contextlib.suppress(OSError), os.scandir(path) as listed:
             for item in listed:
+                name = f"{below}/{item.name}"
                 if item.name in _LEFT_OUT:
                     continue
-                if item.is_dir(follow_symlinks=False):
-                    waiting.append((f"{below}/{item.name}", item.path))
-                elif not item.name.endswith((".pyc", ".pyo", ".so")):
-                    entries += _entries(f"{below}/{item.name}", item.path)
+                if not item.is_dir():
+                    if not item.name.endswith((".pyc", ".pyo", ".so")):
+                        entries += _entries(name, item.path, around, is_linked=is_linked or item.is_symlink())
+                elif item.is_symlink() or item.name.startswith("."):
+                    entries.append(Entry(f"{name}/", item.path, 0, 0, 0, 0, 0, is_linked=True))
+                else:
+                    waiting.append((name, item.path, around & item.stat().st_mode))
     return sorted(entries)
 
 
-def _entries(name: str, path: str) -> list[Entry]:
+def _entries(name: str, path: str, around: int = ~0, *, is_linked: bool = False) -> list[Entry]:
     """Return a file as an entry; nothing where it is none, or is too large."""
     try:
         status = os.stat(path)
@@ -353,7 +407,8 @@ def _entries(name: str, path: str) -> list[Entry]:
         return []
     if not stat.S_ISREG(status.st_mode) or (name and status.st_size > LARGEST_DATA_FILE):
         return []
-    return [Entry(name, path, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)]
+    times = status.st_mtime_ns, status.st_ctime_ns
+    return [Entry(name, path, status.st_ino, status.st_size, *times, around & status.st_mode, is_linked)]
 
 
 def _content(entry: Entry) -> bytes:

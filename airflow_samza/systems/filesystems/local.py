@@ -35,6 +35,9 @@ _LOOK = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
+_PRIVATE = "runs/"
+"""The folder of a root in which nobody reads but who may write there: the code and the records of runs."""
+
 
 class LocalFilesystem:
     """A directory of this machine, or of a share that is mounted and knows hard links.
@@ -107,7 +110,7 @@ class LocalFilesystem:
                 except FileNotFoundError:
                     if not make:
                         raise
-                    inner = _make_directory(folder, part)
+                    inner = _make_directory(folder, part, is_private=f"{directory}/".startswith(_PRIVATE))
                 except OSError as error:
                     if error.errno in (errno.ENOTDIR, errno.ELOOP):
                         self._reject_link(folder, part, directory)
@@ -165,7 +168,10 @@ class LocalFilesystem:
             folder = -1
             try:
                 folder = self._folder(directory, make=True)
-                file = os.open(name(last), _NEW, 0o666, dir_fd=folder)
+                mode = 0o600 | _writers(folder) << 1 if path.startswith(_PRIVATE) else 0o666
+                file = os.open(name(last), _NEW, mode, dir_fd=folder)
+                if mode & ~os.fstat(file).st_mode & 0o044 and path.startswith(_PRIVATE):
+                    os.fchmod(file, mode)
                 return folder, name(last), os.fdopen(file, "wb")
             except BaseException as error:
                 if folder >= 0:
@@ -367,11 +373,27 @@ class LocalFilesystem:
             pass
 
 
-def _make_directory(folder: int, name: str) -> int:
-    """Make a directory in another one, and open it."""
+def _writers(folder: int) -> int:
+    """Return the permissions by which others than its owner write in a directory."""
+    return os.fstat(folder).st_mode & 0o022
+
+
+def _make_directory(folder: int, name: str, *, is_private: bool) -> int:
+    """Make a directory in another one, and open it.
+
+    Nobody enters a private one but its owner, and who may write in the other one: a root that several users share is
+    one that all of them may write.
+    """
+    writers = _writers(folder) if is_private else 0o022
+    mode, is_made = 0o700 | writers << 1 | writers | writers >> 1, False
     with contextlib.suppress(FileExistsError):
-        os.mkdir(name, dir_fd=folder)
-    return os.open(name, _LOOK | os.O_NOFOLLOW, dir_fd=folder)
+        os.mkdir(name, mode if is_private else 0o777, dir_fd=folder)
+        is_made = True
+    inner = os.open(name, _LOOK | os.O_NOFOLLOW, dir_fd=folder)
+    made = stat.S_IMODE(os.fstat(inner).st_mode)
+    if is_made and is_private and mode & ~made:  # by this process's umask, which knows no root
+        os.chmod(".", made | mode, dir_fd=inner)
+    return inner
 
 
 def _readable(folder: int) -> int:

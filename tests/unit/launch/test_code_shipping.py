@@ -67,6 +67,86 @@ def test_ships_the_whole_package_and_what_was_imported_beside_it(bundle: Path, t
     assert shipped.origin == str(bundle)
 
 
+def test_what_is_private_stays_and_is_counted_with_the_rule_that_brings_it_in(
+    bundle: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pack = bundle / "shipped_pipelines"
+    (pack / ".ssh").mkdir()
+    (pack / ".ssh" / "id_rsa").write_text("key")
+    (pack / ".env").write_text("PASSWORD=x")
+    (tmp_path / "protected").write_text("elsewhere")
+    (pack / "leads_out.txt").symlink_to(tmp_path / "protected")
+    (pack / "own.key").write_text("key")
+    (pack / "own.key").chmod(0o600)
+    (pack / "closed").mkdir(0o700)
+    (pack / "closed" / "a.txt").write_text("only for the owner")
+    (pack / "linked.sql").symlink_to("sql/a.sql")
+    files = LocalFilesystem(tmp_path / "root")
+    with caplog.at_level("INFO"):
+        shipped = ship_code(files, RUN, code_of(views()))
+    assert content(files, shipped.path) == {
+        "shipped_pipelines/__init__.py",
+        "shipped_pipelines/views.py",
+        "shipped_pipelines/sql/a.sql",
+        "shipped_pipelines/linked.sql",
+        "shipped_beside.py",
+    }
+    (line,) = [record.getMessage() for record in caplog.records if "do not travel" in record.getMessage()]
+    assert "5 files and folders" in line
+    assert "shipped_pipelines/.env, shipped_pipelines/.ssh/," in line
+    assert "chmod" in line
+
+
+def test_a_folder_of_which_all_is_for_its_owner_alone_travels(bundle: Path, tmp_path: Path) -> None:
+    for path in (bundle / "shipped_pipelines").rglob("*"):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    code = code_of(views())
+    assert "shipped_pipelines/sql/a.sql" in {entry.name for entry in code.entries}
+    assert code.staying == []
+
+
+def test_a_module_that_was_imported_travels_whoever_may_read_it(bundle: Path, tmp_path: Path) -> None:
+    (bundle / "shipped_beside.py").chmod(0o600)
+    elsewhere = (bundle / "shipped_pipelines" / "views.py").rename(tmp_path / "views.py")
+    (bundle / "shipped_pipelines" / "__init__.py").write_text("import shipped_pipelines.rules\n")
+    (bundle / "shipped_pipelines" / "rules.py").symlink_to(elsewhere)
+    code = code_of(importlib.import_module("shipped_pipelines"))
+    assert {"shipped_beside.py", "shipped_pipelines/rules.py"} <= {entry.name for entry in code.entries}
+    assert code.staying == []
+
+
+def test_links_of_a_folder_that_py_modules_names_stay_in_it(bundle: Path, tmp_path: Path) -> None:
+    pack = tmp_path / "more" / "pack"
+    pack.mkdir(parents=True)
+    (pack / "__init__.py").write_text("")
+    (tmp_path / "more" / "beside.txt").write_text("")
+    (pack / "beside.txt").symlink_to("../beside.txt")
+    (tmp_path / "more" / "named.json").write_text("{}")
+    code = code_of(views(), [str(pack), str(tmp_path / "more" / "named.json")])
+    assert code.staying == ["pack/beside.txt"]
+    assert {"pack/__init__.py", "named.json"} <= {entry.name for entry in code.entries}
+
+
+def test_the_zip_is_for_those_who_may_write_the_root(bundle: Path, tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        for mode, folder, file in ((0o755, 0o700, 0o600), (0o2770, 0o2770, 0o640), (0o777, 0o777, 0o644)):
+            root = tmp_path / oct(mode)
+            root.mkdir()
+            root.chmod(mode)
+            shipped = root / ship_code(LocalFilesystem(root), RUN, code_of(views())).path
+            modes = [path.stat().st_mode & 0o7777 for path in (shipped, *shipped.parents[:4])]
+            assert modes == [file, *[folder] * 4]
+            (root / "topics").mkdir()
+            LocalFilesystem(root).put_if_absent("topics/a/b", b"")
+            assert ((root / "topics/a").stat().st_mode & 0o777, (root / "topics/a/b").stat().st_mode & 0o777) == (
+                0o755,
+                0o644,
+            )
+    finally:
+        os.umask(before)
+
+
 def test_a_package_without_an_init_file_is_found_in_what_is_shipped(bundle: Path, tmp_path: Path) -> None:
     (bundle / "shipped_plain" / "deep").mkdir(parents=True)
     (bundle / "shipped_plain" / "deep" / "views.py").write_text("LIMIT = 7\n")
