@@ -135,7 +135,7 @@ constraints: setup ## Resolve the dependencies anew into constraints.txt, and in
 	@UPGRADE=--upgrade scripts/constraints.sh
 	@git diff --stat -- constraints.txt requirements.txt docker/requirements.txt
 
-wheel: setup ## Build wheel and sdist into dist/, and try the wheel in an empty environment beside Airflow.
+wheel: ## Build wheel and sdist into dist/, and try the wheel in an empty environment beside Airflow (PYTHON=... chooses the Python; needs no .venv).
 	@scripts/check-wheel.sh
 
 release: setup ## Build what a release publishes from the commit into dist/, checked: sdist, wheel, SBOM, checksums. Without a tag it is a trial.

@@ -22,6 +22,7 @@ with DAG(
     end_date=pendulum.datetime(2013, 12, 31),
     catchup=False,
     max_active_runs=1,
+    default_args={"retries": 1},
     tags=["samza"],
     doc_md=__doc__,
 ):
@@ -35,6 +36,7 @@ with DAG(
     "flights_lake_delays",
     schedule=[AssetAlias("samza-outputs:samza_default/pipelines.lake:flights_to_lake")],
     max_active_runs=1,
+    default_args={"retries": 1},
     tags=["samza"],
     doc_md=__doc__,
 ):

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the wheel and the sdist, and tries the wheel in an empty environment: beside Airflow, with what constraints.txt lists, and nothing of this folder.
 #
-#   PYTHON=/path/to/python3   the Python to try it on; otherwise that of .venv
+#   PYTHON=/path/to/python3   the Python to try it on, with its venv module; otherwise that of .venv, or python3 where there is none
 #   SOURCE=.                  the folder to build from
 #   DIST=dist                 the folder that gets the wheel and the sdist
 #   WORK=/path/to/folder      an empty folder that keeps both environments, build and empty; otherwise they are deleted
@@ -11,6 +11,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 PYTHON=${PYTHON:-${VENV:-.venv}/bin/python}
+[ -x "$PYTHON" ] || PYTHON=$(command -v "$PYTHON" || echo python3)
+"$PYTHON" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || {
+    echo "$PYTHON is no Python of version 3.10 or newer with its venv module; name one: make wheel PYTHON=/path/to/python3" >&2
+    exit 1
+}
 SOURCE=${SOURCE:-.}
 DIST=${DIST:-dist}
 ROOT=$PWD

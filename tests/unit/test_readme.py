@@ -71,11 +71,26 @@ def test_the_readme_leads_four_ways_with_few_links() -> None:
     assert len(re.findall(r"\]\(", ways)) <= 20
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/get-started/install.md", "docs/reference/compatibility.md"])
-def test_a_page_that_installs_pyspark_names_the_version_of_the_constraints(page: str) -> None:
-    (version,) = re.findall(r"^pyspark==(\S+)$", (ROOT / "constraints.txt").read_text(), flags=re.MULTILINE)
-    named = re.findall(r'^pip install .*"pyspark==(\S+?)" "pyspark-client==(\S+?)"', (ROOT / page).read_text(), re.M)
-    assert named == [(version, version)]
+def test_all_pages_install_the_airflow_and_pyspark_of_the_constraints() -> None:
+    pinned = dict(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), flags=re.MULTILINE))
+    installed: dict[str, set[str]] = {}
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")):
+        for command in re.findall(r"^pip install .*$", page.read_text(), flags=re.MULTILINE):
+            found = re.findall(r"\b(apache-airflow|pyspark|pyspark-client)==([\w.]+)", command)
+            found += [("apache-airflow", version) for version in re.findall(r"/constraints-([\d.]+)/", command)]
+            assert all(pinned[name] == version for name, version in found), f"{page}: {command}"
+            if found:
+                installed.setdefault(str(page.relative_to(ROOT)), set()).update(name for name, _ in found)
+    assert set(installed) >= {"README.md", "docs/get-started/install.md", "docs/reference/compatibility.md"}
+
+
+def test_example_dags_with_pushes_have_retries() -> None:
+    pushing = [path for path in (ROOT / "dags").glob("*.py") if "SamzaTablePushOperator(" in path.read_text()]
+    assert pushing
+    for path in pushing:
+        dags = re.split(r"^with DAG\(", path.read_text(), flags=re.MULTILINE)
+        without = [part.splitlines()[1] for part in dags if "SamzaTablePushOperator(" in part and "retries" not in part]
+        assert not without, f"{path.name}: {without}"
 
 
 @pytest.mark.extended
