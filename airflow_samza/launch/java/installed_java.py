@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,14 +62,16 @@ def _why_java_ended(error: BaseException, lines: Sequence[str]) -> str:
 
     A signal is known by the exit code of the process, which PySpark keeps to itself, in a variable.
     """
-    trace = error.__traceback__
-    while trace is not None:
-        code = getattr(trace.tb_frame.f_locals.get("proc"), "returncode", None)
-        killed = killed_by(code) if isinstance(code, int) else None
-        if killed is not None:
-            return f"Java was {killed}"
-        trace = trace.tb_next
-    said = [line for line in lines if line.strip() and not line.startswith(_SAYS_NOTHING)]
+    cause: BaseException | None = error
+    while cause is not None:
+        for frame, _ in traceback.walk_tb(cause.__traceback__):
+            code = getattr(frame.f_locals.get("proc"), "returncode", None)
+            killed = killed_by(code) if isinstance(code, int) else None
+            if killed is not None:
+                return f"Java was {killed}"
+        cause = cause.__cause__ or cause.__context__
+    # A log that has the error already, of an earlier start, says no more than the error.
+    said = [line for line in lines if line.strip() and not line.startswith(_SAYS_NOTHING) and _JAVA_ENDED not in line]
     return most_informative_line(said) if said else "Java ended before it was up"
 
 

@@ -108,4 +108,11 @@ def test_a_java_that_is_killed_at_its_start_is_named_by_the_signal(
         trace = trace.tb_next
     assert process is not None
     process.stdin.close()  # PySpark leaves it open
+    (tmp_path / "log").write_bytes(
+        (tmp_path / "log").read_bytes()
+        + b"pyspark.errors.exceptions.base.PySparkRuntimeError: [JAVA_GATEWAY_EXITED] Java gateway process exited\n"
+    )  # of a start before, which is in the log of the same runner
     assert why_spark_does_not_start(caught.value, str(tmp_path / "log")) == reason
+    handed_on = RuntimeError(str(caught.value))
+    handed_on.__cause__ = caught.value
+    assert why_spark_does_not_start(handed_on, str(tmp_path / "log")) == reason
