@@ -27,10 +27,7 @@ import pyarrow.dataset as ds
 
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.runs.state_history.folder import StateHistory
-from airflow_samza.runs.state_history.state_upkeep import reset
 from airflow_samza.systems.files.formats.json_values import to_lines
-from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import SystemBinding
 from benchmarks.arguments import made_folder
 from benchmarks.lake import temporary_folder
@@ -84,35 +81,33 @@ class Ours:
     """Runs of the applications, each from its plan to its end, on a warm runner."""
 
     def __init__(self, folder: Path, cores: int) -> None:
-        bindings = {
+        self._bindings = {
             "house": SystemBinding("files", {"root": str(folder / "events")}),
             "results": SystemBinding("files", {"root": str(folder / "out")}),
         }
-        self._root = folder / "root"
-        self._runtime = SparkRuntime(
-            str(self._root), bindings, master=f"local[{cores}]", warm_runners="1,idle=600,runs=1000,memory=9000"
-        )
+        self._roots, self._master = folder / "root", f"local[{cores}]"
         self.out = folder / "out" / "result"
 
     def run(self, query: str, mode: str, run_id: str) -> float:
         """Return the seconds of a run."""
         shutil.rmtree(self.out, ignore_errors=True)
+        # A root of its own: a run would continue from the state of one before under the same root.
+        root, warm = str(self._roots / run_id), "1,idle=600,runs=1000,memory=9000"
+        runtime = SparkRuntime(root, self._bindings, master=self._master, warm_runners=warm)
         application, begin = f"pipelines.nexmark:{query}", time.perf_counter()
         if mode == "batch":
-            run = self._runtime.prepare(RunRequest(application, run_id))
+            run = runtime.prepare(RunRequest(application, run_id))
             for stage in run.plan.stages:
-                self._runtime.run_stage(run, stage.stage_id)
+                runtime.run_stage(run, stage.stage_id)
         else:
             config = {"unbounded": "true", "files": str(FILES // 4)}
-            run = self._runtime.prepare(RunRequest(application, run_id, mode="continuous", config=config, reuse=False))
-            handles = [self._runtime.submit(run, stage.stage_id) for stage in run.plan.stages]
-            self._runtime.drain(run)
+            run = runtime.prepare(RunRequest(application, run_id, mode="continuous", config=config, reuse=False))
+            handles = [runtime.submit(run, stage.stage_id) for stage in run.plan.stages]
+            runtime.drain(run)
             for handle in handles:
-                self._runtime.wait(handle, timeout=300)
+                runtime.wait(handle, timeout=300)
         seconds = time.perf_counter() - begin
-        self._runtime.close(run, wait_seconds=30)
-        if mode == "streaming":  # the next one reads the files from the first on, not from where this one has ended
-            reset(LocalFilesystem(self._root), StateHistory(f"nexmark-{query}", "1"), 0)
+        runtime.close(run, wait_seconds=30)
         return seconds
 
 
