@@ -49,9 +49,9 @@ class DeltaConsumer(TableConsumer):
         constants = listed.get("constants", {})
         return tuple(field for field in fields if str(field.id) not in constants)
 
-    def positions(self, places: Sequence[int], listed: Mapping[str, Any]) -> list[Positions]:
-        """Return the positions of rows of a data file that some of the range's deletes have."""
-        return [deleted_positions(self._place, self._vectors[place], self.stream.name) for place in places]
+    def positions(self, places: Sequence[int], listed: Mapping[str, Any], rows: int) -> list[Positions]:
+        """Return the positions of rows of a data file that some of the range's deletes have: of its ``rows``."""
+        return [deleted_positions(self._place, self._vectors[place], rows, self.stream.name) for place in places]
 
     def removal(self) -> tuple[str, str, dict[str, Any]]:
         """Return what has become of the planned version."""

@@ -10,7 +10,7 @@ from uuid import UUID
 from airflow_samza.systems.delta.state import count
 from airflow_samza.systems.files.formats.file_format import InputFile, reading
 from airflow_samza.systems.files.location import Location
-from airflow_samza.systems.tables.vectors import Positions, bitmap_positions, vector_positions
+from airflow_samza.systems.tables.vectors import Positions, bitmap_positions, part_of, vector_positions
 
 _INLINE, _BESIDE = "i", "u"
 _UUID_LENGTH = 20
@@ -65,16 +65,15 @@ def z85(text: str) -> bytes:
     return base64.b85decode(text.translate(_TO_B85))
 
 
-def deleted_positions(table: Location, vector: DeltaVector, stream: str) -> Positions:
-    """Return the positions of deleted rows."""
+def deleted_positions(table: Location, vector: DeltaVector, rows: int, stream: str) -> Positions:
+    """Return the positions of deleted rows of a data file that has some rows; more are an error."""
     if vector.inline is not None:
         inline = InputFile(table.filesystem, table.path, vector.length, f"(a vector in the log of {table})", stream)
         with reading(inline, "deletion vector"):
-            return bitmap_positions(z85(vector.inline)[: vector.length])
+            return bitmap_positions(z85(vector.inline)[: vector.length], rows)
     assert vector.path is not None
     assert vector.offset is not None
     place = table / vector.path
     file = InputFile(place.filesystem, place.path, vector.offset + vector.length + _FRAME, str(place), stream)
     with reading(file, "deletion vector"), file.random_access() as source:
-        source.seek(vector.offset)
-        return vector_positions(source.read(vector.length + _FRAME))
+        return vector_positions(part_of(source, vector.offset, vector.length + _FRAME), rows)

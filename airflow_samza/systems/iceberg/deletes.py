@@ -13,7 +13,7 @@ from airflow_samza.systems.files.formats.file_format import InputFile, reading
 from airflow_samza.systems.files.formats.parquet import ParquetInput
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.system import ColumnBound
-from airflow_samza.systems.tables.vectors import NONE, Positions, vector_positions
+from airflow_samza.systems.tables.vectors import NONE, Positions, check_count, part_of, vector_positions
 
 _MAGIC = b"PFA1"
 _TAIL = 12
@@ -38,25 +38,30 @@ class DeleteFile(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
-def deleted_positions(place: Location, file: DeleteFile, data_file: str, stream: str) -> Positions:
-    """Return the positions that a file of deletes has of a data file, by the path that the metadata has for that."""
+def deleted_positions(place: Location, file: DeleteFile, data_file: str, rows: int, stream: str) -> Positions:
+    """Return the positions that a file of deletes has of a data file, by the path that the metadata has for that.
+
+    More than its ``rows`` are an error, before they are in memory.
+    """
     opened = InputFile(place.filesystem, place.path, file.size, str(place), stream)
     if file.offset is None or file.length is None:
         with reading(opened, "parquet"):
-            return _of_rows(opened, data_file)
+            return _of_rows(opened, data_file, rows)
     with reading(opened, "puffin"), opened.random_access() as source:
-        return vector_positions(source.read_at(file.length, file.offset))
+        return vector_positions(part_of(source, file.offset, file.length), rows)
 
 
-def _of_rows(file: InputFile, data_file: str) -> Positions:
+def _of_rows(file: InputFile, data_file: str, rows: int) -> Positions:
     bounds = (ColumnBound("file_path", "=", data_file),)
     opened = ParquetInput(InputFile(file.filesystem, file.path, file.size, file.shown, file.stream, bounds))
     try:
-        found = [NONE]
+        found, count = [NONE], 0
         for batch in opened.batches(0, None, ("file_path", "pos"), None):
             paths = batch.column(batch.schema.get_field_index("file_path")).cast(pa.string())
             positions = batch.column(batch.schema.get_field_index("pos"))
             found.append(positions.filter(pa.compute.equal(paths, data_file)).to_numpy(zero_copy_only=False))
+            count += len(found[-1])
+            check_count(count, rows)
         return np.unique(np.concatenate(found).astype(np.int64))
     finally:
         opened.close()

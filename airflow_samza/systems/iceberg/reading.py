@@ -32,10 +32,11 @@ class IcebergConsumer(TableConsumer):
         """Return a data file of the range, ready to be opened."""
         return input_file(self._storage, listed["path"], int(listed["size"]), self.stream.name)
 
-    def positions(self, places: Sequence[int], listed: Mapping[str, Any]) -> list[Positions]:
-        """Return the positions of rows of a data file that some of the range's deletes have."""
+    def positions(self, places: Sequence[int], listed: Mapping[str, Any], rows: int) -> list[Positions]:
+        """Return the positions of rows of a data file that some of the range's deletes have: of its ``rows``."""
         files = [self._deletes[place] for place in places]
-        return [deleted_positions(self._storage.at(one.path), one, listed["path"], self.stream.name) for one in files]
+        path, stream = listed["path"], self.stream.name
+        return [deleted_positions(self._storage.at(one.path), one, path, rows, stream) for one in files]
 
     def file_fields(self, schema: pa.Schema, file: InputFile, listed: Mapping[str, Any]) -> tuple[FileField, ...]:
         """Return the columns of a data file by their field ids, or by the table's name mapping."""

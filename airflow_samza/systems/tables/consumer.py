@@ -168,10 +168,10 @@ class TableConsumer(ABC):
             dictionaries=file.dictionaries,
             any_bytes=True,
         )
-        deleted, only = self._positions(listed)
-        if only is not None and not len(only):
-            return
         with closing(TableRows(file, split, lambda schema: self.file_fields(schema, file, listed))) as rows:
+            deleted, only = self._positions(listed, rows.count)
+            if only is not None and not len(only):
+                return
             rows.skip_by(bounds, None if self._within is None else self._within.range, self._columns)
             if only is not None:
                 deleted = rows.others(only)
@@ -196,10 +196,10 @@ class TableConsumer(ABC):
             marks[COMMITTED] = pa.scalar(int(commit["time"]) * 1000, pa.timestamp("us", "UTC"))
         return marks
 
-    def _positions(self, listed: Mapping[str, Any]) -> tuple[Positions, Positions | None]:
+    def _positions(self, listed: Mapping[str, Any], rows: int) -> tuple[Positions, Positions | None]:
         """Return the positions of the deleted rows of a file, and of a part of changes those that it consists of."""
         deleted, only = (
-            np.unique(np.concatenate(self.positions(places, listed))) if (places := listed.get(name)) else None
+            np.unique(np.concatenate(self.positions(places, listed, rows))) if (places := listed.get(name)) else None
             for name in ("deletes", "only")
         )
         deleted = NONE if deleted is None else deleted
@@ -214,8 +214,8 @@ class TableConsumer(ABC):
         """Return the columns of a data file that are columns of the table, with their ids."""
 
     @abstractmethod
-    def positions(self, places: Sequence[int], listed: Mapping[str, Any]) -> list[Positions]:
-        """Return the positions of rows of a data file that some of the range's deletes have."""
+    def positions(self, places: Sequence[int], listed: Mapping[str, Any], rows: int) -> list[Positions]:
+        """Return the positions of rows of a data file that some of the range's deletes have: of its ``rows``."""
 
     @abstractmethod
     def removal(self) -> tuple[str, str, dict[str, Any]]:

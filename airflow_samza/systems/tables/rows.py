@@ -41,9 +41,14 @@ class TableRows:
         """Give the file back."""
         self._opened.close()
 
+    @property
+    def count(self) -> int:
+        """The rows of the whole file, with deleted ones."""
+        return int(self._opened.parquet.metadata.num_rows)
+
     def others(self, positions: Positions) -> Positions:
         """Return the positions of the file that are not among some."""
-        return np.setdiff1d(np.arange(self._opened.parquet.metadata.num_rows), positions, assume_unique=True)
+        return np.setdiff1d(np.arange(self.count), positions, assume_unique=True)
 
     def skip_by(
         self, bounds: Sequence[ColumnBound], within: TimeRange | None, columns: Mapping[str, TableField]

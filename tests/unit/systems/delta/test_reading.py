@@ -225,6 +225,16 @@ def test_rows_in_deletion_vectors_are_left_out(tmp_path: Path) -> None:
     assert [one["rows"] for one in fixed["deletes"]] == [2, 1, 1]
 
 
+@pytest.mark.parametrize("is_inline", [True, False])
+def test_a_vector_of_more_rows_than_its_file_has_is_rejected(is_inline: bool, tmp_path: Path) -> None:
+    table = vectored(tmp_path)
+    many = range(70_000)
+    vector = inline_vector(many) if is_inline else vector_file(table.place, many)[0]
+    table.commit(table.file("a.parquet", pa.table({"id": [1, 2]}), deletionVector=vector))
+    with pytest.raises(TopicError, match=r"deletes 70000 rows of a data file that has 2\."):
+        rows_of(system_at(tmp_path), stream())
+
+
 def test_a_vector_replaces_the_one_before(tmp_path: Path) -> None:
     table = vectored(tmp_path)
     rows = pa.table({"id": range(4)})

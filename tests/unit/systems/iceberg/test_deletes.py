@@ -13,7 +13,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.iceberg.deletes import puffin_vectors
 from airflow_samza.systems.system import ColumnBound
-from airflow_samza.systems.tables.vectors import kept_rows, vector_positions
+from airflow_samza.systems.tables.vectors import bitmap_positions, kept_rows, vector_positions
 from tests.support.iceberg_lake import (
     add_files,
     data_file,
@@ -44,7 +44,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
     ids=["none", "one", "containers", "a run", "bits and runs", "beyond 32 bits"],
 )
 def test_a_vector_is_read_as_it_was_written(positions: list[int], runs: bool) -> None:
-    assert vector_positions(vector(positions, runs=runs)).tolist() == positions
+    assert vector_positions(vector(positions, runs=runs), len(positions)).tolist() == positions
 
 
 def test_random_vectors_are_read_as_they_were_written() -> None:
@@ -52,14 +52,14 @@ def test_random_vectors_are_read_as_they_were_written() -> None:
     for _ in range(30):
         most = chance.choice([100, 70_000, 1 << 20])
         positions = sorted(chance.sample(range(most), chance.randrange(1, min(most, 20_000))))
-        assert vector_positions(vector(positions, runs=chance.random() < 0.5)).tolist() == positions
+        assert vector_positions(vector(positions, runs=chance.random() < 0.5), most).tolist() == positions
 
 
 def test_damaged_vectors_are_errors() -> None:
     good = vector([1, 2, 3])
     for bad in (good[:-1], good[:4] + b"abcd" + good[8:], b""):
         with pytest.raises(ValueError, match="no deletion vector"):
-            vector_positions(bad)
+            vector_positions(bad, 3)
 
 
 def test_a_puffin_file_names_its_vectors() -> None:
@@ -67,7 +67,7 @@ def test_a_puffin_file_names_its_vectors() -> None:
     found = list(puffin_vectors(pa.BufferReader(data), len(data)))
     assert [name for name, _, _ in found] == ["a", "b"]
     for (_, offset, length), positions in zip(found, ([1], [2, 3]), strict=True):
-        assert vector_positions(data[offset : offset + length]).tolist() == positions
+        assert vector_positions(data[offset : offset + length], 2).tolist() == positions
     with pytest.raises(ValueError, match="no Puffin file"):
         list(puffin_vectors(pa.BufferReader(b"x" * 40), 40))
 
@@ -114,3 +114,53 @@ def test_equality_deletes_are_rejected_by_the_plan_whatever_is_read(tmp_path: Pa
     with pytest.raises(TopicError, match=r"web\.views of stream 'views' has equality deletes, which are not") as error:
         system_at(tmp_path).slice_within(stream(), [ColumnBound("id", "=", 99)])
     assert "a system of kind spark" in error.value.hint
+
+
+ROARING = b"\xd1\xd3\x39\x64"
+
+
+def of_runs(containers: int, runs: int = 1, *, said: int = 65_536) -> bytes:
+    """Return a bitmap whose containers each have runs over all of it, and say that they have so many positions."""
+    heads = b"".join(key.to_bytes(2, "little") + (said - 1).to_bytes(2, "little") for key in range(containers))
+    flags = b"\xff" * ((containers + 7) // 8)
+    offsets = bytes(4 * containers) if containers >= 4 else b""
+    bodies = (runs.to_bytes(2, "little") + b"\0\0\xff\xff" * runs) * containers
+    bitmap = ((containers - 1) << 16 | 12347).to_bytes(4, "little") + flags + heads + offsets + bodies
+    return (1).to_bytes(8, "little") + (0).to_bytes(4, "little") + bitmap
+
+
+@pytest.mark.parametrize(
+    "bitmap",
+    [
+        of_runs(1),
+        of_runs(900),
+        of_runs(1, 3, said=1),
+        of_runs(900, said=1),
+        (2).to_bytes(8, "little") + 2 * of_runs(1, said=1)[8:],
+        (1).to_bytes(8, "little") + bytes(4) + (12346).to_bytes(4, "little") + b"\xff" * 8,
+    ],
+    ids=["a container", "many", "runs that overlap", "heads that say less", "two bitmaps", "a count without an end"],
+)
+def test_a_vector_with_more_positions_than_rows_is_an_error_before_it_is_unfolded(bitmap: bytes) -> None:
+    with pytest.raises(ValueError, match=r"rows of a data file that has 1000$|is no roaring bitmap"):
+        bitmap_positions(ROARING + bitmap, 1000)
+
+
+@pytest.mark.parametrize("vectors", [False, True])
+def test_deletes_of_more_rows_than_the_data_file_has_are_rejected(vectors: bool, tmp_path: Path) -> None:
+    table = table_of(tmp_path, SCHEMA, [{"id": 1, "name": "a"}])
+    (file,) = [task.file.file_path for task in table.scan().plan_files()]
+    delete_positions(table, {file: range(70_000)}, vectors=vectors)
+    with pytest.raises(TopicError, match=r"deletes [0-9]+ rows of a data file that has 1\."):
+        rows_of(system_at(tmp_path), stream())
+
+
+def test_a_vector_that_is_not_all_in_its_file_is_an_error(tmp_path: Path) -> None:
+    table = table_of(tmp_path, SCHEMA, [{"id": 1, "name": "a"}])
+    (file,) = [task.file.file_path for task in table.scan().plan_files()]
+    delete_positions(table, {file: [0]}, vectors=True)
+    system = system_at(tmp_path)
+    fixed = system.slice_within(stream(), ())
+    fixed["deletes"][0]["length"] = 1 << 40
+    with pytest.raises(TopicError, match="has no 1099511627776 bytes from byte 4 on"):
+        rows_of(system, stream(), range_=fixed)
