@@ -158,16 +158,8 @@ def input_meaning(stream_id: str, facets: Mapping[str, str]) -> StateMeaning:
 
 
 def _is_read(version: Version, was: StateMeaning) -> bool:
-    """Return whether a version says how far an input was read."""
-    if was.facets.get(READ) not in POSITIONS:
-        return False
-    arrived = version.arrived.get(was.name, {})
-    return bool(
-        version.sections.get(was.name)
-        or arrived.get("names")
-        or arrived.get("horizon")
-        or any(version.offsets.get(was.name, ()))
-    )
+    """Return whether a version says how far an input was read, and later runs go on from there."""
+    return was.facets.get(READ) in POSITIONS and version.read_up_to(was.name) is not None
 
 
 def _otherwise(version: Version, was: StateMeaning, now: StateMeaning) -> str:

@@ -16,6 +16,7 @@ from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.records import durable, from_plain, plain
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import newest, numbers, read, write_once
+from airflow_samza.runs.records.stage_result import VERSIONS
 from airflow_samza.runs.records.state_meaning import StateMeaning
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.lease import FINISHED, Ended, Lease, begin, end, fenced
@@ -61,6 +62,14 @@ class Version:
     meanings: Mapping[str, StateMeaning] = field(default_factory=dict)
     read: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     arrived: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def read_up_to(self, stream_id: str) -> Any:
+        """Return up to where an input was read or passed over, by the record of its kind; None: nothing was."""
+        offsets = self.offsets.get(stream_id, ())
+        arrived = self.arrived.get(stream_id, {})
+        places = (self.sections.get(stream_id), arrived.get("names"), arrived.get("horizon"), any(offsets) and offsets)
+        versions = (arrived.get(word) for word in VERSIONS)  # version 0 is one, too
+        return next(filter(None, places), None) or next((one for one in versions if one is not None), None)
 
 
 @durable("pin of a version of state")

@@ -13,6 +13,7 @@ from pyiceberg.table import Table
 
 from airflow_samza.errors import ConfigError, StateError, TopicError
 from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
+from airflow_samza.runs.state_history.arrivals import Looks
 from airflow_samza.systems.system import SystemBinding
 from tests.support import table_apps
 from tests.support.iceberg_lake import append, catalog_at, compact, stream, system_at, table_of
@@ -324,3 +325,33 @@ def test_a_continuous_run_follows_a_table_until_it_is_drained(
     assert head in {one.snapshot_id for one in following.refreshed.snapshots()}, "its end has tagged it"
     following.run()
     assert following.copied == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_continuous_run_goes_on_where_what_it_has_read_was_compacted_and_has_expired(
+    following: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_samza.systems.tables.outputs.LOOK_SECONDS", 0.0)
+    following.append(1)
+    following.append(2)
+    plan = following.here.plan(FOLLOWING, "live", mode=CONTINUOUS)
+    looks = Looks(following.here.log.filesystem, plan, plan.stream("views"))
+    failed = list[BaseException]()
+
+    def work() -> None:
+        try:
+            following.here.stages(plan)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    until(lambda: failed or following.copied == [1, 2])
+    compact(following.refreshed)
+    until(lambda: failed or (looks.intake(looks.newest()) or {}).get("snapshot") == following.head)
+    following.drop_tags()
+    expire_all(following.refreshed)
+    following.append(3)
+    following.here.runtime.drain(plan)
+    thread.join(300)
+    assert not failed
+    assert following.copied == [1, 2, 3]
