@@ -23,9 +23,10 @@ from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan, StageReuse
 from airflow_samza.runs.records.stage_result import CODE, StageResult
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.systems.capabilities import RemembersWriters
+from airflow_samza.systems.capabilities import FindsOutput
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
+from airflow_samza.systems.tables.output_target import OF_A_PLAN
 
 
 def fingerprints(run: RunPlan, digests: Mapping[str, str]) -> dict[str, dict[str, str]]:
@@ -76,9 +77,11 @@ def _fingerprint(run: RunPlan, stage: Stage, code: str) -> dict[str, str]:
     for table_id in stage.tables:
         parts[f"table {table_id}"] = [run.declared.get(f"table {table_id}", {}), run.tables.get(table_id)]
     for stream_id in stage.outputs:
-        slot = run.slot_of(stream_id)
+        slot, bound = run.slot_of(stream_id), run.streams[stream_id]
+        if bound.slice is not None:  # of a table: what is fixed of it, but for what differs from plan to plan
+            bound = replace(bound, slice={k: v for k, v in bound.slice.items() if k not in OF_A_PLAN})
         parts[f"output {stream_id}"] = [
-            *_stream_facts(run, stream_id, run.streams[stream_id]),
+            *_stream_facts(run, stream_id, bound),
             plain(slot) if slot is not None else None,
         ]
     return {**{name: facts_digest(facts) for name, facts in parts.items()}, CODE: code}
@@ -150,22 +153,22 @@ def _gone(
     decisions: Mapping[str, StageReuse],
 ) -> str:
     """Return what a kept stage wrote and somebody needs that is there no more; empty where all is."""
+    generation, producer = result.generation, run.producer(stage.stage_id)
     sent = {output.stream_id for output in result.outputs if output.messages}
     for stream_id in stage.outputs:
-        if not run.is_own(stream_id):
-            bound = run.stream(stream_id)
-            system: object = systems.get(bound.system)
-            if stream_id in sent and isinstance(system, RemembersWriters):
-                producer = run.producer(stage.stage_id)
-                if system.standing(bound.spec, producer) is None:
-                    return f"what it wrote to {stream_id} is there no more"
-            continue
-        readers = [other for other in run.plan.stages if stream_id in other.inputs and other is not stage]
-        if all(decisions[reader.stage_id].kept for reader in readers):
-            continue
-        bound = run.intermediate(stream_id, Generation.parse(result.generation))
-        if bound.spec.name not in systems[bound.system].admin.metadata([bound.spec]):
-            return f"its topic {stream_id} is deleted, and a stage that runs has to read it"
+        bound = run.stream(stream_id)
+        if run.is_own(stream_id):
+            readers = [other for other in run.plan.stages if stream_id in other.inputs and other is not stage]
+            if all(decisions[reader.stage_id].kept for reader in readers):
+                continue
+            bound = run.intermediate(stream_id, Generation.parse(generation))
+            if bound.spec.name not in systems[bound.system].admin.metadata([bound.spec]):
+                return f"its topic {stream_id} is deleted, and a stage that runs has to read it"
+        system: object = systems.get(bound.system)
+        if stream_id in sent and isinstance(system, FindsOutput):
+            lost = system.lost(bound.spec, producer, generation)
+            if lost is not None:
+                return f"what it wrote to {stream_id} is there no more: {lost}"
     return ""
 
 

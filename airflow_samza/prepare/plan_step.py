@@ -140,8 +140,9 @@ def prepare_run(
             slices = {stream_id: stream.slice for stream_id, stream in run.streams.items() if stream.role != SIDE_INPUT}
             starts = write_starts(files, folder, run.generation, spec, run.plan, slices, version)
             run = dataclasses.replace(run, state=dataclasses.replace(taken.state, starts=starts))
-        run = with_kept_results(files, spec, run, stage_digests(spec, run.plan, data))
-        run = with_later_writers(files, _with_reuse(files, systems, spec, run, request, data))
+        digests = stage_digests(spec, run.plan, data)
+        run = with_kept_results(files, spec, run, digests)
+        run = with_later_writers(files, _with_reuse(files, systems, run, request, digests))
         reject_unbounded(run, systems)
         if over_connect:
             reject_over_connect(run, systems)
@@ -150,6 +151,7 @@ def prepare_run(
         _create_topics(run, systems)
         # Once more: with the tables that were made just now, and for this root.
         run = dataclasses.replace(run, streams=fixed_outputs(run, systems, root=run.root))
+        run = dataclasses.replace(run, fingerprints=fingerprints(run, digests))
         _check_outputs(run, systems)
         run = _with_held_versions(files, systems, run)
         open_again(files, folder)
@@ -299,9 +301,10 @@ def preview_run(
     run, systems = plan_run(files, bindings, default_system, spec, request, version)
     if over_connect:
         reject_over_connect(run, systems)
-    run = with_kept_results(files, spec, run, stage_digests(spec, run.plan, data))
+    digests = stage_digests(spec, run.plan, data)
+    run = with_kept_results(files, spec, run, digests)
     if planned:
-        run = _with_reuse(files, systems, spec, run, request, data)
+        run = _with_reuse(files, systems, run, request, digests)
     if not carries_state(spec):
         return with_later_writers(files, run)
     state = RunState(CARRIED if request.state_from == PREVIOUS else OWN, version.number if version is not None else 0)
@@ -312,13 +315,12 @@ def preview_run(
 def _with_reuse(
     files: Filesystem,
     systems: Mapping[str, System],
-    spec: ApplicationSpec,
     run: RunPlan,
     request: RunRequest,
-    data: str,
+    digests: Mapping[str, str],
 ) -> RunPlan:
     """Return the plan with the fingerprints of its stages, and with the stages that keep a former result."""
-    run = dataclasses.replace(run, fingerprints=fingerprints(run, stage_digests(spec, run.plan, data)))
+    run = dataclasses.replace(run, fingerprints=fingerprints(run, digests))
     return dataclasses.replace(run, reuse=reuse(files, systems, run, enabled=request.reuse))
 
 

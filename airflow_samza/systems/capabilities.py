@@ -348,6 +348,18 @@ class RemembersWriters(Protocol):
 
 
 @runtime_checkable
+class FindsOutput(Protocol):
+    """A system that knows whether what a producer has published is there still, as it was written."""
+
+    def lost(self, stream: StreamSpec, producer: str, generation: str) -> str | None:
+        """Return what is there no more of what a generation has published, as a half sentence; None: all is there.
+
+        It is a look at records and one at a list of what is there, not one at each file.
+        """
+        ...
+
+
+@runtime_checkable
 class RemembersRoots(Protocol):
     """A system whose outputs runs of several roots may write: what is published names the identity of its root."""
 

@@ -48,6 +48,7 @@ from airflow_samza.systems.tables.output_target import (
     with_run_column,
 )
 from airflow_samza.systems.tables.outputs import TableOutputs
+from airflow_samza.systems.tables.publishing import file_name
 from airflow_samza.systems.tables.sweeping import sweep_files
 from airflow_samza.systems.tables.upserts import made_columns
 
@@ -246,14 +247,24 @@ class DeltaSystem(TableOutputs):
         log = self._read(stream, table)
         return names_in_use(log, newest_state(log))
 
+    def whole_files(self, stream: StreamSpec) -> tuple[str, list[str]]:
+        """Return the version of the table of an output, and its data files without deletion vectors, by name."""
+        written = self._planned(stream, planned=True)
+        if written is None:
+            return "", []
+        state = written[1]
+        return str(state.version), [file_name(file.path) for file in state.files if not file.vector]
+
     def view(self, stream: StreamSpec, sought: Heading | None = None, *, planned: bool = False) -> TableView:
         """Return the records of the commits to the table of an output."""
-        written = (
-            self.planned[stream.name]
-            if planned and stream.name in self.planned
-            else self._output(stream, OutputOptions.of(stream))
-        )
-        return self._view(written)
+        return self._view(self._planned(stream, planned=planned))
+
+    def _planned(self, stream: StreamSpec, *, planned: bool) -> tuple[DeltaLog, TableState] | None:
+        """Return the state of the table of an output, ``planned`` as a plan has loaded it; None: it is to be made."""
+        if planned and stream.name in self.planned:
+            found: tuple[DeltaLog, TableState] | None = self.planned[stream.name]
+            return found
+        return self._output(stream, OutputOptions.of(stream))
 
     def _view(self, table: tuple[DeltaLog, TableState] | None) -> TableView:
         return TableView({}) if table is None else view_of(table[0], table[1].transactions)

@@ -19,7 +19,7 @@ from airflow_samza.systems.files.following_options import FollowOptions, reject_
 from airflow_samza.systems.files.formats.options import FileOptions, format_name, partition_count, storage_options
 from airflow_samza.systems.files.listing import Listing, find_files, find_missing
 from airflow_samza.systems.files.location import Location, check_inside, has_glob, is_url, named_part, open_location
-from airflow_samza.systems.files.manifests import producer_hash
+from airflow_samza.systems.files.manifests import manifest_path, producer_hash, read_manifest
 from airflow_samza.systems.files.namesakes import Namesakes
 from airflow_samza.systems.files.new_files import FilesRead, find_new_files
 from airflow_samza.systems.files.output import FilesProducer, check_writable, reject_file
@@ -242,6 +242,19 @@ class FilesSystem:
         generations = [generation for publisher, generation, _ in view.manifests if publisher == mine]
         generations += [past.turn.generation for past in view.turns if past.turn.producer == mine]  # it was replaced
         return max(generations, key=parse_generation, default=None)
+
+    def lost(self, stream: StreamSpec, producer: str, generation: str) -> str | None:
+        """Return which file of a generation of an output is missing, or has another size; None: all are there."""
+        output, owner, view = self._output(stream), (producer_hash(producer, stream.name), generation), self._view(stream)
+        if not view.stands(*owner):
+            return f"{output} has no manifest of it"
+        with storage_errors(path=str(output), stream=stream.name, doing="list"):
+            listed = output.filesystem.get_file_info(pafs.FileSelector(output.path, allow_not_found=True))
+            places = [manifest_path(output, *manifest) for manifest in view.manifests if manifest[:2] == owner]
+            named = [file for place in places for file in read_manifest(place).files]
+        there = {(str(info.path).rpartition("/")[2], info.size) for info in listed}
+        name = next((name for name, _, size in named if (name, size) not in there), None)
+        return None if name is None else f"the file {output / name} is missing, or is not as it was written"
 
     def reject_namesake(self, stream: StreamSpec, producer: str, root: str) -> None:
         """Reject a producer if one of its name, under another root, has published to an output."""

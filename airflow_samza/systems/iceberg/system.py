@@ -15,6 +15,7 @@ from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.iceberg.arrivals import fix_arrivals
 from airflow_samza.systems.iceberg.branches import properties_of, reject_foreign
 from airflow_samza.systems.iceberg.catalogs import find_table, load_table, opened_catalog
+from airflow_samza.systems.iceberg.data_files import live_entries
 from airflow_samza.systems.iceberg.expiry import names_in_use
 from airflow_samza.systems.iceberg.held_snapshots import hold_snapshot
 from airflow_samza.systems.iceberg.options import CatalogSettings, TableOptions, identifier_of, table_name
@@ -22,6 +23,7 @@ from airflow_samza.systems.iceberg.output_options import OutputOptions
 from airflow_samza.systems.iceberg.output_target import data_folder, fix_target
 from airflow_samza.systems.iceberg.publishing import discard_branch, find_published, publish, publish_branch
 from airflow_samza.systems.iceberg.reading import IcebergConsumer
+from airflow_samza.systems.iceberg.rewrites import entries_by_era
 from airflow_samza.systems.iceberg.slicing import KIND, fix_changes, fix_slice, table_schema
 from airflow_samza.systems.iceberg.snapshots import first_since, time_of
 from airflow_samza.systems.iceberg.storage import TableStorage
@@ -38,6 +40,7 @@ from airflow_samza.systems.tables.folded_records import Heading
 from airflow_samza.systems.tables.output_options import MAIN
 from airflow_samza.systems.tables.output_target import with_run_column
 from airflow_samza.systems.tables.outputs import TableOutputs
+from airflow_samza.systems.tables.publishing import file_name
 from airflow_samza.systems.tables.sweeping import DATA_FILES, METADATA_FILES, sweep_files
 from airflow_samza.systems.tables.upserts import made_columns
 
@@ -222,6 +225,17 @@ class IcebergSystem(TableOutputs):
         options = OutputOptions.of(stream)
         with self._written(options, stream, planned=planned) as table:
             return TableView.of(options.table, {} if table is None else properties_of(table, options.branch), sought)
+
+    def whole_files(self, stream: StreamSpec) -> tuple[str, list[str]]:
+        """Return the snapshot of the table of an output, and its data files without deletes, by name."""
+        options = OutputOptions.of(stream)
+        with self._written(options, stream, planned=True) as table:
+            name = options.branch if table is not None and options.branch in table.metadata.refs else MAIN
+            head = table.metadata.snapshot_by_name(name) if table is not None else None
+            if table is None or head is None:
+                return "", []
+            entries = live_entries(table, name) if name != MAIN else (entry for entry, _ in entries_by_era(table))
+            return str(head.snapshot_id), [file_name(entry.data_file.file_path) for entry in entries]
 
     @contextmanager
     def _written(self, options: OutputOptions, stream: StreamSpec, *, planned: bool = False) -> Iterator[Table | None]:

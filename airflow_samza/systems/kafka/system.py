@@ -211,6 +211,14 @@ class KafkaSystem:
         """Return the newest generation of a producer that has published to an output; None when it never has."""
         return self.outputs.standing(stream, producer)
 
+    def lost(self, stream: StreamSpec, producer: str, generation: str) -> str | None:
+        """Return that the topic or the record of its publications is missing; how long messages stay is the topic's."""
+        if is_own(stream):
+            return self.own_topics.lost(stream, producer, generation)
+        if self.brokers.find(stream.name) is None:
+            return "the topic is deleted"
+        return None if self.standing(stream, producer) is not None else "nobody has published it"
+
     def discard(self, stream: StreamSpec, staged: Mapping[str, Any]) -> None:
         """Delete what a producer staged and nobody will publish."""
         (self.own_topics if is_own(stream) else self.outputs).discard(stream, staged)

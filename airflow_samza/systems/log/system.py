@@ -180,6 +180,19 @@ class LogSystem:
         """Return the newest generation of a producer that has published to a topic; None when it never has."""
         return self._seen(stream).generations().get(producer)
 
+    def lost(self, stream: StreamSpec, producer: str, generation: str) -> str | None:
+        """Return which segment of a generation of a topic is missing; None: all that have not expired are there."""
+        topic = find_topic(self.filesystem, self.name, stream.name)
+        if topic is None or self._seen(stream).generations().get(producer) != generation:
+            return "the topic has no commit of it"
+        if self.store is not FILES:
+            return None
+        there = set(self.filesystem.list(f"{topic.directory}/segments"))
+        commits = (one for one in LogIndex(topic).live_commits() if (one.producer, one.generation) == (producer, generation))
+        paths = (topic.segment_path(segment.name) for one in commits for segment in one.segments)
+        path = next((path for path in paths if path.rpartition("/")[2] not in there), None)
+        return None if path is None else f"the file {self.filesystem.location(path)} is missing"
+
     def superseded(
         self, stream: StreamSpec, slice: Mapping[str, Any], first: Sequence[int], read: Sequence[int]
     ) -> list[Superseded]:

@@ -82,6 +82,10 @@ class TableOutputs(ABC):
         With ``sought`` those are enough that have it, and with ``planned`` those of the table as a plan has loaded it.
         """
 
+    @abstractmethod
+    def whole_files(self, stream: StreamSpec) -> tuple[str, Iterable[str]]:
+        """Return the version of the table of an output, and the names of its data files of which no row is deleted."""
+
     def fix_output(self, stream: StreamSpec, columns: Schema | None, run: str = "") -> dict[str, Any]:
         """Return what tasks need to write to the table of an output; messages that do not fit it are rejected.
 
@@ -134,6 +138,27 @@ class TableOutputs(ABC):
         """Return the newest generation of a producer that has committed to a table; None when it never has."""
         newest = self.view(stream, _of_producer(stream, producer), planned=True).newest(producer, stream.name)
         return None if newest is None else ".".join(map(str, newest))
+
+    def lost(self, stream: StreamSpec, producer: str, generation: str) -> str | None:
+        """Return what of the rows of a generation is not in a table any more; None: all are.
+
+        Of rows that have replaced others by their keys nobody can tell when others have committed since.
+        """
+        mine, table = (producer, stream.name, generation), self.options_of(stream).table
+        view = self.view(stream, _of_producer(stream, producer), planned=True)
+        found = [pair for pair in view.commits() if (pair[1].producer, pair[1].stream, pair[1].generation) == mine]
+        if not found or not view.stands(*found[-1]):
+            return f"the table {table} has no commit of it"
+        committed = found[-1][1]
+        version, files = self.whole_files(stream)
+        if version == committed.snapshot:
+            return None
+        if not committed.files:
+            return f"the table {table} has commits behind it, which may have replaced its rows"
+        left = sum(name.startswith(committed.prefixes) for name in files)
+        if left == committed.files:
+            return None
+        return f"of its {committed.files} data files the table {table} has {left} as they were"
 
     def reject_namesake(self, stream: StreamSpec, producer: str, root: str) -> None:
         """Reject a producer if one of its name, under another root, has committed to the table."""
