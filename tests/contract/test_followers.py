@@ -5,12 +5,10 @@ from __future__ import annotations
 import itertools
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from airflow_samza.errors import PlanChanged
 from airflow_samza.systems.system import SystemBinding
 from tests.support import delta_lake, iceberg_lake
 from tests.support.changing_modules import ChangingModules

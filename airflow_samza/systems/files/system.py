@@ -245,7 +245,8 @@ class FilesSystem:
 
     def lost(self, stream: StreamSpec, producer: str, generation: str) -> str | None:
         """Return which file of a generation of an output is missing, or has another size; None: all are there."""
-        output, owner, view = self._output(stream), (producer_hash(producer, stream.name), generation), self._view(stream)
+        output, view = self._output(stream), self._view(stream)
+        owner = (producer_hash(producer, stream.name), generation)
         if not view.stands(*owner):
             return f"{output} has no manifest of it"
         with storage_errors(path=str(output), stream=stream.name, doing="list"):

@@ -188,7 +188,8 @@ class LogSystem:
         if self.store is not FILES:
             return None
         there = set(self.filesystem.list(f"{topic.directory}/segments"))
-        commits = (one for one in LogIndex(topic).live_commits() if (one.producer, one.generation) == (producer, generation))
+        mine = (producer, generation)
+        commits = (one for one in LogIndex(topic).live_commits() if (one.producer, one.generation) == mine)
         paths = (topic.segment_path(segment.name) for one in commits for segment in one.segments)
         path = next((path for path in paths if path.rpartition("/")[2] not in there), None)
         return None if path is None else f"the file {self.filesystem.location(path)} is missing"
