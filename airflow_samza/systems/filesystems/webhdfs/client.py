@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 from urllib.parse import quote
@@ -251,6 +252,7 @@ class WebHdfsClient:
                 timeout=_TIMEOUT, verify=self.access.verify if secure else False, follow_redirects=False
             )
             self._pid = os.getpid()
+            weakref.finalize(self, self._http.close).atexit = False
         return self._http
 
 

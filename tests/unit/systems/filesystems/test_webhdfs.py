@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import gc
 import io
 import json
 import logging
 import socket
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +23,7 @@ from airflow_samza.systems.filesystems.contents import READ_AT_LEAST, RangeReade
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.filesystems.webhdfs.access import Access, find_access
 from airflow_samza.systems.filesystems.webhdfs.address import parse_address
+from airflow_samza.systems.filesystems.webhdfs.client import WebHdfsClient
 from airflow_samza.systems.filesystems.webhdfs.filesystem import open_webhdfs
 
 HA = {
@@ -200,6 +203,19 @@ def test_a_namenode_that_is_down_is_named() -> None:
     ):
         open_webhdfs(f"webhdfs://{host}/r", patience=0.2).read("x")
     assert StorageUnavailable.retryable
+
+
+def test_a_client_that_nobody_has_any_more_closes_its_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Answers, "protocol_version", "HTTP/1.1")  # which leaves connections open
+    found = {"FileStatus": {"pathSuffix": "", "type": "FILE", "length": 3, "modificationTime": 5000}}
+    with namenode(200, found) as active, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        address, _ = parse_address(f"webhdfs://{active}/r", {})
+        client = WebHdfsClient(address, find_access({}))
+        assert client.status("/r/x") is not None
+        del client
+        gc.collect()
+    assert [str(each.message) for each in warned if issubclass(each.category, ResourceWarning)] == []
 
 
 @pytest.mark.extended
