@@ -1,354 +1,336 @@
-"""Digests of the code of callables: equal from process to process while the code is, another one after an edit.
+"""Digests of the code of callables, by sources: equal from process to process while the code is, else another one.
 
-A digest covers the byte code of a function, its constants, defaults and closure, and all that it names: functions and
-classes of the user, at any depth; modules of the user by their source and that of the modules that they import;
-libraries by their version. What a callable reads from elsewhere (a file, a service, the clock) is in no digest.
+Of a callable count the statements of its module that it reaches by name, and those that change what it reaches; the
+whole text of the user's modules that these import; the versions of libraries; and the values that it holds. Objects are
+only looked at for such values: what an object does stands in the text of its class. Comments and layout do not count.
+What a callable reads from elsewhere (a service, the clock, a file that does not travel with it) is in no digest.
 """
 
 from __future__ import annotations
 
 import ast
-import builtins
-import dis
-import enum
 import functools
 import hashlib
 import importlib.metadata
-import importlib.util
-import json
-import logging
+import io
 import pickle
 import platform
-import re
 import sys
-import sysconfig
 import types
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
-_OF_A_CLASS = frozenset(
-    {
-        "__abstractmethods__",
-        "__annotate_func__",
-        "__annotations__",
-        "__dataclass_fields__",
-        "__dataclass_params__",
-        "__dict__",
-        "__doc__",
-        "__firstlineno__",
-        "__module__",
-        "__static_attributes__",
-        "__weakref__",
-        "_abc_impl",
-    }
+from airflow_samza.application.module_statements import (
+    Module,
+    Statement,
+    is_of_the_user,
+    module_source,
+    module_spec,
+    package_of,
+    parsed,
 )
-"""Attributes of a class that follow from its others, or say where it stands."""
-
-_BY_NAME_ONLY = frozenset({"__import__", "exec", "eval", "compile"})
-"""Builtins that run code which no digest can follow."""
-
-_OF_SLOTS = types.GetSetDescriptorType | types.MemberDescriptorType
-_WRAPPED = type(functools.lru_cache(len))
 
 
-def callable_digest(*values: Any) -> str | None:
-    """Return the digest of callables and values beside them; None where one of them cannot be compared.
+class Place(NamedTuple):
+    """A class or function that is named ``package.module:name``."""
 
-    That is: what cannot be pickled and is neither function nor class, and code that imports or evaluates by itself.
+    module: str
+    name: str
+
+
+class CodeDigests:
+    """Digests of callables of one application, whose modules are looked at once.
+
+    ``within`` is the application's module: what it imports may change what a callable reaches.
     """
-    try:
-        return _hash([_Walk().of(value) for value in values])
-    except _Incomparable:
-        return None
 
+    def __init__(self, within: str = "") -> None:
+        self._project = _Project(within)
 
-class _Incomparable(Exception):
-    """A value that has no digest."""
+    def of(self, *values: Any) -> str | None:
+        """Return the digest of callables, places, and values beside them; None where one cannot be compared.
 
-
-class _Walk:
-    """One walk over functions and what they name; what is met again is named by the number of its first place."""
-
-    def __init__(self) -> None:
-        self._met: dict[int, int] = {}
-        self._alive: list[Any] = []
-
-    def of(self, value: Any) -> Any:
-        """Return a value's part of the digest: JSON."""
-        if isinstance(value, enum.Enum):
-            return ["enum", type(value).__qualname__, value.name, repr(value.value)]
-        if isinstance(value, _PLAIN):
-            return [type(value).__name__, repr(value)]
-        if id(value) in self._met:
-            return ["met", self._met[id(value)]]
-        self._met[id(value)] = len(self._met)
-        self._alive.append(value)  # or another object might get its id
-        return self._of_new(value)
-
-    def _of_new(self, value: Any) -> Any:
-        if isinstance(value, types.FunctionType):
-            return self._of_function(value)
-        if isinstance(value, types.CodeType):
-            return self._of_code(value)
-        if isinstance(value, types.MethodType):
-            return ["method", self.of(value.__func__), self.of(value.__self__)]
-        if isinstance(value, staticmethod | classmethod):
-            return [type(value).__name__, self.of(value.__func__)]
-        if isinstance(value, property):
-            return ["property", *(self.of(each) for each in (value.fget, value.fset, value.fdel))]
-        if isinstance(value, functools.cached_property):
-            return ["cached property", self.of(value.func)]
-        if isinstance(value, functools.partial):
-            return ["partial", self.of(value.func), self.of(value.args), self.of(value.keywords)]
-        if isinstance(value, _WRAPPED):
-            return ["cached", self.of(value.__wrapped__)]
-        if isinstance(value, types.ModuleType):
-            return self._of_module(value.__name__)
-        if isinstance(value, type):
-            return self._of_class(value)
-        if isinstance(value, tuple | list):
-            return [type(value).__name__, *(self.of(each) for each in value)]
-        if isinstance(value, set | frozenset):
-            return ["set", *sorted(json.dumps(_Walk().of(each)) for each in value)]
-        if isinstance(value, Mapping) and type(value) in (dict, types.MappingProxyType):
-            return ["dict", *([self.of(name), self.of(each)] for name, each in value.items())]
-        if isinstance(value, re.Pattern):
-            return ["pattern", repr(value.pattern), value.flags]
-        if isinstance(value, types.BuiltinFunctionType | types.WrapperDescriptorType | types.MethodDescriptorType):
-            return ["builtin", getattr(value, "__module__", None) or "", value.__qualname__]
-        if isinstance(value, logging.Logger):
-            return ["logger", value.name]
-        if isinstance(value, types.CellType):
-            return ["cell", self._of_cell(value)]
-        return self._of_object(value)
-
-    def _of_function(self, function: types.FunctionType) -> Any:
-        named = _library_of(getattr(function, "__module__", None))
-        if named is not None:
-            return ["library", named, function.__qualname__]
-        return [
-            "function",
-            self._of_code(function.__code__),
-            self.of(function.__defaults__),
-            self.of(function.__kwdefaults__),
-            [self._of_cell(cell) for cell in function.__closure__ or ()],
-            self._of_names(function.__code__, function.__globals__),
-            self.of(getattr(function, "__wrapped__", None)),
-        ]
-
-    def _of_cell(self, cell: types.CellType) -> Any:
+        That is a value that cannot be pickled, or code that imports modules by names that it makes.
+        """
+        held = _Held(self._project)
         try:
-            return self.of(cell.cell_contents)
-        except ValueError:
-            return ["empty"]
-
-    def _of_code(self, code: types.CodeType) -> Any:
-        constants = [
-            self._of_code(each) if isinstance(each, types.CodeType) else _Walk().of(each) for each in code.co_consts
-        ]
-        signature = [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags]
-        names = [list(code.co_names), list(code.co_varnames), list(code.co_freevars), list(code.co_cellvars)]
-        return ["code", hashlib.sha256(code.co_code).hexdigest(), constants, names, signature]
-
-    def _of_names(self, code: types.CodeType, sight: Mapping[str, Any]) -> list[Any]:
-        """Return the parts of what a function's code, and that of the functions in it, names beyond itself."""
-        digests: list[Any] = []
-        package = str(sight.get("__package__") or "")
-        codes = [code]
-        while codes:
-            current = codes.pop()
-            codes += [each for each in current.co_consts if isinstance(each, types.CodeType)]
-            for name in current.co_names:
-                if name in sight:
-                    digests.append([name, self.of(sight[name])])
-                elif name in _BY_NAME_ONLY and hasattr(builtins, name):
-                    raise _Incomparable(name)
-            digests += [["import", name, self._of_module(name)] for name in _imported_in(current, package)]
-        return digests
-
-    def _of_module(self, name: str) -> Any:
-        if name.partition(".")[0] == "importlib":
-            raise _Incomparable(name)
-        named = _library_of(name)
-        return ["library", named, name] if named is not None else ["module", name, module_digest(name)]
-
-    def _of_class(self, kind: type) -> Any:
-        named = _library_of(kind.__module__)
-        if named is not None:
-            return ["library", named, kind.__qualname__]
-        content = {
-            name: each
-            for name, each in vars(kind).items()
-            if name not in _OF_A_CLASS and not isinstance(each, _OF_SLOTS)
-        }
-        return [
-            "class",
-            kind.__qualname__,
-            [self.of(base) for base in kind.__bases__],
-            [[name, self.of(each)] for name, each in sorted(content.items())],
-        ]
-
-    def _of_object(self, value: Any) -> Any:
-        kind = type(value)
-        if _library_of(kind.__module__) is None and hasattr(value, "__dict__"):
-            return ["object", self.of(kind), self.of(dict(vars(value)))]
-        try:
-            return ["pickled", kind.__qualname__, hashlib.sha256(pickle.dumps(value, protocol=4)).hexdigest()]
-        except Exception as error:  # whatever an object's own pickling raises
-            raise _Incomparable(kind.__qualname__) from error
-
-
-def module_digest(name: str) -> str | None:
-    """Return the digest of a module of the user's and of all that it imports; None where it has no source."""
-    sources, libraries = user_sources(name)
-    if name not in sources:
-        return None
-    digests = sorted((module, hashlib.sha256(source.encode()).hexdigest()) for module, source in sources.items())
-    versions = sorted((library, _version(library)) for library in libraries - sys.stdlib_module_names)
-    return _hash([digests, versions, platform.python_version_tuple()[:2]])
+            content = held.digest(values)
+            return _hash(content, *self._project.texts(held.names, held.parts), *platform.python_version_tuple()[:2])
+        except Incomparable:
+            return None
 
 
 def user_sources(name: str) -> tuple[dict[str, str], set[str]]:
     """Return the sources of a module of the user's and of all that it imports, by name, and the libraries' names."""
-    top = name.partition(".")[0]
-    sources: dict[str, str] = {}
-    libraries: set[str] = set()
-    left = [name]
-    seen: set[str] = set()
-    while left:
-        current = left.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        source = _source(current)
-        if source is None:
-            continue
-        sources[current] = source
-        for imported in _imports(current, source):
-            if imported.partition(".")[0] == top or _is_of_the_user(imported):
-                left.extend(_with_parents(imported))
-            else:
-                libraries.add(imported.partition(".")[0])
-        left.extend(_with_parents(current))
-    return sources, libraries
+    project = _Project(name)
+    modules, libraries = project.imported([name])
+    return {module: source for module in modules if (source := project.source(module)) is not None}, libraries
 
 
-def _source(module: str) -> str | None:
-    """The source of a module.
+class Incomparable(Exception):
+    """Code or a value that has no digest."""
 
-    None where there is no such module, or no source of it (as of what only looks like one).
+
+class _Project:
+    """The modules of the user's, as they are now."""
+
+    def __init__(self, within: str = "") -> None:
+        self._within = within
+        self.source = functools.cache(module_source)
+        self._is_top = functools.cache(is_of_the_user)
+
+    def is_own(self, module: str) -> bool:
+        """Return whether a module is the user's."""
+        top = module.partition(".")[0]
+        return top != "" and (top == self._within.partition(".")[0] or self._is_top(top))
+
+    def module(self, name: str) -> Module | None:
+        """Return the statements of a module; None where it has no source."""
+        source = self.source(name)
+        try:
+            return parsed(source, package_of(name)) if source is not None else None
+        except (SyntaxError, ValueError, RecursionError):
+            raise Incomparable(name) from None
+
+    def imported(self, names: Iterable[str]) -> tuple[set[str], set[str]]:
+        """Return modules of the user's with all that they import, and the libraries among that."""
+        modules: set[str] = set()
+        libraries: set[str] = set()
+        left = {*names}
+        while left:
+            name = left.pop()
+            if not self.is_own(name):
+                libraries.add(name.partition(".")[0])
+            elif name not in modules:
+                module = self.module(name)
+                if module is not None:
+                    modules.add(name)
+                    left |= module.imports - modules
+                elif str(getattr(module_spec(name), "origin", None) or "").endswith((".so", ".pyd", ".pyc")):
+                    raise Incomparable(name)
+                if "." in name:
+                    left.add(name.rpartition(".")[0])
+        return modules, libraries
+
+    def texts(self, names: Mapping[str, set[str]], parts: Mapping[str, Sequence[Statement]]) -> list[str]:
+        """Return digests of the sources behind names of modules and parts of their statements.
+
+        The name ``*`` stands for a whole module, "" for nothing of it.
+        """
+        names = {name: set(found) for name, found in names.items()}
+        while True:
+            reached = {name: self._reached(name, found, parts.get(name, ())) for name, found in names.items()}
+            belonging = [each for found in reached.values() for each in found]
+            more, libraries = self.imported(name for each in belonging for name in each.imports)
+            more |= self._changing({*names, *more})
+            if all("*" in names.get(name, ()) for name in more):
+                break
+            names.update({name: {"*"} for name in more})
+        if any(each.doubts == "*" for each in belonging):
+            raise Incomparable
+        versions = sorted(f"{library} {_version(library)}" for library in libraries - sys.stdlib_module_names)
+        return [*sorted(_hash(*(each.text for each in found)) for found in reached.values()), *versions]
+
+    def _changing(self, reached: set[str]) -> set[str]:
+        """Return the modules that change something in modules that are reached; all of them may run at any time."""
+        there, _ = self.imported({*reached, self._within})
+        return {
+            name
+            for name in there - reached
+            if any(self.imported({target})[0] & reached for target in self._changed_modules(name))
+        }
+
+    def _changed_modules(self, name: str) -> set[str]:
+        """Return the modules of the user's from which a module imports something that it changes."""
+        module = self.module(name)
+        assert module is not None
+        changed = frozenset[str]().union(*(self._changed(module, each) for each in module.statements))
+        targets = {target for each, target in module.imported.items() if each in changed and self.is_own(target)}
+        return {each if self.source(each) is not None else each.rpartition(".")[0] for each in targets}
+
+    def _changed(self, module: Module, statement: Statement) -> set[str]:
+        """Return the names whose objects a statement may change.
+
+        A method of a module or class is called without that, and of libraries only what is set is followed.
+        """
+        return statement.stores | {
+            name
+            for name in statement.changes - module.constant
+            if (target := module.imported.get(name)) is None or (self.is_own(target) and self.source(target) is None)
+        }
+
+    def _reached(self, name: str, names: set[str], parts: Sequence[Statement]) -> list[Statement]:
+        """Return the statements of a module that belong to names of it, and to parts of statements."""
+        module = self.module(name)
+        if module is None:
+            raise Incomparable(name)
+        statements, imported = module.statements, module.imported.keys()
+        bound = set[str]().union(*(each.binds for each in statements))
+        mentioned = set[str]().union(*(each.names for each in statements))
+        found = {
+            number
+            for number, each in enumerate(statements)
+            if each.acts
+            or each.stores & imported
+            or (each.imports and not each.binds & mentioned and any(map(self.is_own, each.imports)))
+        }
+        reached = names.union(*(each.names for each in (*parts, *(statements[number] for number in found))))
+        changed = [self._changed(module, each) for each in statements]
+        changers: set[str] = set()
+        before = None
+        while before != (len(found), len(reached), len(changers)):
+            before = len(found), len(reached), len(changers)
+            for number in (*range(len(statements)), *reversed(range(len(statements)))):
+                each = statements[number]
+                changes = changed[number] & reached or each.called & changers
+                if number in found or changes or each.binds & reached:
+                    found.add(number)
+                    reached |= each.names
+                    changers |= each.binds - imported if changes else set()
+        belonging = [*(statements[number] for number in sorted(found)), *parts]
+        if names - bound - {""} or "*" in bound or any(each.doubts for each in belonging):
+            return [*statements, *parts]
+        return belonging
+
+
+class _Held(pickle.Pickler):
+    """Pickles values; in the place of functions, classes and modules among them it notes their places.
+
+    ``names`` are the names of modules behind which their code stands, ``parts`` functions within statements.
     """
-    spec = _spec(module)
-    read = getattr(spec.loader, "get_source", None) if spec is not None else None
-    try:
-        if read is not None:
-            return read(module)  # type: ignore[no-any-return]  # a loader gives a text, or None
-        if spec is not None and str(spec.origin).endswith(".py"):  # a loader that changes code while it loads it
-            return Path(spec.origin).read_text(encoding="utf-8")
-    except (ImportError, OSError, SyntaxError, UnicodeError):
-        pass
-    return None
 
+    def __init__(self, project: _Project) -> None:
+        self._content = io.BytesIO()
+        super().__init__(self._content, protocol=4)
+        self.names: dict[str, set[str]] = defaultdict(set)
+        self.parts: dict[str, list[Statement]] = defaultdict(list)
+        self._project = project
+        self._met: dict[int, int] = {}
+        self._left: list[Any] = []  # with all that was met: another object might get its id
 
-def _spec(module: str) -> Any:
-    loaded = sys.modules.get(module)
-    if loaded is not None:
-        return getattr(loaded, "__spec__", None)
-    try:
-        return importlib.util.find_spec(module)
-    except Exception:  # it imports the package: ``a.b.C``, where b is none, or a package of the user's that raises
+    def digest(self, value: Any) -> str:
+        """Return the digest of a value and of all that it holds."""
+        self._left.append((None, value))
+        done = 0
+        try:
+            while done < len(self._left):
+                self.dump(self._left[done][1])
+                done += 1
+        except Incomparable:
+            raise
+        except Exception as error:  # whatever an object's own pickling raises
+            raise Incomparable(type(value).__qualname__) from error
+        return hashlib.sha256(self._content.getvalue()).hexdigest()
+
+    def persistent_id(self, value: Any) -> str | None:
+        """Return what stands for a value that is not pickled itself."""
+        kind = type(value)
+        if kind in (str, bytes):  # two that are equal may be one object here, and two in another process
+            return f"{kind.__name__} {value!r}"
+        if kind is Place:
+            there = not self._project.is_own(value.module) or self._project.source(value.module) is not None
+            return self._place(value.module, value.name) if there else f"no place {value}"
+        if isinstance(value, types.ModuleType):
+            return self._place(value.__name__, "*")
+        if isinstance(value, set | frozenset):
+            return f"{kind.__qualname__} {sorted(self._alone(each) for each in value)}"
+        if isinstance(value, type):
+            if not (_is_at_its_name(value) or self._project.is_own(value.__module__) or value.__module__ == "builtins"):
+                raise Incomparable(value.__qualname__)
+            return self._place(value.__module__, value.__qualname__)
+        if isinstance(value, types.FunctionType):
+            return self._function(value)
+        if isinstance(value, types.CellType):
+            return self._content_of(value, "cell", value.cell_contents)
+        if kind is _CACHED:
+            if _is_at_its_name(value):
+                return self._place(value.__module__, value.__qualname__)
+            return self._content_of(value, "cached", value.__wrapped__)
         return None
 
+    def _alone(self, value: Any) -> str:
+        held = _Held(self._project)
+        held.names, held.parts = self.names, self.parts
+        return held.digest(value)
 
-@functools.lru_cache(maxsize=256)
-def _imports(module: str, source: str) -> tuple[str, ...]:
-    """The names of all that a module imports, wherever in it.
+    def _content_of(self, value: Any, text: str, *content: Any) -> str:
+        """Return what stands for a value that holds others; met again, it is known by the number of its first place."""
+        if id(value) not in self._met:
+            self._met[id(value)] = len(self._met)
+            self._left.append((value, content))
+        return f"{text} {self._met[id(value)]}"
 
-    Of ``from a import b`` both ``a`` and ``a.b``, which may be a module.
-    """
-    return tuple(_imported_names(module, source))
+    def _place(self, module: str, name: str) -> str:
+        if module == "__main__":
+            raise Incomparable(name)
+        if not self._project.is_own(module):
+            return f"{module} {name} {_version(module.partition('.')[0])}"
+        self.names[module].add(name.partition(".")[0])
+        return f"place {name}"
+
+    def _function(self, function: types.FunctionType) -> str:
+        if _is_at_its_name(function):
+            return self._place(function.__module__, function.__qualname__)
+        module = str(function.__globals__.get("__name__"))
+        part = self._part(module, function)
+        self.parts[module] += [part] if part is not None else []
+        text = f"{self._place(module, '' if part is not None else '*')} {function.__qualname__}"
+        defaults = function.__defaults__, function.__kwdefaults__
+        return self._content_of(function, text, defaults, function.__closure__, function.__dict__)
+
+    def _part(self, name: str, function: types.FunctionType) -> Statement | None:
+        """Return a function within a statement; None where it is not in the source as it is now."""
+        source = self._project.source(name) if self._project.is_own(name) else None
+        module = self._project.module(name)
+        if source is None or module is None or function.__code__ not in _codes(source):
+            return None
+        first, named = function.__code__.co_firstlineno, function.__code__.co_name
+        nodes = [
+            node
+            for node in ast.walk(module.tree)
+            if isinstance(node, ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef)
+            and getattr(node, "name", "<lambda>") == named
+            and min(each.lineno for each in (node, *getattr(node, "decorator_list", ()))) == first
+        ]
+        return Statement(nodes, package_of(name)) if nodes else None
 
 
-def _imported_names(module: str, source: str) -> Iterator[str]:
-    spec = _spec(module)
-    is_package = spec is not None and spec.submodule_search_locations is not None
-    package = module if is_package else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = ".".join(package.split(".")[: len(package.split(".")) - node.level + 1]) if node.level else ""
-            origin = ".".join(part for part in (base, node.module or "") if part)
-            if origin:
-                yield origin
-                yield from (f"{origin}.{alias.name}" for alias in node.names)
+_CACHED = type(functools.lru_cache(len))
 
 
-def _with_parents(module: str) -> list[str]:
-    parts = module.split(".")
-    return [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
+@functools.lru_cache(maxsize=64)
+def _codes(source: str) -> frozenset[types.CodeType]:
+    """Return the code of all functions in a source."""
+    left = [compile(source, "", "exec", dont_inherit=True)]
+    found: set[types.CodeType] = set()
+    while left:
+        code = left.pop()
+        found.add(code)
+        left += [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    return frozenset(found)
 
 
-def _is_of_the_user(module: str) -> bool:
-    """Return whether a module is the user's: neither Python's, nor ours, nor of an installed distribution."""
-    top = module.partition(".")[0]
-    if top in sys.stdlib_module_names or top == "airflow_samza":
-        return False
-    spec = _spec(top)
-    if spec is None:
-        return False
-    places = [spec.origin] if spec.origin not in (None, "namespace") else list(spec.submodule_search_locations or ())
-    return bool(places) and not any(place.startswith(_installed()) for place in places if place)
-
-
-def _installed() -> tuple[str, ...]:
-    """The folders of installed distributions."""
-    return tuple(
-        {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")}
-        | {p for p in sys.path if "-packages" in p}
-    )
+def _is_at_its_name(value: Any) -> bool:
+    """Return whether a value is found at its name in its module."""
+    found: Any = sys.modules.get(str(getattr(value, "__module__", None)))
+    for part in value.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is value
 
 
 def _version(library: str) -> str:
+    """Return the version of a library; where no distribution has its name, its own source, which often names one."""
+    if library in sys.stdlib_module_names:
+        return platform.python_version()
     try:
         return importlib.metadata.version(library)
     except (importlib.metadata.PackageNotFoundError, ValueError):
-        return str(getattr(sys.modules.get(library), "__version__", ""))
+        return _hash(module_source(library) or "")
 
 
-def _hash(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
-def _library_of(module: str | None) -> str | None:
-    """Return name and version of the library of a module; None for a module of the user's."""
-    top = (module or "builtins").partition(".")[0]
-    if top == "__main__" or _is_user_top(top):
-        return None
-    return f"{top} {_version(top)}" if top not in sys.stdlib_module_names else f"{top} {platform.python_version()}"
-
-
-@functools.lru_cache(maxsize=4096)
-def _is_user_top(top: str) -> bool:
-    return _is_of_the_user(top)
-
-
-def _imported_in(code: types.CodeType, package: str) -> Iterator[str]:
-    """Yield the modules that a function imports when it is called."""
-    level: Any = 0
-    constants: list[Any] = []
-    module = ""
-    for step in dis.get_instructions(code):
-        if step.opname == "IMPORT_NAME":
-            level = constants[-2] if len(constants) > 1 and isinstance(constants[-2], int) else 0
-            name = str(step.argval)
-            parts = package.split(".")
-            base = ".".join(parts[: len(parts) - level + 1]) if level else ""
-            module = ".".join(part for part in (base, name) if part)
-            yield module
-        if step.opname == "IMPORT_FROM" and _source(f"{module}.{step.argval}") is not None:
-            yield f"{module}.{step.argval}"
-        if step.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
-            constants.append(step.argval)
+def _hash(*texts: str) -> str:
+    digest = hashlib.sha256()
+    for text in texts:
+        digest.update(f"{len(text)} {text}".encode(errors="surrogatepass"))
+    return digest.hexdigest()

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_samza.application.code_digest import CodeDigests
+from airflow_samza.application.descriptors import TableDescriptor
 from airflow_samza.config import Config
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_task import StageTask
@@ -21,8 +25,8 @@ from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.capabilities import IdentifiesTopics, PublishesForGood
 from airflow_samza.systems.log.topic import other_topic
 from airflow_samza.systems.system import System, SystemBinding
-from airflow_samza.task.program.processor_digest import processor_digests
 from airflow_samza.task.program.stage_program import ProgramSource, StageProgram
+from airflow_samza.task.tables.side_inputs import processor_factory
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ def set_up_stage(
         own=tuple(stream_id for stream_id in (*inputs, *outputs) if run.is_own(stream_id)),
         host_dir=config.store_local_dir or "" if has_hosts and config.host_affinity else None,
         side_inputs={stream_id: _without_slice(run.side_input(stream_id)) for stream_id in program.stage.side_inputs},
-        digests=processor_digests(program),
+        digests=_processor_digests(program, run.reference, context.attempt.request.code),
         code=context.attempt.request.code,
     )
     return StageSetup(program, outputs, task)
@@ -141,3 +145,27 @@ def bindings_of_tasks(bindings: Mapping[str, SystemBinding]) -> dict[str, System
         name: SystemBinding(binding.kind) if traits_of(binding.kind).through_topics else binding
         for name, binding in bindings.items()
     }
+
+
+def _processor_digests(program: StageProgram, reference: str, code: str) -> dict[str, str]:
+    """Return the digests of a stage's tables with a processor, by table id; a processor without one is missing.
+
+    While it is the same, rows that a host has kept may be read on (decision 55). ``code`` is the digest of the stage's
+    callables, with what travels beside them; what a processor reads from elsewhere cannot be compared.
+    """
+    digests = {}
+    for table in (program.spec.table(table_id) for table_id in program.stage.tables):
+        if table.processor is not None:
+            of_factory = CodeDigests(reference.partition(":")[0]).of(processor_factory(table))
+            if of_factory is not None:
+                digests[table.table_id] = _table_digest(program, table, of_factory + code)
+    return digests
+
+
+def _table_digest(program: StageProgram, table: TableDescriptor, code: str) -> str:
+    streams = {}
+    for stream_id in table.side_inputs:
+        declared, columns = program.spec.side_inputs[stream_id], program.streams.get(stream_id)
+        streams[stream_id] = [columns.ddl() if columns is not None else None, declared.key, declared.timestamp]
+    facts = [table.table_id, code, sorted(program.spec.config.items()), streams]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

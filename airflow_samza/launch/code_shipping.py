@@ -27,6 +27,7 @@ from typing import NamedTuple, TypeVar
 
 from airflow_samza.application.code_digest import user_sources
 from airflow_samza.errors import ConfigError
+from airflow_samza.planner.stage_code import ShippedDigests
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.systems.filesystems.filesystem import TEMPORARY_PREFIX, Filesystem
 from airflow_samza.systems.filesystems.local_copies import local_copy
@@ -111,14 +112,12 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 class ShippedCode:
     """Code in a run's folder.
 
-    The zip's path from the root, its digest, the folder it was packed from (for messages), and the digest of the files
-    in it that are no code.
+    The zip's path from the root, the folder it was packed from (for messages), and the digests of what is in it.
     """
 
     path: str
-    digest: str
     origin: str
-    data: str
+    digests: ShippedDigests
 
 
 class UserCode(NamedTuple):
@@ -144,17 +143,22 @@ def ship_code(files: Filesystem, run: RunFolder, code: UserCode) -> ShippedCode:
             ", ".join(code.staying[:_SHOWN]),
             more,
         )
-    digest = _digest_of(_needed(code.module, code.origin, code.entries))
-    path = f"{run.code}/{digest}.zip"
+    digests = shipped_digests(code)
+    path = f"{run.code}/{digests.whole}.zip"
     if not files.exists(path):
         files.put_if_absent(path, pack(code.entries))
-    return ShippedCode(path, digest, str(code.origin), data_digest(code.entries))
+    return ShippedCode(path, str(code.origin), digests)
 
 
-def data_digest(entries: Entries) -> str:
-    """Return the digest of the files that travel with code and are none; "" where there are none."""
-    beside = [entry for entry in entries if not entry.name.endswith(".py")]
-    return _digest_of(beside) if beside else ""
+def shipped_digests(code: UserCode) -> ShippedDigests:
+    """Return the digests of what travels.
+
+    That of data is of the files that are no modules beside the application's; "" where there are none.
+    """
+    inside = _inside(code.origin)
+    beside = [entry for entry in code.entries if not (entry.name.endswith(".py") and entry.path.startswith(inside))]
+    whole = _digest_of(_needed(code.module, code.origin, code.entries))
+    return ShippedDigests(_digest_of(beside) if beside else "", whole)
 
 
 def _needed(module: ModuleType, origin: Path, entries: Entries) -> list[Entry]:

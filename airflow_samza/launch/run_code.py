@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.launch.code_shipping import UserCode, code_of, ship_code
-from airflow_samza.planner.stage_code import stage_digests
+from airflow_samza.planner.stage_code import ShippedDigests, stage_digests
 from airflow_samza.prepare.unchanged import reject_changed
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_code import RunCode, code_in_use, use_code
@@ -27,13 +27,13 @@ def present_code(reference: str, py_modules: Sequence[str] = ()) -> UserCode:
     return code_of(sys.modules[reference.partition(":")[0]], py_modules)
 
 
-def ship(files: Filesystem, folder: RunFolder, reference: str, user_code: UserCode) -> tuple[RunCode, str]:
+def ship(files: Filesystem, folder: RunFolder, reference: str, user_code: UserCode) -> tuple[RunCode, ShippedDigests]:
     """Pack the code of an application into a run's folder.
 
-    Returns it without ``digests`` and ``plan``, and the digest of the files in it that are no code.
+    Returns it without ``digests`` and ``plan``, and the digests of what is in it.
     """
     shipped = ship_code(files, folder, user_code)
-    return RunCode(0, shipped.path, shipped.origin, reference), shipped.data
+    return RunCode(0, shipped.path, shipped.origin, reference), shipped.digests
 
 
 def bring_code(
@@ -52,9 +52,9 @@ def bring_code(
         or time.monotonic() - user_code.at > 2.0
     ):
         user_code = present_code(run.reference, py_modules)
-    code, data = ship(files, folder, run.reference, user_code)
+    code, shipped = ship(files, folder, run.reference, user_code)
     spec = load_application(run.reference).spec(run.config)
-    digests = stage_digests(spec, run.plan, data)
+    digests = stage_digests(run.reference, spec, run.plan, shipped)
     code = replace(code, plan=run.generation, digests=digests)
     for stage_id, digest in digests.items():
         if code_run(files, folder, stage_id, run.generation) not in ("", digest):

@@ -5,48 +5,92 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.application.code_digest import callable_digest, module_digest
+from airflow_samza.application.code_digest import CodeDigests, Place
+from airflow_samza.application.declarations.serdes import AVRO, REGISTRY
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 
-_PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-"""The place of a class or function, as a value of the configuration."""
+_PLACE = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_][\w.]*)")
+"""The place of a class or function: a serde, a factory, or a value of the configuration."""
+
+_DOTTED = re.compile(r"([A-Za-z_][\w.]*)\.([A-Za-z_]\w*)")
 
 _NO_CODE = ("inputs", "location", "schema", "fold_schema", "options", "key", "aggregations")
 
 
-def stage_digests(spec: ApplicationSpec, plan: ExecutionPlan, data: str = "") -> dict[str, str]:
-    """Return the digest of the callables of each stage, by stage id; "" where they cannot be compared.
+_UNCOMPARED = "~"
 
-    ``data`` is the digest of the files that travel with the code: a callable may read them.
+
+class ShippedDigests(NamedTuple):
+    """Digests of what travels with an application: of the files that are none of its modules, and of all of it."""
+
+    data: str = ""
+    whole: str = ""
+
+
+NOTHING_SHIPPED = ShippedDigests()
+
+
+def is_comparable(digest: str) -> bool:
+    """Return whether stages with this digest, in whatever process it was made, run the same callables."""
+    return digest != "" and not digest.startswith(_UNCOMPARED)
+
+
+def stage_digests(
+    reference: str, spec: ApplicationSpec, plan: ExecutionPlan, shipped: ShippedDigests
+) -> dict[str, str]:
+    """Return the digest of the callables of each stage, by stage id.
+
+    Where they cannot be compared it is that of all code, which still tells one attempt from another; "" without that.
+    ``reference`` names the application. A callable may read the files that travel with it.
     """
-    named = [value for value in spec.config.values() if _PLACE.fullmatch(value)]
-    modules = {value: module_digest(value.partition(":")[0]) for value in named}
-    return {stage.stage_id: _stage_digest(spec, stage, data, modules) for stage in plan.stages}
+    whole = f"{_UNCOMPARED}{shipped.whole}" if shipped.whole else ""
+    digests = CodeDigests(reference.partition(":")[0])
+    named = [place for value in spec.config.values() for place in _places(value)]
+    found = {}
+    for stage in plan.stages:
+        values = [*_values(spec, stage), *named]
+        found[stage.stage_id] = digests.of(*values, shipped.data if values else "") or whole
+    return found
 
 
-def _stage_digest(spec: ApplicationSpec, stage: Stage, data: str, modules: dict[str, str | None]) -> str:
-    values = [value for op in spec.operators_of(stage.operators) for value in _code_of(op)]
-    values += [value for name in stage.tables if name in spec.tables for value in _code_of(spec.tables[name])]
+def _values(spec: ApplicationSpec, stage: Stage) -> Iterator[Any]:
+    for operator in spec.operators_of(stage.operators):
+        yield from _code_of(operator)
+    for name in stage.tables:
+        if name in spec.tables:
+            yield from _code_of(spec.tables[name])
     for name in (*stage.inputs, *stage.side_inputs):
         stream = spec.inputs.get(name) or spec.side_inputs.get(name)
-        values += _code_of(stream) if stream is not None else ()
-    return callable_digest(*values, data if values else "", sorted(modules.items())) or ""
+        if stream is not None:
+            yield from _code_of(stream)
 
 
 def _code_of(value: Any) -> Iterator[Any]:
-    """Yield the callables, and objects that hold some, among the fields of a declared value."""
+    """Yield the callables, the places of some, and objects that hold some, among the fields of a declared value."""
     for each in dataclasses.fields(value):
         if each.name in _NO_CODE:
             continue
         content = getattr(value, each.name)
+        if each.name == "initial":
+            yield content
+            continue
         for part in content if isinstance(content, tuple) else (content,):
-            if isinstance(part, OperatorSpec) or part is None or isinstance(part, bool | int | float | str):
+            if isinstance(part, OperatorSpec) or part is None or isinstance(part, bool | int | float):
                 continue
-            if callable(part) or each.name == "initial":
+            if isinstance(part, str):
+                yield from _places(part) if each.name in ("serde", "processor") else ()
+            elif callable(part):
                 yield part
             elif dataclasses.is_dataclass(part) and not isinstance(part, type):
                 yield from _code_of(part)
+
+
+def _places(text: str) -> Iterator[Place]:
+    """Yield the place that a text names; it may have a dot for the colon, as the factory of a processor."""
+    found = _PLACE.fullmatch(text) or _DOTTED.fullmatch(text)
+    if found is not None and not text.startswith((AVRO, REGISTRY)):
+        yield Place(found[1], found[2])

@@ -14,6 +14,7 @@ from typing import Any
 
 from airflow_samza import __version__
 from airflow_samza.planner.plan import Stage
+from airflow_samza.planner.stage_code import is_comparable
 from airflow_samza.prepare.section_writers import followed
 from airflow_samza.records import plain
 from airflow_samza.runs.kept_results import NOT_COMPARABLE, replaced, standing_result, why_never
@@ -121,7 +122,7 @@ def _why_not(
     if never or result is None:
         return never
     now = run.fingerprints[stage.stage_id]
-    if not now[CODE]:
+    if not is_comparable(now[CODE]):
         return NOT_COMPARABLE
     differing = [name for name in (*now, *result.fingerprint) if now.get(name) != result.fingerprint.get(name)]
     if differing:

@@ -18,6 +18,7 @@ from airflow_samza.application.operator_spec import CATALYST, KeyedResultSpec
 from airflow_samza.application.operator_specs import MapAsyncSpec, ReadTimeSpec
 from airflow_samza.errors import ConfigError
 from airflow_samza.planner.plan import Stage
+from airflow_samza.planner.stage_code import is_comparable
 from airflow_samza.planner.wording import count_text
 from airflow_samza.prepare.kept_stages import facts_digest
 from airflow_samza.prepare.run_request import RunRequest
@@ -135,7 +136,7 @@ def _reasons(spec: ApplicationSpec, run: RunPlan, stage: Stage, code: str) -> It
             yield f"{operator.title} may give something else another time"
         if run.engines.get(stage.stage_id, {}).get(operator.op_id, ("",))[0] == CATALYST:
             yield f"{operator.title} runs in Catalyst"
-    if not code:
+    if not is_comparable(code):
         yield "callables of the stage cannot be compared with those of other runs"
 
 

@@ -24,7 +24,7 @@ from airflow_samza.application.loader import load_application
 from airflow_samza.config import INPUTS_BOUNDED, INPUTS_FLUSH, Config
 from airflow_samza.errors import ConfigError, SamzaError, SectionOpen
 from airflow_samza.planner.declaration import first_of
-from airflow_samza.planner.stage_code import stage_digests
+from airflow_samza.planner.stage_code import NOTHING_SHIPPED, ShippedDigests, stage_digests
 from airflow_samza.prepare.bound_systems import (
     check_root,
 )
@@ -85,15 +85,15 @@ def prepare_run(
     default_system: str | None,
     request: RunRequest,
     on_wait: Callable[[str], None] | None = None,
-    data: str = "",
+    shipped: ShippedDigests = NOTHING_SHIPPED,
     plan_anew: str = PLAN_ANEW,
     *,
     over_connect: bool = False,
 ) -> RunPlan:
     """Return the plan of a run, made and stored by the module's list of steps, or the plan that is already stored.
 
-    ``on_wait`` gets a sentence when the run has to wait for the state. ``data`` is the digest of the files that travel
-    with the application's code. ``plan_anew`` is the hint for a stored plan that the application no longer fits. Stages
+    ``on_wait`` gets a sentence when the run has to wait for the state. ``shipped`` are digests of what travels with the
+    application. ``plan_anew`` is the hint for a stored plan that the application no longer fits. Stages
     that run ``over_connect`` are clients of a Spark Connect server.
     """
     for warning in check_root(files):
@@ -106,7 +106,7 @@ def prepare_run(
         reject_other_copy(first, spec)
     stored = _stored_plan(files, folder, request, planned)
     if stored is not None:
-        why = _why_anew(files, folder, stored, spec, request, data)
+        why = _why_anew(files, folder, stored, spec, request, shipped)
         if not why:
             return continued_by(stored, spec, request.application)
         if not request.plans_anew:
@@ -140,7 +140,7 @@ def prepare_run(
             slices = {stream_id: stream.slice for stream_id, stream in run.streams.items() if stream.role != SIDE_INPUT}
             starts = write_starts(files, folder, run.generation, spec, run.plan, slices, version)
             run = dataclasses.replace(run, state=dataclasses.replace(taken.state, starts=starts))
-        digests = stage_digests(spec, run.plan, data)
+        digests = stage_digests(request.application, spec, run.plan, shipped)
         run = with_kept_results(files, spec, run, digests)
         run = with_later_writers(files, _with_reuse(files, systems, run, request, digests))
         reject_unbounded(run, systems)
@@ -261,7 +261,12 @@ def _stored_plan(files: Filesystem, folder: RunFolder, request: RunRequest, plan
 
 
 def _why_anew(
-    files: Filesystem, folder: RunFolder, stored: RunPlan, spec: ApplicationSpec, request: RunRequest, data: str
+    files: Filesystem,
+    folder: RunFolder,
+    stored: RunPlan,
+    spec: ApplicationSpec,
+    request: RunRequest,
+    shipped: ShippedDigests,
 ) -> tuple[str, ...]:
     """Return why a stored plan does not serve a request: what its application or its options say otherwise now.
 
@@ -275,7 +280,7 @@ def _why_anew(
     reasons += tuple(f"{flag} was {then} and is {now}" for flag, then, now in other_options(stored, request))
     return reasons or tuple(
         f"the callables of the stage {stage_id} have changed"
-        for stage_id, code in stage_digests(spec, stored.plan, data).items()
+        for stage_id, code in stage_digests(request.application, spec, stored.plan, shipped).items()
         if code_run(files, folder, stage_id, stored.generation) not in ("", code)
     )
 
@@ -285,13 +290,13 @@ def preview_run(
     bindings: Mapping[str, SystemBinding],
     default_system: str | None,
     request: RunRequest,
-    data: str = "",
+    shipped: ShippedDigests = NOTHING_SHIPPED,
     *,
     over_connect: bool = False,
 ) -> RunPlan:
     """Return the plan that a run would get now: its systems are asked, nothing is made or stored.
 
-    Of a run that was planned before it is a new plan. ``data`` and ``over_connect`` as in :func:`prepare_run`.
+    Of a run that was planned before it is a new plan. ``shipped`` and ``over_connect`` as in :func:`prepare_run`.
     """
     spec = load_application(request.application).spec(request.config)
     version = previewed_state(files, spec, request.state_from)
@@ -301,7 +306,7 @@ def preview_run(
     run, systems = plan_run(files, bindings, default_system, spec, request, version)
     if over_connect:
         reject_over_connect(run, systems)
-    digests = stage_digests(spec, run.plan, data)
+    digests = stage_digests(request.application, spec, run.plan, shipped)
     run = with_kept_results(files, spec, run, digests)
     if planned:
         run = _with_reuse(files, systems, run, request, digests)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from airflow_samza.planner.plan import Stage
+from airflow_samza.planner.stage_code import is_comparable
 from airflow_samza.runs.records.folders import RunFolder, read_report
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
@@ -32,7 +33,7 @@ def why_never(files: Filesystem, run: RunPlan, stage: Stage, result: StageResult
         return "it goes on from state, which a new plan begins anew"
     if not result.fingerprint:
         return "its result has no fingerprint"
-    if not result.fingerprint.get(CODE):
+    if not is_comparable(result.fingerprint.get(CODE, "")):
         return NOT_COMPARABLE
     for table_id in stage.tables:
         if run.plan.table(table_id).kind == "remote":

@@ -37,8 +37,6 @@ DAYS = 4
 SCHEMA = "page string, dwell bigint, weight double"
 LAST_DAYS, ALL_VALUES = "tests.support.interval_apps:last_days", "tests.support.interval_apps:all_values"
 TWICE, WINDOWS = "tests.support.interval_apps:twice", "tests.support.interval_apps:windows"
-FACTOR = 1.1
-"""The factor of a callable, which a test changes."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ def _output(app: Any, name: str = "out") -> Any:
 
 
 def _weighed(view: View) -> View:
-    return View(view.page, view.dwell, view.weight * FACTOR)
+    return View(view.page, view.dwell, view.weight * 1.1)
 
 
 @stream_application("last-days")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from airflow_samza import stream_application
@@ -100,10 +101,15 @@ def configured_views(app: Any) -> None:
 
 @stream_application("unkept-views", default_system="log")
 def unkept_views(app: Any) -> None:
-    """Views, each beside what a processor of a lambda has made."""
+    """Views, each beside what a processor has made whose factory holds what no other process can compare."""
     views = app.input_stream("views", schema=VIEWS, key="member_id")
     changes = app.side_input("profile-changes", schema=PROFILES, key="member_id")
-    make = lambda config, metrics: Seen(config, metrics)  # noqa: E731
+    lock = threading.Lock()
+
+    def make(config: Any, metrics: Any) -> Any:
+        with lock:
+            return Seen(config, metrics)
+
     profiles = app.table("profiles", key="member_id", side_inputs=[changes], schema=SEEN, processor=make)
     views.join(profiles, how="left", id="with-profile").send_to(app.output_stream("scored", key="member_id"))
 

@@ -17,7 +17,7 @@ class RunCode:
 
     ``plan`` is the plan's generation, ``path`` the zip under the root, ``origin`` the folder that it was packed from,
     ``reference`` (``module:attribute``) loads the application from it. ``digests`` are those of the callables of each
-    stage, by stage id; "" where they cannot be compared.
+    stage, by stage id (``planner/stage_code.py``).
     """
 
     plan: int = 0

@@ -18,7 +18,6 @@ from airflow_samza.runs.upkeep.retention import sweep_application, sweep_root
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
-from tests.support import interval_apps
 from tests.support.interval_apps import ALL_VALUES, LAST_DAYS, TWICE, Lake
 from tests.support.runs_here import run_stage
 
@@ -58,14 +57,6 @@ def test_a_late_file_is_read(lake: Lake) -> None:
     run = lake.run(4)
     assert lake.read(run) == (3, 4, 1)  # each partition has a file of the day now, of which one is as it was
     assert {row["page"]: row["views"] for row in lake.rows(run)} == {"home": 10, "jobs": 5, "day": 4}
-
-
-def test_another_callable_has_all_days_computed_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake.run(4)
-    monkeypatch.setattr(interval_apps, "FACTOR", 2.0)
-    run = lake.run(4)
-    assert lake.read(run) == (16, 0, 4)
-    assert {row["page"]: row["weight"] for row in lake.rows(run)} == {"home": 24.0, "jobs": 24.0, "day": 20.0}
 
 
 def test_a_cleared_stage_uses_what_its_first_try_has_left(lake: Lake) -> None:
