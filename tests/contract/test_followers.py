@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from airflow_samza.systems.system import SystemBinding
 from tests.support import delta_lake, iceberg_lake
@@ -57,7 +58,7 @@ class Followed(Place):
             with iceberg_lake.catalog_at(self.folder) as catalog:
                 iceberg_lake.append(catalog.load_table("web.events"), rows)
         else:
-            delta_lake.append(delta_lake.DeltaTable(str(self.folder / "web/events")), rows, COLUMNS)
+            delta_lake.append(DeltaTable(str(self.folder / "web/events")), rows, COLUMNS)
 
     def app(self, name: str = "events", more: str = "", options: str = "") -> str:
         """Return the application that sums what comes by the hour; its input has a name."""

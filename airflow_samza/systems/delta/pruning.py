@@ -18,8 +18,6 @@ _WHOLE = ("byte", "short", "int", "long")
 _TIMES = ("timestamp", "timestamptz")
 _MICROS = {"timestamp": 1, "timestamptz": 1, "date": 86_400_000_000, "long": 1000, "int": 1000}
 """Microseconds of one unit of the types of event times."""
-_CUT_OFF = 999
-"""Microseconds by which a time may be later than its statistics, of which writers cut the milliseconds off."""
 _LAST = "\U0010ffff"
 _FIRST_DAY = date(1970, 1, 1)
 
@@ -49,7 +47,7 @@ class ValueRange(NamedTuple):
             null_count = None
         low, high = ((stats.get(key) or {}).get(name) for key in ("minValues", "maxValues"))
         try:
-            low, high = _typed(low, word, 0), _typed(high, word, _CUT_OFF)
+            low, high = _typed(low, word), _typed(high, word)
         except ValueError:
             low = high = None
         if isinstance(high, str) and high.endswith("\ufffd"):  # older writers mark so that they cut a text off
@@ -57,7 +55,7 @@ class ValueRange(NamedTuple):
         return cls(low, high, null_count != 0, rows is not None and null_count == rows)
 
 
-def _typed(value: Any, word: str, cut_off: int) -> Any:
+def _typed(value: Any, word: str) -> Any:
     if word in _WHOLE:
         return value if type(value) is int else None
     if word == "string":
@@ -66,7 +64,7 @@ def _typed(value: Any, word: str, cut_off: int) -> Any:
         return None
     if word == "date":
         return days(str(value)[:10])
-    return micros(str(value)) + cut_off if word in _TIMES else None
+    return micros(str(value)) if word in _TIMES else None
 
 
 class Pruning:
@@ -98,7 +96,7 @@ class Pruning:
             return False
         if unit is None or found.low is None or found.high is None:
             return True
-        return bool(found.high * unit >= within.start and found.low * unit < within.end)
+        return bool(found.high * unit >= within.of_statistics and found.low * unit < within.end)
 
     def _word(self, column: str) -> str:
         return self._columns[column].type.word

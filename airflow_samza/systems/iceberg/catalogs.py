@@ -220,7 +220,7 @@ def _translated(error: Exception, settings: CatalogSettings) -> SamzaError:
             hint="A table that was moved or half deleted cannot be read. Restore its files, or register it anew.",
             **facts,
         )
-    if "ValidationError" in kinds or isinstance(error, NotImplementedError):
+    if "ValidationError" in kinds or isinstance(error, NotImplementedError | ArithmeticError):
         return TopicError(
             f"{where} has a table that pyiceberg cannot read: {text}.",
             hint=f"It may have a newer format: {READ_BY_SPARK}.",

@@ -7,6 +7,7 @@ of the table as it is now, and prunes no deletes; what cannot be read is rejecte
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_samza.errors import TopicError
@@ -272,7 +273,7 @@ def filter_of(
 
 
 def _between(within: TimeRange, unit: int) -> BooleanExpression:
-    start, end = -(-within.start // unit), -(-within.end // unit)
+    start, end = -(-within.of_statistics // unit), -(-within.end // unit)
     return _made("And", _made("GreaterThanOrEqual", within.column, start), _made("LessThan", within.column, end))
 
 
@@ -285,6 +286,8 @@ def _expression(bound: ColumnBound, column: TableField) -> BooleanExpression | N
     values = bound.value if bound.op == "in" else (bound.value,)
     kind = _PRUNED.get(word)
     if kind is None and word == "date":
+        if bound.op in ("<", ">") and bound.value in (date.min, date.max):
+            return None  # pyiceberg counts on by a day for the partition, and knows no such day
         values = tuple(value.toordinal() - _EPOCH for value in values)
     elif kind is None or any(type(value) is not kind for value in values):
         return None

@@ -44,6 +44,14 @@ class TimeRange(NamedTuple):
     start: int
     end: int
 
+    @property
+    def of_statistics(self) -> int:
+        """The least highest time in statistics of rows in the slice: writers cut times off there, to a minute at most.
+
+        Of a slice that begins with a minute it is the start.
+        """
+        return self.start - self.start % 60_000_000
+
 
 @dataclass(frozen=True)
 class InputFile:

@@ -326,4 +326,4 @@ def _may_lie(column: pq.ColumnChunkMetaData, within: TimeRange, unit: int | Frac
     if statistics is None or not statistics.has_min_max or column.physical_type not in ("INT32", "INT64"):
         return True
     lowest, highest = (int(raw) * unit // 1 for raw in (statistics.min_raw, statistics.max_raw))
-    return highest >= within.start and lowest < within.end
+    return highest >= within.of_statistics and lowest < within.end

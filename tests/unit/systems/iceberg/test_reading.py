@@ -16,7 +16,7 @@ import pytest
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import DayTransform, IdentityTransform
+from pyiceberg.transforms import DayTransform, IdentityTransform, MonthTransform, YearTransform
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
@@ -317,3 +317,43 @@ def test_reading_a_planned_range_loads_no_pyiceberg(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program, fixed], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_times_in_bounds_may_be_cut_off(tmp_path: Path) -> None:
+    table = table_of(tmp_path, pa.schema([("at", pa.timestamp("us", "UTC"))]))
+    append(table, [{"at": datetime(1970, 1, 1, 0, 1, tzinfo=timezone.utc)}])  # as other writers have it of all below
+
+    def files(start: int) -> int:
+        spec = StreamSpec("views", options=stream().options, timestamp="at", interval=(start, start + 1_000_000))
+        return len(system_at(tmp_path).slice(spec)["files"])
+
+    assert [files(start) for start in (60_001_000, 61_000_000, 119_999_999)] == [1, 1, 1]
+    assert files(120_000_000) == 0
+
+
+@pytest.mark.parametrize(
+    ("transform", "partitions"),
+    [
+        (YearTransform(), (-1969, 56, 8029)),
+        (MonthTransform(), (-23_628, 672, 96_359)),
+        (DayTransform(), (-719_162, 20_454, 2_932_896)),
+        (IdentityTransform(), (-719_162, 20_454, 2_932_896)),
+    ],
+    ids=["year", "month", "day", "date"],
+)
+@pytest.mark.parametrize(("op", "value"), [("<", date.min), (">", date.max), ("<=", date.min), (">=", date.max)])
+def test_a_condition_about_the_first_or_the_last_date_loses_no_row(
+    tmp_path: Path, transform: Any, partitions: tuple[int, ...], op: str, value: date
+) -> None:
+    spec = PartitionSpec(PartitionField(1, 1000, transform, "part"))
+    table = table_of(tmp_path, Schema(NestedField(1, "d", DateType())), partition_spec=spec)
+    days, schema = (date.min, date(2026, 1, 1), date.max), schema_to_pyarrow(table.schema())
+    add_files(
+        table,
+        *(
+            data_file(table, pa.Table.from_pylist([{"d": day}], schema), [part])
+            for day, part in zip(days, partitions, strict=True)
+        ),
+    )
+    found = {row["d"] for row in rows_of(system_at(tmp_path), stream(), [ColumnBound("d", op, value)])}
+    assert found >= ({value} if "=" in op else set())
