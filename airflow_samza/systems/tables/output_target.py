@@ -21,7 +21,7 @@ FILE_BYTES = 512 * 2**20
 """Size from which on a data file is closed, where its table does not say otherwise."""
 
 OF_A_PLAN = ("run", "snapshots", "manifests")
-"""What a plan fixes of a table's output that says nothing of what is written: the next plan finds something else."""
+"""Facts that a plan fixes of a table's output and that say nothing of what is written: the next plan finds others."""
 
 CODECS = ("snappy", "zstd", "gzip", "lz4", "brotli")
 """Compressions of data files that a table may name."""
