@@ -192,9 +192,10 @@ class _Reading:
         names = Schema.of(self._bound.spec.schema).names
         lacking = [name for name in names if name not in frame.columns]
         if lacking:
+            others = [name for name in frame.columns if name not in names]
             raise SchemaError(
                 f"What Spark reads as {self._stream.stream_id!r} has no column {lacking[0]!r}.",
-                hint=f"{did_you_mean(lacking[0], frame.columns)}It has {', '.join(frame.columns)}; declare those.",
+                hint=f"{did_you_mean(lacking[0], others)}It has {', '.join(frame.columns)}; declare those.",
                 stream=self._stream.stream_id,
                 column=lacking[0],
             )

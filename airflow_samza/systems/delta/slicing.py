@@ -161,5 +161,5 @@ def _checked(columns: TableColumns, log: DeltaLog, stream: StreamSpec) -> Schema
         columns.fields,
         log.name,
         stream,
-        lambda wanted: f"{did_you_mean(wanted, names)}Its columns are {listed(names)}.",
+        lambda wanted, others: f"{did_you_mean(wanted, others)}Its columns are {listed(names)}.",
     )

@@ -234,7 +234,7 @@ def _check_first(root: Location, listed: FileEntry, stream: StreamSpec, format_n
 
 
 def _check_fields(sample: Sample, schema: pa.Schema, file: InputFile, stream: StreamSpec) -> None:
-    """Reject a column that must not be null, of which no line has the field; warn of one that is nearly another's name.
+    """Reject a column that must not be null and whose field no line has; warn of another one.
 
     A line that lacks a field has a null there, so the first one would fail the stage.
     """
@@ -245,17 +245,20 @@ def _check_fields(sample: Sample, schema: pa.Schema, file: InputFile, stream: St
         lines = f"None of the first {sample.lines:,} lines" if sample.lines > 1 else "Not even the first line"
         lack = f"{lines} of the file {file.shown} of stream {stream.name!r} has the field {field.name!r}"
         near = did_you_mean(field.name, others)
+        there = f"there are {', '.join(sample.fields) or 'no fields'}"
         if not field.nullable and not stream.tolerant:
             raise SchemaError(
-                f"{lack}, and the column is declared not null; there are {', '.join(sample.fields) or 'no fields'}.",
+                f"{lack}, and the column is declared not null; {there}.",
                 hint=f"{near}Correct the schema; or, if lines may lack the field, declare the column nullable (in a "
                 "dataclass: `| None`).",
                 file=file.shown,
                 stream=stream.name,
                 column=field.name,
             )
-        if near:
-            _log.warning("%s, so the column is null there. %s", lack, near.rstrip())
+        effect = "the column is null there" if field.nullable else "these lines are bad"
+        _log.warning(
+            "%s, so %s; %s. %s", lack, effect, there, near.rstrip() or "Correct the schema, if it has another name."
+        )
 
 
 def time_range(stream: StreamSpec) -> TimeRange | None:

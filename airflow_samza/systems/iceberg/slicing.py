@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.rejections import did_you_mean, listed
@@ -162,10 +162,10 @@ def input_file(storage: TableStorage, path: str, size: int, stream: str) -> Inpu
 
 
 def _checked(columns: Sequence[TableField], table: Table, stream: StreamSpec) -> Schema:
-    return checked_columns(columns, ".".join(table.name()), stream, lambda wanted: _without(wanted, columns, table))
+    return checked_columns(columns, ".".join(table.name()), stream, lambda *lack: _without(*lack, columns, table))
 
 
-def _without(wanted: str, columns: Sequence[TableField], table: Table) -> str:
+def _without(wanted: str, others: Iterable[str], columns: Sequence[TableField], table: Table) -> str:
     """Return the hint for a declared column that the snapshot does not have: what became of it."""
     names = {column.id: column.name for column in columns}
     former = {
@@ -179,4 +179,4 @@ def _without(wanted: str, columns: Sequence[TableField], table: Table) -> str:
         return f"It is named {renamed!r} in this snapshot, which keeps its field id: declare that name."
     if former:
         return "Other snapshots have it, and this one does not: leave it out of schema=, or read one that has it."
-    return f"{did_you_mean(wanted, names.values())}Its columns are {listed(names.values())}."
+    return f"{did_you_mean(wanted, others)}Its columns are {listed(names.values())}."

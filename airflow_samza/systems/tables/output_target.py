@@ -121,8 +121,8 @@ def _check_fields(messages: DataType, columns: Sequence[TableField], table: str,
         raise _misfit(
             f"The table {table} has no column {within + name!r}, and the messages of the output {stream!r} have one of "
             "this name.",
-            f"{did_you_mean(name, by_name)}Add the column to the table, or leave it out with select. The "
-            f"table's columns are {listed(within + one for one in by_name)}.",
+            f"{did_you_mean(name, by_name.keys() - kinds.keys())}Add the column to the table, or leave it out with "
+            f"select. The table's columns are {listed(within + one for one in by_name)}.",
             table,
             stream,
             within + name,
@@ -148,7 +148,7 @@ def _check_fields(messages: DataType, columns: Sequence[TableField], table: str,
             raise _misfit(
                 f"The table {table} requires the column {path!r}, and the messages of the output {stream!r} have none "
                 "of this name.",
-                f"{did_you_mean(field.name, kinds)}Name it so with select; their columns are {listed(kinds)}.",
+                f"Name a column so with select; their columns are {listed(kinds)}.",
                 table,
                 stream,
                 path,

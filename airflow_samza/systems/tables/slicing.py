@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from airflow_samza.errors import SchemaError
@@ -40,11 +40,13 @@ def units_of(files: Sequence[File], threshold: int, opened: Callable[[File], Inp
     return units
 
 
-def checked_columns(columns: Sequence[TableField], name: str, stream: StreamSpec, hint: Callable[[str], str]) -> Schema:
+def checked_columns(
+    columns: Sequence[TableField], name: str, stream: StreamSpec, hint: Callable[[str, Iterable[str]], str]
+) -> Schema:
     """Return the columns that a stream has: the declared ones, if the table's fit them, else those of the table.
 
     A stream of changes has those of changes, too. ``hint`` says what to do about a declared column that the table does
-    not have.
+    not have, given the table's columns that are not declared.
     """
     marks = _marks(columns, name, stream) if stream.changes else ()
     if stream.schema is None:
@@ -60,7 +62,7 @@ def checked_columns(columns: Sequence[TableField], name: str, stream: StreamSpec
         if column is None:
             raise SchemaError(
                 f"The table {name} has no column {field.name!r}, which stream {stream.name!r} declares.",
-                hint=hint(field.name),
+                hint=hint(field.name, [other for other in by_name if other not in declared]),
                 stream=stream.name,
                 table=name,
                 column=field.name,

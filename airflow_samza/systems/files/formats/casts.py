@@ -70,7 +70,7 @@ class Conformer:
                     _reject_type(file, stream, field.name, schema.field(field.name).type, field.type)
                 names.append(field.name)
             elif not (options.allow_missing_columns and field.nullable):
-                _reject_missing(file, stream, field, schema)
+                _reject_missing(file, stream, field, schema, declared)
         return cls(file, stream, declared, tuple(names), options, dictionaries, any_bytes)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -246,7 +246,8 @@ def _declaration(column: str, kind: pa.DataType, more: str = "") -> str:
     return f"Declare {column!r} as {shown(kind)}{more}"
 
 
-def _reject_missing(file: str, stream: str, field: pa.Field, schema: pa.Schema) -> NoReturn:
+def _reject_missing(file: str, stream: str, field: pa.Field, schema: pa.Schema, declared: pa.Schema) -> NoReturn:
+    others = [name for name in schema.names if name not in declared.names]
     way_out = (
         'set the stream\'s option allow_missing_columns="true" to read it as null'
         if field.nullable
@@ -255,7 +256,7 @@ def _reject_missing(file: str, stream: str, field: pa.Field, schema: pa.Schema) 
     raise SchemaError(
         f"File {file} of stream {stream!r} has no column {field.name!r} (declared as {shown(field.type)});"
         f" its columns are {', '.join(schema.names) or 'none'}.",
-        hint=f"{did_you_mean(field.name, schema.names)}Correct the schema, or {way_out}.",
+        hint=f"{did_you_mean(field.name, others)}Correct the schema, or {way_out}.",
         file=file,
         stream=stream,
         column=field.name,

@@ -307,6 +307,9 @@ def test_declared_columns_are_checked_against_the_table(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match=r"The table web\.views has no column 'nam', which stream") as error:
         system.slice(stream(schema="nam string"))
     assert error.value.hint.startswith("Did you mean 'name'?")
+    with pytest.raises(SchemaError, match=r"has no column 'nam', which stream") as error:
+        system.slice(stream(schema="nam string, name string"))
+    assert error.value.hint == "Its columns are id, name."
     with pytest.raises(SchemaError, match=r"Column 'name' of the table web\.views is string, and stream 'views'"):
         system.slice(stream(schema="name bigint"))
     tolerant = StreamSpec("views", schema="id int", options=stream().options, tolerant=True)

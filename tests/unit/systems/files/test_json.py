@@ -288,15 +288,26 @@ def test_lines_that_are_cut_off_are_not_looked_at(tmp_path: Path) -> None:
         fixed(tmp_path, "n bigint not null", '{"b": 1}', long)
 
 
-def test_fields_that_may_be_missing_are_warned_of_where_another_is_nearly_theirs(
+def test_fields_that_may_be_missing_and_that_no_line_has_are_warned_of(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    fixed(tmp_path, "member bigint, seldom string, coutnry string", '{"member": 1, "country": "NL"}')
-    (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
-    assert record.getMessage().endswith("has the field 'coutnry', so the column is null there. Did you mean 'country'?")
-    caplog.clear()
-    fixed(tmp_path, "member bigint, seldom string not null", '{"member": 1}', tolerant=True)
-    assert not caplog.records
+    def warnings(schema: str, *lines: str, tolerant: bool = False) -> list[str]:
+        caplog.clear()
+        fixed(tmp_path, schema, *lines, tolerant=tolerant)
+        return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+    lines = '{"member": 1, "country": "NL"}', '{"member": 2, "dwell": 3}'
+    lack = f"None of the first 2 lines of the file {tmp_path}/in.json of stream 'in' has the field "
+    assert warnings("member bigint, seldom string, coutnry string, dwell int", *lines) == [
+        f"{lack}'seldom', so the column is null there; there are member, country, dwell. "
+        "Correct the schema, if it has another name.",
+        f"{lack}'coutnry', so the column is null there; there are member, country, dwell. Did you mean 'country'?",
+    ]
+    (dropped,) = warnings("member bigint, seldom string not null", *lines, tolerant=True)
+    assert dropped.startswith(f"{lack}'seldom', so these lines are bad; there are member,")
+    assert warnings("order_id bigint, order_ids bigint", '{"order_id": 1}')[0].endswith(
+        "there are order_id. Correct the schema, if it has another name."  # that field is a column already
+    )
 
 
 def test_a_column_that_is_null_everywhere_may_have_another_name(tmp_path: Path) -> None:

@@ -726,6 +726,9 @@ def test_a_missing_column_is_rejected_unless_it_may_be_null_and_that_was_allowed
     ) as caught:
         read(system, StreamSpec("in.parquet", schema="id bigint, Name string"))
     assert "Did you mean 'name'?" in caught.value.hint
+    with pytest.raises(SchemaError, match="has no column 'names'") as caught:
+        read(system, StreamSpec("in.parquet", schema="id bigint, name string, names string"))
+    assert caught.value.hint.startswith("Correct the schema, or")  # 'name' is declared already
     allowed = (("allow_missing_columns", "true"),)
     assert flat(read(system, StreamSpec("in.parquet", schema="id bigint, x int", options=allowed))) == [
         {"id": 0, "x": None}
