@@ -6,12 +6,22 @@ Airflow's components read this often, so it is plain data; the connection form i
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.metadata import entry_points
 from typing import Any
 
 CONFIG_SECTION = "samza"
 
 _TEXT = {"type": ["string", "null"]}
 _OBJECT = {"type": ["object", "null"]}
+
+_OF_SYSTEMS = {
+    "delta": ("DeltaHook", "Delta tables"),
+    "iceberg": ("IcebergHook", "Iceberg"),
+    "jdbc": ("JdbcHook", "JDBC"),
+    "kafka": ("KafkaHook", "Kafka"),
+}
+"""Classes and names of hooks by the connection types of systems that this package reads and other providers bring."""
 
 
 def get_provider_info() -> dict[str, Any]:
@@ -53,7 +63,18 @@ def get_provider_info() -> dict[str, Any]:
             {"schemes": ["samza"], "handler": None},
             {"schemes": ["kafka"], "handler": "airflow_samza.provider.kafka_assets.sanitize_uri"},
         ],
-        "connection-types": [_samza_connection()],
+        "connection-types": [
+            _samza_connection(),
+            *(
+                {
+                    "connection-type": kind,
+                    "hook-class-name": f"airflow_samza.provider.hooks.connection_types.{hook}",
+                    "hook-name": name,
+                }
+                for kind, (hook, name) in _OF_SYSTEMS.items()
+                if kind not in _types_of_others()
+            ),
+        ],
         "config": {
             CONFIG_SECTION: {
                 "description": "Settings of the airflow-samza provider.",
@@ -162,6 +183,20 @@ def get_provider_info() -> dict[str, Any]:
             }
         },
     }
+
+
+@cache
+def _types_of_others() -> frozenset[str]:
+    """Return the connection types that other installed providers bring.
+
+    Of two providers of one type Airflow takes the first by the alphabet, and this one stands before Airflow's own.
+    """
+    others = (
+        entry.load()()
+        for entry in entry_points(group="apache_airflow_provider")
+        if entry.value != f"{__name__}:{get_provider_info.__name__}"
+    )
+    return frozenset(kind["connection-type"] for info in others for kind in info.get("connection-types", ()))
 
 
 def _samza_connection() -> dict[str, Any]:

@@ -202,7 +202,7 @@ def connections() -> str:
     rows = [
         f"| `{name}` | {field['label']} | {_in_a_cell(field['description'])} |"
         for kind in get_provider_info()["connection-types"]
-        for name, field in kind["conn-fields"].items()
+        for name, field in kind.get("conn-fields", {}).items()
     ]
     return "\n".join(["| field | in the form | value |", "|---|---|---|", *rows])
 

@@ -226,7 +226,7 @@ def test_the_connection_of_the_image_is_one_that_the_provider_knows() -> None:
     connection = json.loads(text[1].replace('\\"', '"'))
     from airflow_samza.provider.get_provider_info import get_provider_info
 
-    (kind,) = get_provider_info()["connection-types"]
+    kind = get_provider_info()["connection-types"][0]
     assert connection["conn_type"] == kind["connection-type"]
     assert set(connection["extra"]) <= set(kind["conn-fields"])
 

@@ -9,11 +9,12 @@ from types import ModuleType
 from typing import Any
 
 import jsonschema
+import pytest
 from airflow.sdk import BaseHook, BaseNotifier, BaseOperator, BaseOperatorLink, BaseSensorOperator
 from airflow.triggers.base import BaseTrigger
 
 from airflow_samza import provider
-from airflow_samza.provider.get_provider_info import get_provider_info
+from airflow_samza.provider.get_provider_info import _types_of_others, get_provider_info
 from airflow_samza.provider.hooks.samza import SamzaHook
 
 KINDS: dict[type, str] = {
@@ -116,8 +117,10 @@ BASES = {
     "RuntimeHook",
     "TablesHook",
     "SamzaLink",
+    "SystemHook",
+    *(item["hook-class-name"].rpartition(".")[2] for item in get_provider_info()["connection-types"][1:]),
 }
-"""Classes that others extend and that no Dag file uses."""
+"""Classes that no Dag file uses: others extend them, or Airflow knows a type of connections by them."""
 
 
 def test_every_operator_sensor_hook_and_trigger_is_in_a_module_that_it_names() -> None:
@@ -157,3 +160,23 @@ def test_every_kind_of_connection_that_a_hook_has_is_named() -> None:
     assert named_by_hooks == {
         (item["connection-type"], item["hook-class-name"]) for item in get_provider_info()["connection-types"]
     }
+
+
+class Other:
+    """Plays the entry point of another provider."""
+
+    value = "another.provider:info"
+
+    def load(self) -> Any:
+        return lambda: {"connection-types": [{"connection-type": "kafka", "hook-class-name": "another.Hook"}]}
+
+
+def test_a_type_that_another_provider_brings_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {item["connection-type"] for item in get_provider_info()["connection-types"]} >= {"delta", "kafka"}
+    _types_of_others.cache_clear()
+    monkeypatch.setattr("airflow_samza.provider.get_provider_info.entry_points", lambda group: [Other()])
+    try:
+        types = [item["connection-type"] for item in get_provider_info()["connection-types"]]
+    finally:
+        _types_of_others.cache_clear()
+    assert types == ["samza", "delta", "iceberg", "jdbc"]
