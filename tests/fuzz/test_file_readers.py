@@ -13,14 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from airflow_samza.systems.files.formats.options import FORMATS
 from tests.support.budgets import seconds
 
 SECONDS = seconds("FUZZ_SECONDS", 10)
 """For all formats together."""
 
 SEED = int(os.environ.get("FUZZ_SEED", "1"))
-
-FORMATS = ("csv", "json", "parquet", "orc", "avro")
 
 
 @pytest.mark.random

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from airflow_samza.errors import ConfigError, SchemaError
 from airflow_samza.schema import Schema
+from airflow_samza.systems.files.formats.options import FORMATS
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, SystemBinding, SystemStreamPartition
 from tests.support.budgets import share
@@ -165,7 +166,7 @@ def may_hold(format_name: str, batch: pa.RecordBatch) -> bool:
 NAMES = st.text("abcXYZ_", min_size=1, max_size=5)
 
 
-@pytest.mark.parametrize("format_name", ["parquet", "orc", "json", "csv", "avro"])
+@pytest.mark.parametrize("format_name", FORMATS)
 @SETTINGS
 @given(data=st.data())
 def test_what_is_written_is_read_back_equal_or_rejected_when_it_is_written(

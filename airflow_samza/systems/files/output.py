@@ -38,7 +38,7 @@ class FilesProducer:
         self.staged = own_path(output, f"staging/{name}.{self.format.extension}")
         self.schema: pa.Schema | None = Schema.of(stream.schema).to_arrow() if stream.schema else None
         if self.schema is not None:
-            self.format.check(self.schema, stream.name)
+            self.format.check(self.schema, stream.name, self.options)
         self.rows = 0
         self.conformer: tuple[pa.Schema, Conformer] | None = None
         self.sink: pa.NativeFile | None = None
@@ -54,7 +54,7 @@ class FilesProducer:
         """Append rows; the partition plays no part, a task writes one file."""
         if self.schema is None:
             self.schema = decoded(batch.slice(0, 0)).schema.remove_metadata()
-            self.format.check(self.schema, self.stream.name)
+            self.format.check(self.schema, self.stream.name, self.options)
         if not batch.num_rows:
             return
         if self.conformer is None or not batch.schema.equals(self.conformer[0]):

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from airflow_samza import count, max_, stream_application
+from airflow_samza.systems.files.formats.options import FORMATS
 from airflow_samza.systems.system import SystemBinding
 from tests.support.runs_here import Here
 
 MEGABYTE = 1 << 20
-FORMATS = ("parquet", "json", "csv", "avro", "orc")
 
 
 @stream_application("large")

@@ -10,6 +10,7 @@ import pytest
 from airflow_samza.system_kinds import kinds
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.delivery import Delivery, after_a_retry, delivery_of
+from airflow_samza.systems.files.formats.options import FORMATS
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.unit.test_sentences import sources, texts
 
@@ -19,7 +20,7 @@ SYSTEM_OPTIONS = {"kafka": {"bootstrap.servers": "broker.invalid:9092"}, "spark"
 CLAIMS = [
     ("log", None, {}, EXACTLY),
     ("memory", None, {}, EXACTLY),
-    *(("files", format, {}, EXACTLY) for format in ("parquet", "orc", "avro", "json", "csv")),
+    *(("files", format, {}, EXACTLY) for format in FORMATS),
     ("kafka", None, {}, EXACTLY),
     ("kafka", None, {"delivery": "exactly_once"}, EXACTLY),
     ("kafka", None, {"delivery": "at_least_once"}, AT_LEAST),

@@ -61,7 +61,7 @@ class AvroFormat(FileFormat):
         """Open the file and read its schema."""
         return AvroInput(self.library, file)
 
-    def check(self, schema: pa.Schema, stream: str) -> None:
+    def check(self, schema: pa.Schema, stream: str, options: FileOptions) -> None:
         """Reject names that Avro does not allow, and maps whose keys are not text."""
         for field in schema:
             _check(field, stream, field.name)

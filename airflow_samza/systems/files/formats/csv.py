@@ -65,7 +65,7 @@ class CsvFormat(FileFormat):
             return super().units(number, file, within, options)
         return [Unit(number, 0, file.size, file.size, divisible=True)]
 
-    def check(self, schema: pa.Schema, stream: str) -> None:
+    def check(self, schema: pa.Schema, stream: str, options: FileOptions) -> None:
         """Reject nested and binary columns."""
         for field in schema:
             if field.type.num_fields or types.is_binary(field.type):
@@ -112,7 +112,7 @@ class CsvInput:
             names = list(declared.names)
         self.header = names if options.header or declared is not None else [f"_c{place}" for place in range(len(names))]
         if declared is not None:
-            CsvFormat().check(declared, file.stream)
+            CsvFormat().check(declared, file.stream, options)
             fields = {field.name: field for field in declared}
             # What is not declared is never read; its type plays no part.
             self.schema = pa.schema([fields.get(name, pa.field(name, pa.string())) for name in self.header])

@@ -15,7 +15,7 @@ from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, SamzaError, TopicError
 from airflow_samza.quoting import are_shown, one_line
 from airflow_samza.systems.files.failures import is_missing, is_of_storage, translate
-from airflow_samza.systems.files.formats.options import CODECS, FileOptions, compression_of
+from airflow_samza.systems.files.formats.options import CODECS, FORMATS, FileOptions, compression_of
 from airflow_samza.systems.files.location import storage_with_versions
 from airflow_samza.systems.files.packing import Unit
 from airflow_samza.systems.filesystems.contents import WrittenAgain
@@ -175,8 +175,8 @@ class FileFormat(Protocol):
         """Return the units into which the file may be cut, or the whole; ``number`` is its place in the listing."""
         return [Unit(number, 0, None, file.size)]
 
-    def check(self, schema: pa.Schema, stream: str) -> None:
-        """Reject, with a ``SchemaError``, columns that the format cannot hold; most hold every column."""
+    def check(self, schema: pa.Schema, stream: str, options: FileOptions) -> None:
+        """Reject, with a ``SchemaError``, columns that a file with these options cannot hold; most hold all."""
 
     def writer(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> FileWriter:
         """Return a writer to an open sink."""
@@ -185,13 +185,7 @@ class FileFormat(Protocol):
 
 def open_format(name: str) -> FileFormat:
     """Return the format of this name (one of ``options.FORMATS``); loads what it needs."""
-    module, kind = {
-        "parquet": ("parquet", "ParquetFormat"),
-        "orc": ("orc", "OrcFormat"),
-        "json": ("json_lines", "JsonLinesFormat"),
-        "csv": ("csv", "CsvFormat"),
-        "avro": ("avro", "AvroFormat"),
-    }[name]
+    module, kind = FORMATS[name].made_by.split(":")
     opened: FileFormat = getattr(import_module(f"airflow_samza.systems.files.formats.{module}"), kind)()
     return opened
 

@@ -70,7 +70,7 @@ class JsonLinesFormat(FileFormat):
             return super().units(number, file, within, options)
         return [Unit(number, 0, file.size, file.size, divisible=True)]
 
-    def check(self, schema: pa.Schema, stream: str) -> None:
+    def check(self, schema: pa.Schema, stream: str, options: FileOptions) -> None:
         """Reject maps whose keys are not text: a JSON key is."""
         for field in schema:
             if _has_odd_map(field.type):

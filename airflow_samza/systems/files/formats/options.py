@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.config import MAX_PARTITIONS
@@ -12,18 +13,24 @@ from airflow_samza.systems.files.following_options import NAMES as FOLLOWING
 from airflow_samza.systems.output_slots import MODE, REPLACE, check_mode
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 
-FORMATS = ("parquet", "json", "csv", "orc", "avro")
-_FORMAT_NAMES = {"jsonl": "json", "ndjson": "json", "json_lines": "json", "pq": "parquet"}
-_EXTENSIONS = {
-    "parquet": "parquet",
-    "pq": "parquet",
-    "json": "json",
-    "jsonl": "json",
-    "ndjson": "json",
-    "csv": "csv",
-    "orc": "orc",
-    "avro": "avro",
+
+class FormatName(NamedTuple):
+    """The class of a format, as ``module:name`` in this folder, and what else declarations and files call it."""
+
+    made_by: str
+    others: tuple[str, ...] = ()
+
+
+FORMATS = {
+    "parquet": FormatName("parquet:ParquetFormat", ("pq",)),
+    "json": FormatName("json_lines:JsonLinesFormat", ("jsonl", "ndjson", "json_lines")),
+    "csv": FormatName("csv:CsvFormat"),
+    "orc": FormatName("orc:OrcFormat"),
+    "avro": FormatName("avro:AvroFormat"),
 }
+"""The formats of files: the one list of them, for plans, readers, writers and the suites of tests."""
+
+_NAMED = {name: kind for kind, known in FORMATS.items() for name in (kind, *known.others)}
 CODECS = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
 """Arrow's names of the codecs that a file's last extension may name."""
 
@@ -128,9 +135,8 @@ def _boolean(stream: StreamSpec, name: str, text: str) -> bool:
 
 def format_name(value: str, *, of: str) -> str:
     """Return the format that a declaration or a binding names."""
-    name = value.strip().lower()
-    name = _FORMAT_NAMES.get(name, name)
-    if name not in FORMATS:
+    name = _NAMED.get(value.strip().lower())
+    if name is None:
         raise ConfigError(
             f"{of} has the unknown format {value!r}.",
             hint=f"Formats of files are {', '.join(FORMATS)}.",
@@ -155,7 +161,7 @@ def format_of_path(path: str) -> str | None:
     name = path.rpartition("/")[2].lower()
     if compression_of(name):
         name = name.rpartition(".")[0]
-    return _EXTENSIONS.get(name.rpartition(".")[2]) if "." in name else None
+    return _NAMED.get(name.rpartition(".")[2]) if "." in name else None
 
 
 def partition_count(stream: StreamSpec, system: str, binding: SystemBinding) -> int:

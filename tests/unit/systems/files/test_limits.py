@@ -25,6 +25,7 @@ import pytest
 from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.files.formats.avro_blocks import unpacked
+from airflow_samza.systems.files.formats.options import FORMATS
 from airflow_samza.systems.files.formats.parquet_checks import check_columns
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import (
@@ -75,7 +76,7 @@ TIMES = {
     "kind",
     ["timestamp", "timestamp_ntz", "array<timestamp>", "map<string,timestamp_ntz>", "struct<x:array<timestamp>>"],
 )
-@pytest.mark.parametrize("format_name", TIMES)
+@pytest.mark.parametrize("format_name", FORMATS)
 def test_times_that_a_format_does_not_read_back_are_rejected_when_they_are_written(
     tmp_path: Path, format_name: str, kind: str
 ) -> None:
@@ -215,7 +216,7 @@ def test_what_was_read_of_a_file_goes_with_it(tmp_path: Path) -> None:
     assert held[-1] < held[0] + numbers.nbytes
 
 
-@pytest.mark.parametrize("format_name", ["parquet", "orc", "json", "csv", "avro"])
+@pytest.mark.parametrize("format_name", FORMATS)
 def test_files_and_their_directory_are_synced_before_the_manifest_names_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format_name: str
 ) -> None:
@@ -250,7 +251,7 @@ def test_files_and_their_directory_are_synced_before_the_manifest_names_them(
     assert ("deep/out/_samza/manifests", True) in synced
 
 
-@pytest.mark.parametrize("format_name", ["parquet", "orc", "json", "csv", "avro"])
+@pytest.mark.parametrize("format_name", FORMATS)
 def test_a_file_without_rows_is_read_back_and_one_that_ends_early_is_named(tmp_path: Path, format_name: str) -> None:
     stream = StreamSpec("out", 1, "a bigint, b string", format=format_name)
     system(tmp_path).publish(

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_samza.errors import ConfigError, StateError, TopicError
+from airflow_samza.systems.files.formats.options import FORMATS
 from airflow_samza.systems.files.location import Location, open_location
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.filesystems.object_store import requests
@@ -58,7 +59,7 @@ def read(files: FilesSystem, stream: StreamSpec) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv", "json", "avro", "orc"])
+@pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.few(1)
 def test_what_is_published_in_a_bucket_is_read_back(url: str, kind: str) -> None:
     files, out = system(url), StreamSpec("out", partitions=1, schema=SCHEMA, format=kind, written=True)

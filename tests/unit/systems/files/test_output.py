@@ -18,6 +18,7 @@ import pytest
 from airflow_samza.errors import ConfigError, SchemaError, StorageFull, StorageUnavailable, TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.files.formats import parquet_output
+from airflow_samza.systems.files.formats.options import FORMATS
 from airflow_samza.systems.files.formats.parquet_output import ParquetOutput, dictionary_columns
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.system import FilesSystem
@@ -197,7 +198,7 @@ def test_epochs_runs_and_streams_add_up_in_one_directory(tmp_path: Path) -> None
     assert visible(tmp_path) == ours(tmp_path) == [3, 4, 5]
 
 
-@pytest.mark.parametrize("format_name", ["parquet", "orc", "csv", "json", "avro"])
+@pytest.mark.parametrize("format_name", FORMATS)
 def test_output_without_rows_keeps_the_directory_readable(tmp_path: Path, format_name: str) -> None:
     stream = StreamSpec("out", schema="id bigint, name string", format=format_name)
     staged = {}

@@ -29,6 +29,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.files.formats import lines
 from airflow_samza.systems.files.formats.lines import BLOCK_BYTES, line_blocks
+from airflow_samza.systems.files.formats.options import FORMATS
 from airflow_samza.systems.files.packing import Unit, pack
 from airflow_samza.systems.files.slicing import input_file
 from airflow_samza.systems.files.system import FilesSystem
@@ -123,7 +124,7 @@ def write_parquet(path: Path, rows: int, *, row_group: int = 100, start: int = 0
     )
 
 
-@pytest.mark.parametrize("format_name", ["parquet", "orc", "json", "csv", "avro"])
+@pytest.mark.parametrize("format_name", FORMATS)
 def test_what_is_written_is_read_back_in_every_format(tmp_path: Path, format_name: str) -> None:
     root = tmp_path / "ein Verzeichnis, ñ"
     system = files(root)
@@ -145,7 +146,7 @@ def test_what_is_written_is_read_back_in_every_format(tmp_path: Path, format_nam
     assert len(flat(read(system, stream, []))) == 2 * len(ROWS)
 
 
-@pytest.mark.parametrize("format_name", ["parquet", "orc", "json", "csv", "avro"])
+@pytest.mark.parametrize("format_name", FORMATS)
 def test_tells_the_schema_of_the_first_file_when_none_is_declared(tmp_path: Path, format_name: str) -> None:
     system = files(tmp_path)
     stream = StreamSpec("out", schema="id bigint, name string, at timestamp", format=format_name)
