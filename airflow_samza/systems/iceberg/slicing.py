@@ -162,7 +162,9 @@ def input_file(storage: TableStorage, path: str, size: int, stream: str) -> Inpu
 
 
 def _checked(columns: Sequence[TableField], table: Table, stream: StreamSpec) -> Schema:
-    return checked_columns(columns, ".".join(table.name()), stream, lambda *lack: _without(*lack, columns, table))
+    return checked_columns(
+        columns, ".".join(table.name()), stream, lambda name, others: _without(name, others, columns, table)
+    )
 
 
 def _without(wanted: str, others: Iterable[str], columns: Sequence[TableField], table: Table) -> str:
