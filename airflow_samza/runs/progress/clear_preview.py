@@ -92,6 +92,7 @@ def clear_preview(
         again = set(states)
     elif downstream and not run.stages_run_concurrently:
         again = _with_readers(run, again)
+    closed = files.exists(RunFolder(run.application, run.run_id).closed)
     gone = {} if plan else dict(_topics_gone(files, systems, run, again))
     cleared_stages = []
     for stage in run.plan.stages:
@@ -101,7 +102,7 @@ def clear_preview(
             never = never or written_behind(files, run, stage.stage_id, result)
             effect, why = (AGAIN, f"It runs by the new plan: {never}.") if never else (STAYS, _KEPT)
         else:
-            effect, why = _effect(run, stage.stage_id, states, again, gone, plan)
+            effect, why = _effect(run, stage.stage_id, states, again, gone, plan, closed)
         messages = result.read if result is not None else None
         seconds = result.seconds if result is not None else None
         cleared_stages.append(ClearedStage(stage.stage_id, effect, why, seconds, messages))
@@ -130,10 +131,16 @@ def _effect(
     again: Collection[str],
     gone: Mapping[str, str],
     plan: bool,
+    closed: bool,
 ) -> tuple[Effect, str]:
+    failed = any(states[name] in FINAL and states[name] != SUCCEEDED for name in _producers(run, stage_id))
+    waits = states[stage_id] == NOT_STARTED and not closed and not failed
+    left = "It has not begun, and Airflow starts it only when it is cleared, too."
     if plan and stage_id not in again:
-        if states[stage_id] == NOT_STARTED:
+        if waits:
             return STAYS, "It has not begun, and will run by the new plan."
+        if states[stage_id] == NOT_STARTED:
+            return MUST, left
         return MUST, "It was run by the former plan, and its output would stay that of the former one."
     if stage_id in again:
         return AGAIN, "It is cleared: a new generation writes its output anew, in place of the former one."
@@ -144,8 +151,10 @@ def _effect(
     if not indirect:
         return STAYS, "It reads nothing that is written anew."
     named = ", ".join(producers or indirect)
-    if states[stage_id] == NOT_STARTED:
+    if waits:
         return STAYS, f"It has not begun, and will read what {named} writes anew."
+    if states[stage_id] == NOT_STARTED:
+        return MUST, left
     if states[stage_id] not in FINAL:
         return MUST, f"It is at work on what {named} writes, and stops with an error when that is cleared."
     return MUST, f"It has read what {named} wrote before, and keeps that until it is cleared, too."
@@ -267,7 +276,8 @@ def _sentences(
             "hold its readers. Clear the whole group, or the stages that have to run again by name."
         )
     if files.exists(RunFolder(run.application, run.run_id).closed):
-        yield "The run is over, and is opened again; cleanup runs again behind it."
+        behind = "cleanup runs again behind it" if downstream else "clear cleanup, too: Airflow does not run it again"
+        yield f"The run is over, and is opened again; {behind}."
     undo = list(_to_undo(files, run)) if plan else []
     yield from undo or later_writers(files, run, written).sentences
 

@@ -174,7 +174,7 @@ def preview_of_clear(
     records: Records,
     may_read: ReadableDags,
     task_id: Annotated[str, Query(description="The task to clear: of a stage, of `plan`, or the one that runs all.")],
-    downstream: Annotated[bool, Query(description="Clear the tasks after it, too.")] = False,
+    downstream: Annotated[bool, Query(description="Clear the tasks after it, too.")] = True,
 ) -> ClearPreview:
     """Return what a clear of a task would make run again, and who has read what is written again."""
     run = opened.run

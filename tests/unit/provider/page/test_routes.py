@@ -371,29 +371,29 @@ def test_wrong_questions_get_a_sentence(page: Page, path: str, asked: dict[str, 
 
 def test_the_preview_of_a_clear_names_what_goes_again_and_what_must(page: Page) -> None:
     page.run()
-    alone = page.get("clear", task_id="flow.visits")
+    alone = page.get("clear", task_id="flow.visits", downstream=False)
     assert [(stage["stage_id"], stage["effect"]) for stage in alone["stages"]] == [
         ("visits", "runs again"),
         ("by-country", "must run again"),
     ]
-    both = page.get("clear", task_id="flow.visits", downstream=True)
+    both = page.get("clear", task_id="flow.visits")  # the tasks after it are cleared, too
     assert {stage["effect"] for stage in both["stages"]} == {"runs again"}
     last = page.get("clear", task_id="flow.by-country")
     assert [stage["effect"] for stage in last["stages"]] == ["stays", "runs again"]
-    plan = page.get("clear", task_id=PLAN_TASK)
+    plan = page.get("clear", task_id=PLAN_TASK, downstream=False)
     assert {stage["effect"] for stage in plan["stages"]} == {"must run again"}
 
 
 def test_a_clear_of_the_task_that_plans_and_runs_all_plans_anew(page: Page) -> None:
     page.run(task_id="all")
     page.rewrite(tasks={"visits": "all", "by-country": "all"})
-    found = page.ask(f"{DAG}/runs/{DAG_RUN}/plans/all/-1/clear", task_id="all").json()
+    found = page.ask(f"{DAG}/runs/{DAG_RUN}/plans/all/-1/clear", task_id="all", downstream=False).json()
     assert {stage["effect"] for stage in found["stages"]} == {"runs again"}
 
 
 def test_a_clear_of_the_stage_that_has_planned_for_its_siblings_adopts_the_plan_again(page: Page) -> None:
     page.run(task_id="flow.visits")
-    found = page.ask(f"{DAG}/runs/{DAG_RUN}/plans/flow.visits/-1/clear", task_id="flow.visits").json()
+    found = page.ask(f"{DAG}/runs/{DAG_RUN}/plans/flow.visits/-1/clear", task_id="flow.visits", downstream=False).json()
     assert [stage["effect"] for stage in found["stages"]] == ["runs again", "must run again"]
 
 

@@ -14,7 +14,7 @@ from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerFolder, RunnerPlace, StageRequest
-from airflow_samza.runs.stages.stage_state import RUNNING, StatusRecord
+from airflow_samza.runs.stages.stage_state import FAILED, RUNNING, StatusRecord
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.state_upkeep import reset
 from tests.support.runs_here import Here
@@ -79,6 +79,23 @@ def test_a_stage_that_has_not_begun_reads_what_is_written_anew(previews: Preview
     assert previews.why(FEW, [FIRST]) == f"It has not begun, and will read what {FIRST} writes anew."
 
 
+def test_a_stage_that_airflow_has_left_behind_a_failed_one_must_be_cleared_too(previews: Previews) -> None:
+    previews.here.stages(previews.run, FIRST)
+    stage = RunFolder(previews.run.application, "run-1").stage(FEW, Generation(1, 1))
+    write_once(previews.files, stage.attempt(1, "request"), StageRequest(FEW, "1.1", 1, runner=RunnerPlace("key", 1)))
+    replace(previews.files, stage.attempt(1, "status"), StatusRecord(FAILED, at=1.0))
+    assert previews.effects([FEW]) == {FIRST: STAYS, FEW: AGAIN, MORE: STAYS, MET: MUST}
+    assert previews.why(MET, [FEW]) == ("It has not begun, and Airflow starts it only when it is cleared, too.")
+    assert previews.effects([], plan=True) == {FIRST: MUST, FEW: MUST, MORE: STAYS, MET: MUST}
+    assert previews.effects([FEW], downstream=True)[MET] == AGAIN
+
+
+def test_a_stage_of_a_run_that_is_over_must_be_cleared_too(previews: Previews) -> None:
+    previews.here.stages(previews.run, FIRST)
+    write_once(previews.files, RunFolder(previews.run.application, "run-1").closed, RunEnd(False, 0.0))
+    assert previews.effects([FIRST]) == {FIRST: AGAIN, FEW: MUST, MORE: MUST, MET: MUST}
+
+
 def test_a_stage_at_work_stops_when_what_it_reads_is_cleared(previews: Previews) -> None:
     previews.here.stages(previews.run, FIRST)
     runner = RunnerFolder(RunFolder(previews.run.application, "run-1"), "key", 1)
@@ -138,8 +155,11 @@ def test_a_new_plan_with_all_stages_runs_those_whose_results_it_cannot_keep(prev
 def test_a_run_that_is_over_is_opened_again(previews: Previews) -> None:
     assert previews.preview([FIRST]).sentences == ()
     write_once(previews.files, RunFolder(previews.run.application, "run-1").closed, RunEnd(True, 0.0))
-    assert previews.preview([FIRST]).sentences == (
+    assert previews.preview([FIRST], downstream=True).sentences == (
         "The run is over, and is opened again; cleanup runs again behind it.",
+    )
+    assert previews.preview([FIRST]).sentences == (
+        "The run is over, and is opened again; clear cleanup, too: Airflow does not run it again.",
     )
 
 
@@ -160,7 +180,9 @@ def test_later_runs_that_went_on_from_the_state_have_to_be_undone_before_a_new_p
         "Later runs ('run-2', 'run-3') have continued from the state that this run left (version 1): undo them first "
         "(airflow-samza state reset counting --to 0), and clear them behind it, too, in their order."
     )
-    assert previews.preview(previews.stages).sentences == (over,)  # it writes again what it wrote, and no state
+    assert previews.preview(previews.stages, downstream=True).sentences == (
+        over,
+    )  # it writes again what it wrote, and no state
     reset(previews.files, StateHistory(previews.run.application, previews.run.app_id), 0)
     assert previews.preview([], plan=True, downstream=True).sentences == (over,)  # they are undone
 

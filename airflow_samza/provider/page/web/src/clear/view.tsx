@@ -18,7 +18,7 @@ export function ClearView(): ReactElement {
   const tasks = tasksOf(run.application);
   const byStage = run.application.stages.find((stage) => stage.stage_id === choices.stage)?.task_id;
   const task = choices.task ?? byStage ?? "";
-  const downstream = choices.downstream === "yes";
+  const downstream = choices.downstream !== "no";
   return (
     <div className="view">
       <p>
@@ -42,7 +42,7 @@ export function ClearView(): ReactElement {
             type="checkbox"
             checked={downstream}
             onChange={(event) =>
-              goTo("clear", { ...choices, task, downstream: event.target.checked ? "yes" : null }, { replace: true })
+              goTo("clear", { ...choices, task, downstream: event.target.checked ? null : "no" }, { replace: true })
             }
           />
           and the tasks after it
