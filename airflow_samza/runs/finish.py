@@ -37,7 +37,7 @@ from airflow_samza.runs.stages.running_times import spans_before
 from airflow_samza.runs.stages.stage_state import StageHandle, newest_attempt, newest_request
 from airflow_samza.runs.state_history.held_versions import hold_read
 from airflow_samza.runs.state_history.state_at_end import before_commit
-from airflow_samza.systems.capabilities import ReplacesSlots, TellsWhatIsRead
+from airflow_samza.systems.capabilities import LocatesStreams, ReplacesSlots, TellsWhatIsRead
 from airflow_samza.systems.delivery import Delivery, after_a_retry, delivery_of
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store import requests
@@ -186,7 +186,7 @@ def publish_epoch(
         facts[stream_id] = systems[bound.system].publish(bound.spec, publication)
         reach("after-first-publish")
         if committed.is_last or intent.epoch == 0:
-            _retire_former_writers(files, systems[bound.system], run_plan, stream_id, generation)
+            _retire_former_writers(files, systems, run_plan, stream_id, generation)
     return facts
 
 
@@ -213,21 +213,23 @@ def _judged(
 
 
 def _retire_former_writers(
-    files: Filesystem, system: System, run_plan: RunPlan, stream_id: str, generation: Generation
+    files: Filesystem, systems: Mapping[str, System], run_plan: RunPlan, stream_id: str, generation: Generation
 ) -> None:
     """Replace by nothing what stages of former plans wrote to the place of an output, where they write no more.
 
     A stage or a stream that was renamed is another writer: beside its output that of the former one would stand, too
     (rule O1).
     """
+    bound = run_plan.stream(stream_id)
+    system = systems[bound.system]
     if run_plan.generation == 1 or run_plan.is_own(stream_id) or not isinstance(system, ReplacesSlots):
         return
     folder = RunFolder(run_plan.application, run_plan.run_id)
-    place = _place_of(run_plan.stream(stream_id))
-    writers = _writers_of(run_plan, place)
+    place = _place_of(bound, systems)
+    writers = _writers_of(run_plan, place, systems)
     for number in folder.plan_generations(files):
         former = read_fixed(files, folder.plan(number), RunPlan) if number < run_plan.generation else None
-        for stage_id, written in sorted(_writers_of(former, place) - writers) if former is not None else ():
+        for stage_id, written in sorted(_writers_of(former, place, systems) - writers) if former is not None else ():
             if former is None or not folder.generations(files, stage_id):
                 continue  # it has never begun
             nothing = Publication(
@@ -241,17 +243,21 @@ def _retire_former_writers(
             system.publish(former.stream(written).spec, nothing)
 
 
-def _place_of(bound: BoundStream) -> tuple[str, str]:
+def _place_of(bound: BoundStream, systems: Mapping[str, System]) -> tuple[str, str]:
+    """Return where an output lies, whatever its name is: of a table that is the table."""
+    system = systems.get(bound.system)
+    if isinstance(system, LocatesStreams):
+        return "", system.location(bound.spec)
     return bound.system, bound.spec.path or bound.spec.name
 
 
-def _writers_of(run_plan: RunPlan, place: tuple[str, str]) -> set[tuple[str, str]]:
+def _writers_of(run_plan: RunPlan, place: tuple[str, str], systems: Mapping[str, System]) -> set[tuple[str, str]]:
     """Return the stages of a plan that write to a place outside of the run, each with the stream."""
     return {
         (stage.stage_id, stream_id)
         for stage in run_plan.plan.stages
         for stream_id in stage.outputs
-        if not run_plan.is_own(stream_id) and _place_of(run_plan.stream(stream_id)) == place
+        if not run_plan.is_own(stream_id) and _place_of(run_plan.stream(stream_id), systems) == place
     }
 
 

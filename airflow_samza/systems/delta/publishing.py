@@ -6,6 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from decimal import Decimal
 from typing import Any
 from urllib.parse import quote
 
@@ -25,6 +26,7 @@ from airflow_samza.systems.delta.checkpoints import keep_log_short
 from airflow_samza.systems.delta.columns import TableColumns
 from airflow_samza.systems.delta.log import DeltaLog, commit_path
 from airflow_samza.systems.delta.output_options import AUTO_COMPACT, OutputOptions
+from airflow_samza.systems.delta.partition_values import partition_value
 from airflow_samza.systems.delta.planning import files_of
 from airflow_samza.systems.delta.records import files_action, record_actions, view_of
 from airflow_samza.systems.delta.run_rows import RunRows
@@ -189,7 +191,17 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
         return file.path
 
     def partition_of(self, table: Table, file: AddedFile) -> Hashable:
-        return tuple(sorted((name, value or None) for name, value in file.partition.items()))
+        log, state = table
+        columns = TableColumns.of(log, state)
+        words = {column.name: column.type.word for column in columns.fields}
+        with log.understood(f"the partition of {file.path}"):
+            values = [
+                (partition_value(file.partition.get(columns.physical[name]), words[name]), words[name])
+                for name in columns.partitions
+            ]
+        return tuple(
+            Decimal(value) if value is not None and word.startswith("decimal") else value for value, word in values
+        )
 
     def is_lost(self, error: Exception) -> bool:
         return isinstance(error, _Lost)

@@ -156,7 +156,8 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
     def partition_of(self, table: Table, file: DataFile) -> Hashable:
         if file.spec_id != table.spec().spec_id:
             return None
-        return tuple(file.partition[place] for place in range(len(file.partition)))
+        values = [file.partition[place] for place in range(len(file.partition))]
+        return tuple("NaN" if value != value else value for value in values)  # no NaN equals another
 
     def is_lost(self, error: Exception) -> bool:
         from pyiceberg.exceptions import CommitFailedException

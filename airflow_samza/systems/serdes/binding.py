@@ -31,9 +31,10 @@ def bind_serde(
     """
     if declared == JSON:
         from airflow_samza.systems.files.formats.json_lines import JsonLinesFormat
+        from airflow_samza.systems.files.formats.options import FileOptions
         from airflow_samza.systems.serdes.json import JsonSerde
 
-        JsonLinesFormat().check(schema, stream)
+        JsonLinesFormat().check(schema, stream, FileOptions())
         return JsonSerde(schema)
     if declared in OF_ONE_COLUMN:
         return _of_one_column(declared, schema, stream)

@@ -178,6 +178,12 @@ def changes(
                 yield f"requires the column {path!r} now"
         elif field.required and ("inner" in described or path == field.name):
             yield f"has the new required column {path!r}"
+    if by_ids:
+        anew = {path for key, (path, _) in now.items() if key not in written}
+        for key in written.keys() - now.keys():
+            for name in written[key][2:]:
+                if name in anew:
+                    yield f"has another column {name!r} now: the one of this name was dropped"
     if not by_ids and not written.keys() <= now.keys():
         gone = next(key for key in written if key not in now)
         yield f"has no column {next((one for one in written[gone][2:] if isinstance(one, str)), gone)!r} any more"

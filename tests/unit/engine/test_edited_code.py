@@ -111,7 +111,7 @@ def weight(view):
 
 
 def weighed(view):
-    if view.page == os.environ.get("SAMZA_STOPS_AT"):  # a fault that no edit mends
+    if view.page == os.environ.get("SAMZA_STOPS_AT"):  # a fault that no edit removes
         raise ValueError("stops here")
     return View(view.page, view.dwell, float(weight(view)))
 
