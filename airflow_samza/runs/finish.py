@@ -245,7 +245,7 @@ def _retire_former_writers(
 
 def _place_of(bound: BoundStream, systems: Mapping[str, System]) -> tuple[str, str]:
     """Return where an output lies, whatever its name is: of a table that is the table."""
-    system = systems.get(bound.system)
+    system: object = systems.get(bound.system)
     if isinstance(system, LocatesStreams):
         return "", system.location(bound.spec)
     return bound.system, bound.spec.path or bound.spec.name
