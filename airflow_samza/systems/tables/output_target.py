@@ -179,7 +179,7 @@ def changes(
         elif field.required and ("inner" in described or path == field.name):
             yield f"has the new required column {path!r}"
     if by_ids:
-        anew = {path for key, (path, _) in now.items() if key not in written}
+        anew = {path for key, (path, field) in now.items() if key not in written and path == field.name}
         for key in written.keys() - now.keys():
             for name in written[key][2:]:
                 if name in anew:
