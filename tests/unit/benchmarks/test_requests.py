@@ -16,16 +16,19 @@ from tests.support.runner_without_spark import use_instead
 pytestmark = pytest.mark.extended
 
 
-MOST = 450
-"""Requests of a run of four stages; it takes 360, and a busy machine lets it look a little longer."""
+A_RUN, A_SECOND = 380, 1.5
+"""Requests of a run of four stages, and those of each second that it lasts: heartbeats, and looks for what comes.
+
+Measured: 360 in 20 s, 440 in 75 s and 542 in the 225 s of a machine with much else to do.
+"""
 
 
 def test_a_run_of_four_stages_takes_few_requests(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use_instead(monkeypatch, tmp_path / "dials")
     found = measure(s3.url("requests"))
     sent = {kind: found.requests.get(kind, 0) for kind in KINDS}
-    assert 200 < sum(sent.values()) < MOST, sent
-    assert sent["PUT"] + sent["LIST"] < 200, sent
+    assert 200 < sum(sent.values()) < A_RUN + A_SECOND * found.seconds, (found.seconds, sent)
+    assert sent["PUT"] + sent["LIST"] < 160 + 0.5 * found.seconds, (found.seconds, sent)
     assert sum(found.sweep.get(kind, 0) for kind in KINDS) < 100, found.sweep
     told = CliRunner().invoke(app, ["status", "four-stages", "run-1", "--root", s3.url("requests")])
     assert f"Sent to the root so far: {described(found.requests)}" in told.output
