@@ -199,7 +199,6 @@ def test_tables_of_the_reference_are_current(name: str) -> None:
     assert dict(parts())[name] == reference.GENERATED[name](), "make reference writes it anew"
 
 
-@pytest.mark.extended
 def test_entries_of_public_names_are_current() -> None:
     shown = dict(parts())
     old = [name for name in documented() if shown[name] != generated.made(name)]
