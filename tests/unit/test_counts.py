@@ -18,8 +18,8 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 75_988,
-    "files": 898,
+    "statements": 76_118,
+    "files": 900,
     "files in one folder": 30,
     "kinds of records": 53,
     "error classes": 40,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import posixpath
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,10 +15,12 @@ from airflow_samza.systems.delta.state import AddedFile, count
 from airflow_samza.systems.delta.vectors import DeltaVector
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, TimeRange
 from airflow_samza.systems.system import ColumnBound
+from airflow_samza.systems.tables.addresses import Folders
 from airflow_samza.systems.tables.columns import TableField
 
 _UNKNOWN = ValueRange()
-_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:|/")
+_TABLE = Folders([""])
+"""The folder of a table, in which the paths of its log begin."""
 
 
 class TableFile(NamedTuple):
@@ -139,7 +139,7 @@ class _Planned:
         return vector
 
     def _check_path(self, path: str) -> None:
-        if _ELSEWHERE.match(path) or posixpath.normpath(path).split("/")[0] == "..":
+        if not _TABLE.have(path):
             raise self._elsewhere(path)
 
     def _elsewhere(self, path: str) -> TopicError:

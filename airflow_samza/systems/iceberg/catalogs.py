@@ -23,6 +23,7 @@ from airflow_samza.errors import (
 )
 from airflow_samza.systems.files.failures import NOTHING_IS_LOST, is_full
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK
+from airflow_samza.systems.iceberg.bounds import bound_catalog
 from airflow_samza.systems.iceberg.hive_catalog import hive_catalog
 from airflow_samza.systems.iceberg.options import CatalogSettings
 
@@ -61,6 +62,7 @@ def opened_catalog(settings: CatalogSettings, *, create: bool = False) -> Iterat
         if settings.folder is not None:
             _check_folder(settings, create=create)
         catalog = _constructed(settings)
+        bound_catalog(catalog, settings)
         try:
             yield catalog
         finally:

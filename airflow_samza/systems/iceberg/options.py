@@ -14,6 +14,7 @@ from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError
 from airflow_samza.secrecy import without, without_passwords
 from airflow_samza.systems.system import StreamSpec, SystemBinding, option_text
+from airflow_samza.systems.tables.addresses import Address, Folders
 from airflow_samza.systems.tables.options import (
     REJECT,
     bad_name,
@@ -29,7 +30,7 @@ CATALOG_FILE = "catalog.db"
 
 CATALOG_TYPES = ("rest", "sql", "hive", "glue", "dynamodb", "bigquery")
 
-_OURS = ("root", "partitions", "catalog")
+_OURS = ("root", "partitions", "catalog", "locations")
 _OBJECTS = ("auth", "ssl")
 """Properties of REST catalogs that are objects: ways to sign in, and certificates."""
 _DEFAULT = "default"
@@ -41,7 +42,8 @@ _VERSIONS = ("snapshot", "ref", "as_of")
 class CatalogSettings:
     """Settings of a catalog: its name, type, and pyiceberg's properties, of which no text shows those in ``secret``.
 
-    ``folder`` is that of an embedded catalog. ``place`` says for people where the catalog is.
+    ``folder`` is that of an embedded catalog. ``place`` says for people where the catalog is. Below ``locations`` files
+    of tables may lie that do not lie below their tables.
     """
 
     system: str
@@ -50,6 +52,7 @@ class CatalogSettings:
     properties: Mapping[str, Any] = field(repr=False)
     secret: frozenset[str] = frozenset()
     folder: str | None = None
+    locations: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, system: str, binding: SystemBinding) -> CatalogSettings:
@@ -60,10 +63,10 @@ class CatalogSettings:
             if name not in _OURS and value is not None
         }
         name = str(binding.options.get("catalog") or _DEFAULT)
-        root = binding.options.get("root")
+        root, locations = binding.options.get("root"), _locations(system, binding.options.get("locations"))
         if root:
             folder = str(Path(str(root)).absolute())
-            return cls(system, name, "sql", _embedded(system, str(root), properties), binding.secret, folder)
+            return cls(system, name, "sql", _embedded(system, str(root), properties), binding.secret, folder, locations)
         kind = (properties.pop("type", "") or _type_of(properties.get("uri", ""))).lower()
         if kind not in CATALOG_TYPES:
             raise ConfigError(
@@ -79,7 +82,7 @@ class CatalogSettings:
                 hint="Set its uri, such as https://catalog.example.org or postgresql+psycopg2://host/database.",
                 key="uri",
             )
-        return cls(system, name, kind, properties, binding.secret)
+        return cls(system, name, kind, properties, binding.secret, locations=locations)
 
     @property
     def place(self) -> str:
@@ -91,6 +94,22 @@ class CatalogSettings:
     def without_secrets(self, text: str) -> str:
         """Return a text in which no secret of the binding can be read."""
         return without(text, [self.properties.get(name) for name in self.secret])
+
+
+def _locations(system: str, said: object) -> tuple[str, ...]:
+    """Return the folders that a binding allows for files of tables, from a text with commas or a list."""
+    parts = said.split(",") if isinstance(said, str) else list(said) if isinstance(said, list | tuple) else []
+    places = tuple(text for part in parts if (text := str(part).strip()))
+    for place in places:
+        if not Folders([place]).have(place) or not Address.of(place).scheme:
+            raise ConfigError(
+                f"System {system!r} (iceberg) has the location {without_passwords(place)!r}, which is no folder of a "
+                "lake.",
+                hint='Write an absolute path or a URL: locations="s3://lake/archive,/data/archive".',
+                key="locations",
+                value=without_passwords(place),
+            )
+    return places
 
 
 def _object(system: str, name: str, value: object) -> dict[str, Any]:

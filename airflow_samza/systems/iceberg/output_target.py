@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK
+from airflow_samza.systems.iceberg.bounds import check_address
 from airflow_samza.systems.iceberg.tables_made import MADE
 from airflow_samza.systems.tables.output_target import CODECS, FILE_BYTES
 from airflow_samza.systems.tables.sort_order import SortField
@@ -34,6 +35,7 @@ def fix_target(table: Table, stream: str, run: str) -> dict[str, Any]:
         raise _rejected(name, stream, f"keeps its files as {written_format}")
     if metadata.format_version not in (1, 2):
         raise _rejected(name, stream, f"has format version {metadata.format_version}")
+    check_address(table, table.location_provider().metadata_path)
     codec = properties.get("write.parquet.compression-codec", "zstd").lower()
     return {
         "kind": "iceberg",
@@ -81,9 +83,11 @@ def _growth(table: Table) -> dict[str, Any]:
 
 
 def data_folder(table: Table) -> str:
-    """Return the URI of the folder of a table's data files."""
+    """Return the URI of the folder of a table's data files, where the table may have one."""
     default = f"{table.metadata.location.rstrip('/')}/data"
-    return str(table.properties.get("write.data.path", default)).rstrip("/")
+    folder = str(table.properties.get("write.data.path", default)).rstrip("/")
+    check_address(table, folder)
+    return folder
 
 
 def _rejected(table: str, stream: str, what: str) -> TopicError:

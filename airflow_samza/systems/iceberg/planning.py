@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, InputFile, TimeRange, reading
+from airflow_samza.systems.iceberg.bounds import check_address
 from airflow_samza.systems.iceberg.deletes import DeleteFile, puffin_vectors
 from airflow_samza.systems.iceberg.storage import TableStorage
 from airflow_samza.systems.system import ColumnBound, StreamSpec
@@ -158,7 +159,9 @@ def _beginning(schema: Schema, stream: StreamSpec) -> Callable[[DataFile], int |
 
 def _entries(planner: ManifestGroupPlanner, manifests: Sequence[ManifestFile]) -> Iterator[Any]:
     for entries in planner.plan_manifest_entries(manifests):
-        yield from entries
+        for entry in entries:
+            check_address(planner, entry.data_file.file_path)
+            yield entry
 
 
 def _rejected(table: str, stream: str, what: str, file: str) -> TopicError:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from airflow_samza.errors import SamzaError
 from airflow_samza.systems.capabilities import OutputCommit
 from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.iceberg.bounds import check_address
 from airflow_samza.systems.iceberg.branches import (
     AUDITED,
     Branch,
@@ -291,6 +292,7 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
             file = entry.data_file
             if self._begins_with(file, own.prefixes) and (partition := self.partition_of(table, file)) is not None:
                 path = self.path_of(file)
+                check_address(table, path)
                 self._sequences[path] = entry.sequence_number or 0
                 yield SmallFile(file, path, file.file_size_in_bytes, file.record_count, (key, partition))
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_samza.systems.files.location import Location, open_location
+from airflow_samza.systems.tables.addresses import Address
 
 _S3 = {
     "s3.endpoint": "endpoint",
@@ -34,9 +35,6 @@ _OPTIONS = {
 }
 """Properties of pyiceberg, and the options of a root that mean the same; those that stand first count."""
 
-_SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "abfss", "wasbs": "abfss"}
-"""Other names that metadata has for the schemes of object stores."""
-
 
 class TableStorage:
     """Places of a table's files; buckets are opened once."""
@@ -47,11 +45,9 @@ class TableStorage:
 
     def at(self, uri: str) -> Location:
         """Return the place of a file, as the table's metadata writes it: a URI, or a path of this host."""
-        scheme, colon, rest = uri.partition(":")
-        if not colon or scheme == "file" or "/" in scheme:
-            return self._local().at("/" + (rest if colon and scheme == "file" else uri).lstrip("/"))
-        scheme = _SCHEMES.get(scheme.lower(), scheme.lower())
-        authority, _, path = rest.lstrip("/").partition("/")
+        scheme, authority, path = Address.of(uri)
+        if scheme in ("", "file"):
+            return self._local().at("/" + path.lstrip("/"))
         top = self._opened.get(f"{scheme}://{authority}")
         if top is None:
             top = open_location(f"{scheme}://{authority}", self._options(scheme))

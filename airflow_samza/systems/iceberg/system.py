@@ -52,7 +52,8 @@ class IcebergSystem(TableOutputs):
     """System of the tables of an Iceberg catalog: bounded inputs, of which the plan fixes the snapshot, and outputs.
 
     Options of the binding: ``root`` (a folder with a catalog of its own), or ``type``, ``uri`` and other properties of
-    pyiceberg; ``catalog`` (its name, for catalogs in a database), ``partitions`` (of inputs that declare none; 1).
+    pyiceberg; ``catalog`` (its name, for catalogs in a database), ``partitions`` (of inputs that declare none; 1),
+    ``locations`` (folders, with commas, in which files of tables may lie that are not below their tables).
     """
 
     kind = KIND

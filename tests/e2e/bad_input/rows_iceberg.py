@@ -13,7 +13,7 @@ from airflow_samza.systems.system import SystemBinding
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.scene import APPLICATION, Scene, raised
 from tests.support.iceberg_catalog_server import CatalogServer
-from tests.support.iceberg_lake import delete_equal, table_of
+from tests.support.iceberg_lake import add_files, data_file, delete_equal, table_of
 
 PLAN = "by `plan`"
 BY_RUN = "by `plan` of a Dag run, and by `run`"
@@ -210,3 +210,12 @@ def _(scene: Scene) -> str:
 def _(scene: Scene) -> str:
     table(scene)
     return _written(scene, 'table="web.views", branch="main"')
+
+
+@row("iceberg", "A table that names a file outside of its folder", PLAN)
+def _(scene: Scene) -> str:
+    views = table(scene)
+    file = data_file(views, pa.table({"member_id": [8], "country": ["BE"]}), ids=False)
+    file._data[1] = "file:///archive/views.parquet"
+    add_files(views, file)
+    return scene.plan()

@@ -539,9 +539,11 @@ def test_the_codec_is_that_of_the_table(tmp_path: Path) -> None:
 
 
 def test_files_lie_where_the_table_says(tmp_path: Path) -> None:
-    output = made(tmp_path, ALL, properties={"write.data.path": f"file://{tmp_path}/elsewhere/"})
+    folder = tmp_path / "web" / "out" / "elsewhere"
+    output = made(tmp_path, ALL, properties={"write.data.path": f"file://{folder}/"})
+    assert Path(output.table().location().removeprefix("file://")) == folder.parent
     described = output.stage(ids([1]))
-    assert [path.parent for path in files_of(described)] == [tmp_path / "elsewhere"]
+    assert [path.parent for path in files_of(described)] == [folder]
     output.system.publish(output.spec, Publication("app/run/stage", "1.1", 0, {0: described}))
     assert output.ids() == [1]
 
