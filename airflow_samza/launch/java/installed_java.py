@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_samza.errors import RuntimeMissing
+from airflow_samza.errors import RuntimeMissing, StageFailed
 from airflow_samza.launch.log_lines import innermost_cause, killed_by, most_informative_line
 from airflow_samza.private_folder import scratch_folder
 
@@ -145,7 +145,13 @@ def _release(path: str) -> tuple[str, frozenset[str]]:
         raise RuntimeMissing(f"The Java at {path} does not start: {error}.", hint=INSTALL, path=path) from error
     match = re.search(r'version "([^"]+)"', done.stderr + done.stdout)
     if match is None:
-        shown = (done.stderr or done.stdout).strip().splitlines()
+        shown, killed = (done.stderr or done.stdout).strip().splitlines(), killed_by(done.returncode)
+        if killed is not None:
+            raise StageFailed(
+                f"Spark does not start: Java was {killed}",
+                hint=f"{path} -version was to tell its version. Run the task again, on a host with more memory.",
+                path=path,
+            )
         raise RuntimeMissing(
             f"The Java at {path} does not tell its version; it says {(shown[0] if shown else 'nothing')!r}.",
             hint=INSTALL,

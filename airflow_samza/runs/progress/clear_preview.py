@@ -38,6 +38,7 @@ STAYS: Effect = "stays"
 MUST: Effect = "must run again"
 
 
+_LEFT = "It has not begun, and Airflow starts it only when it is cleared, too."
 _KEPT = (
     "It keeps its result, unless the new plan finds that something has changed: its operators, callables, "
     "configuration or inputs, or a stage before it."
@@ -87,12 +88,13 @@ def clear_preview(
     A new plan keeps results of which nothing has changed: whether something has is known when it is made.
     """
     states = {stage.stage_id: _state(files, run, stage.stage_id) for stage in run.plan.stages}
-    again = set(cleared)
+    asked = set(cleared)
     if plan and downstream:
-        again = set(states)
+        asked = set(states)
     elif downstream and not run.stages_run_concurrently:
-        again = _with_readers(run, again)
-    closed = files.exists(RunFolder(run.application, run.run_id).closed)
+        asked = _with_readers(run, asked)
+    left = _left(run, states, asked, files.exists(RunFolder(run.application, run.run_id).closed))
+    again = asked - left
     gone = {} if plan else dict(_topics_gone(files, systems, run, again))
     cleared_stages = []
     for stage in run.plan.stages:
@@ -102,7 +104,7 @@ def clear_preview(
             never = never or written_behind(files, run, stage.stage_id, result)
             effect, why = (AGAIN, f"It runs by the new plan: {never}.") if never else (STAYS, _KEPT)
         else:
-            effect, why = _effect(run, stage.stage_id, states, again, gone, plan, closed)
+            effect, why = _effect(run, stage.stage_id, states, asked, left, gone, plan)
         messages = result.read if result is not None else None
         seconds = result.seconds if result is not None else None
         cleared_stages.append(ClearedStage(stage.stage_id, effect, why, seconds, messages))
@@ -119,42 +121,59 @@ def clear_preview(
         (
             *_sentences(files, run, written, downstream=downstream, plan=plan),
             *(_followers(files, run) if written else ()),
-            *_replaces_in_turn(systems, run, set(states) if plan and downstream else again),
+            *_replaces_in_turn(systems, run, again),
         ),
     )
+
+
+def _left(run: RunPlan, states: Mapping[str, str], asked: Collection[str], closed: bool) -> set[str]:
+    """Return the stages whose tasks Airflow does not start, as they are not cleared, or one before them has failed."""
+    lost: set[str] = set()  # to Airflow, before the clear: what has failed, and what comes behind it
+    left: set[str] = set()
+    for stage in run.plan.stages:  # in an order in which each comes after those that it reads
+        before = set() if run.stages_run_concurrently else {*stage.upstream} - {stage.stage_id}
+        state = states[stage.stage_id]
+        failed = state in FINAL and state != SUCCEEDED
+        if failed or (state == NOT_STARTED and (closed or lost & before)):
+            lost.add(stage.stage_id)
+        if left & before if stage.stage_id in asked else stage.stage_id in lost:
+            left.add(stage.stage_id)
+    return left
 
 
 def _effect(
     run: RunPlan,
     stage_id: str,
     states: Mapping[str, str],
-    again: Collection[str],
+    asked: set[str],
+    left: set[str],
     gone: Mapping[str, str],
     plan: bool,
-    closed: bool,
 ) -> tuple[Effect, str]:
-    failed = any(states[name] in FINAL and states[name] != SUCCEEDED for name in _producers(run, stage_id))
-    waits = states[stage_id] == NOT_STARTED and not closed and not failed
-    left = "It has not begun, and Airflow starts it only when it is cleared, too."
-    if plan and stage_id not in again:
-        if waits:
-            return STAYS, "It has not begun, and will run by the new plan."
-        if states[stage_id] == NOT_STARTED:
-            return MUST, left
-        return MUST, "It was run by the former plan, and its output would stay that of the former one."
-    if stage_id in again:
-        return AGAIN, "It is cleared: a new generation writes its output anew, in place of the former one."
+    begun = states[stage_id] != NOT_STARTED
+    if stage_id in asked:
+        if stage_id not in left:
+            return AGAIN, "It is cleared: a new generation writes its output anew, in place of the former one."
+        before = ", ".join(name for name in run.plan.stage(stage_id).upstream if name in left)
+        return STAYS, f"Airflow does not start it behind {before}, which has not succeeded, until that is cleared, too."
+    if plan:
+        if begun:
+            return MUST, "It was run by the former plan, and its output would stay that of the former one."
+        return (MUST, _LEFT) if stage_id in left else (STAYS, "It has not begun, and will run by the new plan.")
     if stage_id in gone:
         return MUST, f"Its output {gone[stage_id]!r} is deleted by now, and a cleared stage has to read it."
-    producers = [name for name in run.plan.stage(stage_id).upstream if name in again or name in gone]
-    indirect = [name for name in _producers(run, stage_id) if name in again or name in gone]
+    rewritten = (asked - left) | gone.keys()
+    producers = [name for name in run.plan.stage(stage_id).upstream if name in rewritten]
+    indirect = [name for name in _producers(run, stage_id) if name in rewritten]
     if not indirect:
+        behind = {name for name in left if stage_id in _producers(run, name)}
+        if stage_id in left and any(name in asked or rewritten & {*_producers(run, name)} for name in behind):
+            return MUST, "It has not succeeded, and Airflow starts nothing behind it until it is cleared, too."
         return STAYS, "It reads nothing that is written anew."
     named = ", ".join(producers or indirect)
-    if waits:
-        return STAYS, f"It has not begun, and will read what {named} writes anew."
-    if states[stage_id] == NOT_STARTED:
-        return MUST, left
+    if not begun:
+        waits = f"It has not begun, and will read what {named} writes anew."
+        return (MUST, _LEFT) if stage_id in left else (STAYS, waits)
     if states[stage_id] not in FINAL:
         return MUST, f"It is at work on what {named} writes, and stops with an error when that is cleared."
     return MUST, f"It has read what {named} wrote before, and keeps that until it is cleared, too."

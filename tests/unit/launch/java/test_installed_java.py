@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_samza import private_folder
-from airflow_samza.errors import RuntimeMissing
+from airflow_samza.errors import RuntimeMissing, StageFailed
 from airflow_samza.launch.java import installed_java
 from airflow_samza.launch.java.installed_java import NEEDED_MODULE, check_scratch, check_user, find_java
 
@@ -67,6 +67,17 @@ def test_a_program_that_is_no_java_is_rejected(tmp_path: Path) -> None:
     home = java_home(tmp_path, says="hello")
     with pytest.raises(RuntimeMissing, match="does not tell its version; it says 'hello'"):
         find_java({"JAVA_HOME": str(home)})
+
+
+def test_a_java_that_is_killed_while_it_tells_its_version_is_named_by_the_signal_and_tried_again(
+    tmp_path: Path,
+) -> None:
+    home = java_home(tmp_path)
+    (home / "bin" / "java").write_text("#!/bin/sh\nkill -9 $$\n")
+    with pytest.raises(StageFailed) as caught:
+        find_java({"JAVA_HOME": str(home)})
+    assert caught.value.sentence == "Spark does not start: Java was killed by signal 9 (out of memory?)"
+    assert caught.value.retryable
 
 
 def test_this_host_has_what_a_runner_needs() -> None:

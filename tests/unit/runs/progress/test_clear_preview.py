@@ -90,6 +90,20 @@ def test_a_stage_that_airflow_has_left_behind_a_failed_one_must_be_cleared_too(p
     assert previews.effects([FEW], downstream=True)[MET] == AGAIN
 
 
+def test_a_cleared_stage_does_not_run_before_what_has_failed_before_it_is_cleared_too(previews: Previews) -> None:
+    previews.here.stages(previews.run, FIRST, MORE)
+    stage = RunFolder(previews.run.application, "run-1").stage(FEW, Generation(1, 1))
+    write_once(previews.files, stage.attempt(1, "request"), StageRequest(FEW, "1.1", 1, runner=RunnerPlace("key", 1)))
+    replace(previews.files, stage.attempt(1, "status"), StatusRecord(FAILED, at=1.0))
+    assert previews.effects([MET]) == {FIRST: STAYS, FEW: MUST, MORE: STAYS, MET: STAYS}
+    assert previews.why(MET, [MET]) == (
+        f"Airflow does not start it behind {FEW}, which has not succeeded, until that is cleared, too."
+    )
+    assert previews.effects([MORE], downstream=True) == {FIRST: STAYS, FEW: MUST, MORE: AGAIN, MET: STAYS}
+    assert previews.effects([MORE]) == {FIRST: STAYS, FEW: MUST, MORE: AGAIN, MET: MUST}
+    assert previews.effects([FEW, MET]) == {FIRST: STAYS, FEW: AGAIN, MORE: STAYS, MET: AGAIN}
+
+
 def test_a_stage_of_a_run_that_is_over_must_be_cleared_too(previews: Previews) -> None:
     previews.here.stages(previews.run, FIRST)
     write_once(previews.files, RunFolder(previews.run.application, "run-1").closed, RunEnd(False, 0.0))

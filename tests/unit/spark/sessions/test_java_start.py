@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -86,6 +87,10 @@ def test_a_java_that_runs_already_is_not_looked_for(monkeypatch: pytest.MonkeyPa
         ("exit 137", "Java was killed by signal 9 (out of memory?)"),
         ("exit 1", "Java ended before it was up"),
         ("echo 'Error: no room' >&2; exit 1", "Error: no room"),
+        (
+            "JAVA_HOME=$SPARK_HOME/java SPARK_HOME=$PYSPARK exec $PYSPARK/bin/spark-submit pyspark-shell",
+            "Java ended without a word: it was killed, or ran out of memory",  # the one that makes Java's command
+        ),
     ],
 )
 def test_a_java_that_is_killed_at_its_start_is_named_by_the_signal(
@@ -98,6 +103,11 @@ def test_a_java_that_is_killed_at_its_start_is_named_by_the_signal(
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\necho 'WARNING: Using incubator modules: jdk.incubator.vector' >&2\n{end}\n")
     program.chmod(0o755)
+    java = tmp_path / "java/bin/java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\nkill -9 $$\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("PYSPARK", os.path.dirname(java_gateway.__file__))
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     launch: Any = java_gateway.launch_gateway
