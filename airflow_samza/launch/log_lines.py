@@ -22,7 +22,7 @@ _ERROR = re.compile(r"\bERROR\b|Exception\b|\berror:|Error\b|\bFAILED\b|airflow_
 _FRAME = re.compile(r"\s+at ")
 _SILENT_JAVA = "CMD: bad array subscript"
 """The words of Spark's script where the Java that it asks for its command has ended without a word."""
-_KILLED_JAVA = "Java ended without a word: it was killed, or ran out of memory"
+_KILLED_JAVA = "Java ended without a word: the kernel may have killed it for memory"
 _EMPTY_WORDS = re.compile(
     rf"WARNING: Using incubator modules|.*{_SILENT_JAVA}|"
     r"Error: (Could not create the Java Virtual|A fatal exception has occurred)|Error occurred during initialization of"

@@ -14,8 +14,8 @@ from airflow_samza.systems.delta.pruning import Pruning, ValueRange
 from airflow_samza.systems.delta.state import AddedFile, count
 from airflow_samza.systems.delta.vectors import DeltaVector
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, TimeRange
+from airflow_samza.systems.filesystems.addresses import Folders
 from airflow_samza.systems.system import ColumnBound
-from airflow_samza.systems.tables.addresses import Folders
 from airflow_samza.systems.tables.columns import TableField
 
 _UNKNOWN = ValueRange()

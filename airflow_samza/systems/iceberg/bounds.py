@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.application.rejections import listed
 from airflow_samza.errors import TopicError
 from airflow_samza.secrecy import without_passwords
+from airflow_samza.systems.filesystems.addresses import Folders
 from airflow_samza.systems.iceberg.options import CatalogSettings
-from airflow_samza.systems.tables.addresses import Folders
 
 if TYPE_CHECKING:
     from pyiceberg.table import ManifestGroupPlanner, Table
@@ -116,8 +116,8 @@ def _bind(table: Any, settings: CatalogSettings, of: Table) -> None:
         if not folders.have(address):
             shown = without_passwords(address)
             raise TopicError(
-                f"The table {name} of the system {settings.system!r} names the address {shown!r}, which is not in its "
-                "folder.",
+                f"The table {name} of the system {settings.system!r} names the address {shown!r}, "
+                "which is not in its folder.",
                 hint="Find out who has written that. If files of the table may lie there, name the folder in the "
                 'binding of the system: locations="s3://lake/archive"; several stand with commas.',
                 table=name,

@@ -13,8 +13,8 @@ from typing import Any
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError
 from airflow_samza.secrecy import without, without_passwords
+from airflow_samza.systems.filesystems.addresses import Address, Folders
 from airflow_samza.systems.system import StreamSpec, SystemBinding, option_text
-from airflow_samza.systems.tables.addresses import Address, Folders
 from airflow_samza.systems.tables.options import (
     REJECT,
     bad_name,
@@ -103,8 +103,8 @@ def _locations(system: str, said: object) -> tuple[str, ...]:
     for place in places:
         if not Folders([place]).have(place) or not Address.of(place).scheme:
             raise ConfigError(
-                f"System {system!r} (iceberg) has the location {without_passwords(place)!r}, which is no folder of a "
-                "lake.",
+                f"System {system!r} (iceberg) has the location {without_passwords(place)!r}, "
+                "which is no folder of a lake.",
                 hint='Write an absolute path or a URL: locations="s3://lake/archive,/data/archive".',
                 key="locations",
                 value=without_passwords(place),

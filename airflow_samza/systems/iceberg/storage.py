@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_samza.systems.files.location import Location, open_location
-from airflow_samza.systems.tables.addresses import Address
+from airflow_samza.systems.filesystems.addresses import Address
 
 _S3 = {
     "s3.endpoint": "endpoint",

@@ -89,7 +89,7 @@ def test_a_java_that_runs_already_is_not_looked_for(monkeypatch: pytest.MonkeyPa
         ("echo 'Error: no room' >&2; exit 1", "Error: no room"),
         (
             "JAVA_HOME=$SPARK_HOME/java SPARK_HOME=$PYSPARK exec $PYSPARK/bin/spark-submit pyspark-shell",
-            "Java ended without a word: it was killed, or ran out of memory",  # the one that makes Java's command
+            "Java ended without a word: the kernel may have killed it for memory",  # the one that makes Java's command
         ),
     ],
 )

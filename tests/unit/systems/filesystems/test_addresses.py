@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
+from airflow_samza.systems.filesystems.addresses import Address, Folders
 from airflow_samza.systems.iceberg.storage import TableStorage
-from airflow_samza.systems.tables.addresses import Address, Folders
 from tests.support.budgets import share
 
 
