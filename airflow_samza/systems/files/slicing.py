@@ -77,7 +77,7 @@ def fix_slice(
     total = sum(file.size for file in files)
     warn_of_few_tasks(stream, partitions, total)
     if files and stream.schema is not None:
-        _check_first(root, files[0], stream, format_name, options)
+        _check_first(root, files[0], stream, format_name, options, set())
     units = _units(root, files, stream, format_name, options, cut_from(total, partitions))
     return {
         "kind": "files",
@@ -109,7 +109,7 @@ def fix_intervals(
     _reject_twice(root, listings, streams)
     warn_of_few_tasks(stream, partitions, sum(file.size for file in files))
     if files and stream.schema is not None:
-        _check_first(root, files[0], stream, format_name, options)
+        _check_first(root, files[0], stream, format_name, options, set())
     splits: list[list[list[int | None]]] = [[] for _ in range(partitions)]
     intervals = []
     first = 0
@@ -160,16 +160,18 @@ def fix_chunks(
     options: FileOptions,
     first: int,
     turn: int,
+    warned: set[tuple[str, str]],
 ) -> dict[str, Any]:
     """Return the range of new files, the part of each partition cut into chunks, of which the first has this number.
 
     The rows of a chunk have the offsets from its number times :data:`CHUNK_OFFSETS` on. So the range has its end before
     the rows are counted, and a task that stops within a chunk reads no more than that chunk again (decision 76).
-    ``turn`` turns the partitions: one small file after the other is not always for the same one.
+    ``turn`` turns the partitions: one small file after the other is not always for the same one. ``warned`` are the
+    fields, by stream, of which was warned at an earlier arrival.
     """
     total = sum(file.size for file in files)
     if files and stream.schema is not None:
-        _check_first(root, files[0], stream, format_name, options)
+        _check_first(root, files[0], stream, format_name, options, warned)
     threshold = min(cut_from(total, partitions), CHUNK_BYTES)
     units = _units(root, files, stream, format_name, options, threshold)
     turned = turn % partitions
@@ -215,7 +217,14 @@ def _units(
     return units
 
 
-def _check_first(root: Location, listed: FileEntry, stream: StreamSpec, format_name: str, options: FileOptions) -> None:
+def _check_first(
+    root: Location,
+    listed: FileEntry,
+    stream: StreamSpec,
+    format_name: str,
+    options: FileOptions,
+    warned: set[tuple[str, str]],
+) -> None:
     """Reject a declared schema that the first file does not have.
 
     A run with the wrong schema need not start a Spark to find out.
@@ -228,13 +237,15 @@ def _check_first(root: Location, listed: FileEntry, stream: StreamSpec, format_n
         try:
             Conformer.check(opened.schema, inside, file=file.shown, stream=stream.name, options=options)
             if isinstance(opened, SamplesFields):
-                _check_fields(opened.sample(), inside, file, stream)
+                _check_fields(opened.sample(), inside, file, stream, warned)
         finally:
             opened.close()
 
 
-def _check_fields(sample: Sample, schema: pa.Schema, file: InputFile, stream: StreamSpec) -> None:
-    """Reject a column that must not be null and whose field no line has; warn of another one.
+def _check_fields(
+    sample: Sample, schema: pa.Schema, file: InputFile, stream: StreamSpec, warned: set[tuple[str, str]]
+) -> None:
+    """Reject a column that must not be null and whose field no line has; warn of another one, once.
 
     A line that lacks a field has a null there, so the first one would fail the stage.
     """
@@ -255,6 +266,9 @@ def _check_fields(sample: Sample, schema: pa.Schema, file: InputFile, stream: St
                 stream=stream.name,
                 column=field.name,
             )
+        if (stream.name, field.name) in warned:
+            continue
+        warned.add((stream.name, field.name))
         effect = "the column is null there" if field.nullable else "these lines are bad"
         _log.warning(
             "%s, so %s; %s. %s", lack, effect, there, near.rstrip() or "Correct the schema, if it has another name."

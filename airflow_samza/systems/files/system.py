@@ -59,6 +59,7 @@ class FilesSystem:
         self.name = name
         self.binding = binding
         self._root = location
+        self._warned: set[tuple[str, str]] = set()
         options = storage_options(binding.options)
         where = binding.options.get("root")
         if options and (where is None or not is_url(str(where)) or str(where).startswith("file:")):
@@ -133,6 +134,7 @@ class FilesSystem:
             FileOptions.of(stream),
             first_chunk,
             look.read.files,
+            self._warned,
         )
         return {**range_, "known": look.record(unread=unread), "noted": look.noted(unread=unread)}
 

@@ -310,6 +310,20 @@ def test_fields_that_may_be_missing_and_that_no_line_has_are_warned_of(
     )
 
 
+def test_a_followed_input_is_warned_of_once_for_each_field_that_its_lines_lack(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    system = FilesSystem("lake", SystemBinding("files", {"root": str(tmp_path)}))
+    stream = StreamSpec("in", 1, "member bigint, seldom string", path="*.json")
+    intake, warned = None, []
+    for number, line in enumerate(['{"member": 1}', '{"member": 2}', '{"membre": 3}', '{"member": 4}']):
+        (tmp_path / f"{number}.json").write_text(f"{line}\n")
+        caplog.clear()
+        intake = system.arrived(stream, intake)["known"]
+        warned.append([record.getMessage().partition(" has the field ")[2][:8] for record in caplog.records])
+    assert warned == [["'seldom'"], [], ["'member'"], []]
+
+
 def test_a_column_that_is_null_everywhere_may_have_another_name(tmp_path: Path) -> None:
     """A later file: the range was fixed by the first one."""
     (tmp_path / "a.json").write_text('{"a": 1}\n{"b": "x"}\n')
