@@ -147,6 +147,11 @@ class OperatorSpec(ABC):
         return ()
 
     @property
+    def input_keys(self) -> tuple[tuple[str, ...], ...]:
+        """The columns of the key by which it sends or joins messages, of each input; of most kinds there are none."""
+        return ()
+
+    @property
     def written_streams(self) -> tuple[str, ...]:
         """The ids of the streams that it writes."""
         return tuple(stream.stream_id for stream in self.side_outputs)

@@ -332,6 +332,11 @@ class StreamJoinSpec(JoinSpec):
     shown = (("key", "keys"), "how", "ttl_ms", "assume_partitioned_by", "function")
 
     @property
+    def input_keys(self) -> tuple[tuple[str, ...], ...]:
+        """The keys of both sides."""
+        return self.left_key, self.right_key
+
+    @property
     def keys(self) -> str:
         """The keys of both sides, once where they are the same."""
         return " = ".join(dict.fromkeys((", ".join(self.left_key), ", ".join(self.right_key))))
@@ -359,6 +364,11 @@ class TableJoinSpec(JoinSpec, TableUserSpec):
     def emits(self) -> Emits:
         """At once, unless messages wait for late rows."""
         return Emits.AT_ONCE if self.wait_ms is None else Emits.LATER
+
+    @property
+    def input_keys(self) -> tuple[tuple[str, ...], ...]:
+        """The key by which messages are looked up."""
+        return (self.key,)
 
     @property
     def wait(self) -> str | None:
@@ -390,6 +400,11 @@ class PartitionBySpec(RepartitioningSpec):
     key: tuple[str, ...] = field(kw_only=True)
     op: ClassVar[str] = "partition_by"
     shown = ("key",)
+
+    @property
+    def input_keys(self) -> tuple[tuple[str, ...], ...]:
+        """The key whose partition a message goes to."""
+        return (self.key,)
 
     @property
     def columns_read(self) -> Names:

@@ -19,7 +19,7 @@ from airflow_samza.planner.titles import stage_names
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.progress.stage_progress import DEAD_LETTERS, DROPPED, LATE
 from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
-from airflow_samza.runs.records.stage_result import StageResult, describe_result, fact_lines
+from airflow_samza.runs.records.stage_result import StageResult, describe_result, fact_lines, warning_lines
 from airflow_samza.runs.stages.stage_state import (
     CANCELLED,
     FAILED,
@@ -189,7 +189,7 @@ class LiveLines(PlainLines):
         tasks = "1 task" if result.tasks == 1 else f"{result.tasks} tasks"
         figures = [tasks, f"{result.read:,} read", f"{result.sent:,} sent", duration(result.seconds)]
         self._end(result.stage_id, SUCCEEDED, ["keeps its result"] if result.kept else figures)
-        for line in fact_lines(result, only=(LATE, DROPPED, DEAD_LETTERS)):
+        for line in (*warning_lines(result.warnings), *fact_lines(result, only=(LATE, DROPPED, DEAD_LETTERS))):
             self.tell(line)
 
     def _end(self, stage_id: str, state: str, figures: list[str]) -> None:

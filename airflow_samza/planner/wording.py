@@ -5,7 +5,7 @@ One place, so that text, pictures and errors use the same words.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.times import duration_text
@@ -18,45 +18,38 @@ def operator_title(operator: PlannedOperator | OperatorSpec) -> str:
 
 
 def operator_text(operator: PlannedOperator) -> str:
-    """Return in a few words what an operator does."""
-    details = dict(operator.details)
-    words: list[str] = []
-    if operator.op == "join":
-        words.append(
-            f"with table {operator.table}"
-            if operator.table
-            else f"within {duration_text(int(details.get('ttl_ms', '0')))}"
-        )
-    if "window" in details:
-        words.append(details["window"])
-    if details.get("key"):
-        words.append(f"by {details['key']}")
-    if "keep" in details:
-        words.append(f"the {details['keep']}{' within ' + details['within'] if 'within' in details else ''}")
-    if details.get("how", "inner") != "inner":
-        words.append(details["how"])
-    words += [details[name] for name in ("condition", "expressions", "aggregations") if details.get(name)]
-    words += [details[name].rpartition(".")[2] for name in ("task", "fold", "function") if details.get(name)]
-    if details.get("calls"):
-        words.append(details["calls"])
-    if details.get("stores"):
-        words.append(f"{'store' if ',' not in details['stores'] else 'stores'} {details['stores']}")
-    if details.get("assume_partitioned_by"):
-        words.append(f"assumed partitioned by {details['assume_partitioned_by']}")
-    if details.get("timestamp"):
-        words.append(f"event time {details['timestamp']}")
-    if details.get("delivery"):
-        words.append(details["delivery"])
-    if details.get("checked"):
-        words.append(f"partitioning by {details['checked']} checked while it runs")
-    if details.get("broadcast_handled_by"):
-        words.append("broadcast messages in task 0")
+    """Return in a few words what an operator does: all its details, by name those that have no words of their own."""
+    details = {name: text for name, text in operator.details if text}
+
+    def told(name: str, say: Callable[[str], str] = str) -> list[str]:
+        return [say(details.pop(name))] if name in details else []
+
+    within = "".join(told("within", " within {}".format))
+    ttl = told("ttl_ms", lambda text: f"within {duration_text(int(text))}")
+    how = told("how")
+    words = [
+        *([f"with table {operator.table}"] if operator.table and operator.op == "join" else []),
+        *ttl,
+        *told("window"),
+        *told("key", "by {}".format),
+        *told("keep", f"the {{}}{within}".format),
+        *(how if how != ["inner"] else []),
+        *(text for name in ("condition", "expressions", "aggregations") for text in told(name)),
+        *(text for name in ("task", "fold", "function") for text in told(name, lambda text: text.rpartition(".")[2])),
+        *told("calls"),
+        *told("stores", lambda text: f"{'stores' if ',' in text else 'store'} {text}"),
+        *told("assume_partitioned_by", "assumed partitioned by {}".format),
+        *told("timestamp", "event time {}".format),
+        *told("delivery"),
+        *told("checked", "partitioning by {} checked while it runs".format),
+        *told("broadcast_handled_by", lambda _: "broadcast messages in task 0"),
+    ]
+    outputs = told("outputs", "→ {}".format)
     if operator.op in ("send_to", "partition_by", "broadcast") and operator.stream:
         words.append(f"→ {operator.stream}")
     if operator.op == "send_to_table":
         words.append(f"→ table {operator.table}")
-    if details.get("outputs"):
-        words.append(f"→ {details['outputs']}")
+    words += [*outputs, *(f"{name} {text}" for name, text in details.items())]
     return (
         ", ".join(words[:1])
         + ("" if len(words) < 2 else " " if words[0].startswith("by ") and words[1].startswith("→") else ", ")

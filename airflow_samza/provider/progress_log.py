@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.progress.progress import ProgressReport
@@ -52,6 +53,7 @@ class ProgressLog:
         self._due: dict[str, float] = {}
         self._reported: dict[str, tuple[object, int]] = {}
         self._problem = ""
+        self._warned: set[str] = set()
 
     def name_of(self, stage_id: str) -> str:
         """Return the name of a stage in texts."""
@@ -90,6 +92,10 @@ class ProgressLog:
         if not report.tasks:  # it has not decided yet what to read
             self._due[handle.stage_id] = self._clock() + min(FIRST_SECONDS, self._interval)
         if not quietly and report.tasks and self._is_news(report):
+            if handle.stage_id in self._warned:  # once is enough: only the counts of messages differ
+                report = replace(report, warnings=())
+            elif report.warnings:
+                self._warned.add(handle.stage_id)
             for line in describe_progress(report, name=self.name_of(report.stage_id)):
                 self._tell(line)
 

@@ -75,6 +75,9 @@ COUNTERS: Mapping[str, Metric] = {
     "messages_without_sequence": Metric(
         "messages", "changes without a key, or without what orders them (`apply_changes`)"
     ),
+    "messages_without_key.<operator>": Metric(
+        "messages", "messages with null in the key of a `partition_by` or a join (of two streams: `.left`, `.right`)"
+    ),
     "dropped_messages.<operator>": Metric(
         "messages", 'bad records that `on_error="drop"` of an operator, an input or a side input left out'
     ),

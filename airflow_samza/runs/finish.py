@@ -30,6 +30,7 @@ from airflow_samza.runs.records.epoch_records import (
 from airflow_samza.runs.records.expectations import Results
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, adopt, read_fixed
 from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.null_keys import key_warnings
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.spans import Span, Stopwatch, seconds_of
 from airflow_samza.runs.records.stage_result import CODE, InputResult, OutputResult, StageResult
@@ -349,6 +350,7 @@ def _result(
         epochs=totals.epochs,
         requests=requests.take(),
         ran=ran,
+        warnings=key_warnings(run_plan.plan, intent.stage, totals.facts),
     )
 
 

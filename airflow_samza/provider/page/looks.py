@@ -169,6 +169,7 @@ def _look(records: _RunRecords, marks: Mapping[str, TaskMark]) -> Progress:
         for stage_id, answer in found.items()
     ]
     state = run_state(files, opened.folder)
+    notes = [*([heads.why] if heads.why else []), *(warning for stage in stages for warning in stage._warnings)]
     return Progress(
         application=run.application,
         run=run.run_id,
@@ -180,7 +181,7 @@ def _look(records: _RunRecords, marks: Mapping[str, TaskMark]) -> Progress:
         bottleneck=bottleneck_of(stages),
         state_version=_state_version(opened, stages),
         next_look=0.0 if state != RUNNING else files.pace.seldom(LOOK_SECONDS),
-        note=heads.why,
+        note=" ".join(notes) or None,
     )
 
 

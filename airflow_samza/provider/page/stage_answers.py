@@ -171,6 +171,8 @@ class Stage(Answer):
     restored: list[Count]
     """Bytes of state with which tasks began, by where they were found."""
     metrics: list[Count]
+    _warnings: tuple[str, ...] = ()
+    """Sentences about what all its messages so far had in common: they are among the notes of the run."""
 
 
 class Progress(Answer):
@@ -207,7 +209,7 @@ def stage_answer(
     run: RunPlan, report: ProgressReport, name: str, task_id: str, tables: Mapping[str, HeldTable]
 ) -> Stage:
     """Return a stage as a report has it."""
-    return Stage(
+    answer = Stage(
         stage_id=report.stage_id,
         stage_name=name,
         task_id=task_id,
@@ -258,6 +260,8 @@ def stage_answer(
         restored=_counts(report.restored, "bytes"),
         metrics=_counts(report.metrics),
     )
+    answer._warnings = report.warnings
+    return answer
 
 
 def ended_stage(

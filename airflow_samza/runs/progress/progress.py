@@ -127,6 +127,8 @@ class ProgressReport:
     """The units of what was read and what was sent, for people."""
     expectations: Results = field(default_factory=dict)
     """The results of what the application expects, by stream; of a stage that is rejected those of its last epoch."""
+    warnings: tuple[str, ...] = ()
+    """Sentences about what all its messages so far had in common."""
 
     def of(self, stream_id: str) -> tuple[PartitionProgress, ...]:
         """The partitions of one input."""

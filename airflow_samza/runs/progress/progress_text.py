@@ -16,6 +16,7 @@ from airflow_samza.runs.progress.progress import (
     summed,
 )
 from airflow_samza.runs.records.expectations import result_lines
+from airflow_samza.runs.records.stage_result import warning_lines
 from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED
 
 WORST_SHOWN = 3
@@ -29,7 +30,7 @@ def describe_progress(report: ProgressReport, *, worst: int = WORST_SHOWN, name:
     """
     lines = [f"Stage {name or report.stage_id}: {_headline(report)}"]
     if report.state == SUCCEEDED:
-        return [*lines, *_restored(report), *_losses(report), *result_lines(report.expectations)]
+        return [*lines, *_findings(report)]
     sides = report.side_input_lags if report.several_epochs else {}
     width = max((len(name) for name in (*report.inputs, *sides)), default=0)
     for stream_id in report.inputs if report.several_epochs else ():
@@ -42,7 +43,7 @@ def describe_progress(report: ProgressReport, *, worst: int = WORST_SHOWN, name:
                 lines.append(f"  {'':<{width}}    {len(behind) - worst:,} further partitions are less behind")
     for name, lag in sides.items():
         lines.append(f"  {name:<{width}}  side input, {_offsets_behind(lag) if lag else 'at the head'}")
-    return [*lines, *_tables(report), *_restored(report), *_losses(report), *result_lines(report.expectations)]
+    return [*lines, *_tables(report), *_findings(report)]
 
 
 def _headline(report: ProgressReport) -> str:
@@ -125,11 +126,12 @@ def _offsets_behind(lag: int) -> str:
     return "1 offset behind" if lag == 1 else f"{lag:,} offsets behind"
 
 
-def _losses(report: ProgressReport) -> list[str]:
-    """Return the counts of messages that were dropped, late, or sent to dead letters."""
+def _findings(report: ProgressReport) -> list[str]:
+    """Return where state was found, counts of messages that got no further, warnings and expectations."""
     counts = ((report.late, "late"), (report.dropped, "dropped"), (report.dead_letters, "in dead letters"))
     parts = [f"{count:,} {what}" for count, what in counts if count]
-    return [f"  messages: {', '.join(parts)}"] if parts else []
+    lost = [f"  messages: {', '.join(parts)}"] if parts else []
+    return [*_restored(report), *lost, *warning_lines(report.warnings), *result_lines(report.expectations)]
 
 
 def _per_second(measured: Rate | None, what: str) -> str:

@@ -17,6 +17,7 @@ from airflow_samza.runs.records.epoch_records import Commit, Intent, newest_inte
 from airflow_samza.runs.records.expectations import Results
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, read, read_report
 from airflow_samza.runs.records.names import Generation
+from airflow_samza.runs.records.null_keys import key_warnings
 from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
 from airflow_samza.runs.records.spans import seconds_of
 from airflow_samza.runs.records.stage_result import StageResult
@@ -111,6 +112,7 @@ def stage_progress(
             bytes_written=summed(totals.written, "bytes"),
             **_of_messages(run, stage_id, totals.read, totals.sent, seconds),
             **_of_facts(totals.facts),
+            warnings=key_warnings(run.plan, stage_id, totals.facts),
             expectations=_expectations(files, folder, committed, status),
         )
     return replace(
@@ -140,6 +142,7 @@ def ended_report(run: RunPlan, result: StageResult, attempt: int, began_at: floa
         expectations=result.expectations,
         **_of_messages(run, result.stage_id, counts, result.sent, result.seconds),
         **_of_facts(result.task_facts),
+        warnings=result.warnings,
     )
 
 

@@ -11,7 +11,7 @@ from airflow_samza.records import durable
 from airflow_samza.runs.records.expectations import ExpectationResult, result_lines
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.spans import Span, covered
-from airflow_samza.runs.records.totals import GAUGES, gauges
+from airflow_samza.runs.records.totals import GAUGES, KEYED, gauges
 
 VERSIONS = ("snapshot", "version")
 """Facts of tables by which readers find what was committed."""
@@ -79,7 +79,9 @@ class OutputResult:
         return f"{place} ({self.version})" if self.version else place
 
 
-@durable("stage's result", later={"epochs": 1, "requests": {}, "fingerprint": {}, "kept": False, "ran": ()})
+@durable(
+    "stage's result", later={"epochs": 1, "requests": {}, "fingerprint": {}, "kept": False, "ran": (), "warnings": ()}
+)
 @dataclass(frozen=True)
 class StageResult:
     """A finished generation of a stage.
@@ -92,7 +94,7 @@ class StageResult:
     messages that failed. ``requests`` (by kind) are the runner's own to a root that charges for them; those of tasks
     are among the facts (:func:`request_facts`). ``fingerprint`` are digests of all that the result follows from, by
     what they are of: a plan with the same ones keeps the result. ``kept``: it is that of a former generation, whose
-    output counts.
+    output counts. ``warnings`` are sentences about what its messages had in common.
     """
 
     application: str
@@ -110,6 +112,7 @@ class StageResult:
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     kept: bool = False
     ran: tuple[Span, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def expectations(self) -> dict[str, tuple[ExpectationResult, ...]]:
@@ -177,14 +180,19 @@ def describe_result(result: StageResult, name: str = "") -> list[str]:
         left = f"  {verb:<{widths[0]}}  {name:<{widths[1]}}  {messages:>{widths[3]}}  {held:>{widths[4]}}"
         lines.append(f"{left} {where:<{widths[5]}}  {control:<{widths[6]}}  {place}".rstrip())
         lines += [f"         {path}" for path in paths]
-    return [*lines, *result_lines(result.expectations), *fact_lines(result)]
+    return [*lines, *warning_lines(result.warnings), *result_lines(result.expectations), *fact_lines(result)]
+
+
+def warning_lines(warnings: Iterable[str]) -> list[str]:
+    """Return warnings as a plan has them."""
+    return [f"  ! {warning}" for warning in warnings]
 
 
 def fact_lines(result: StageResult, *, only: tuple[str, ...] = ("",)) -> list[str]:
     """Return what tasks have counted, and samples of messages that failed; of counts those that begin with ``only``."""
     lines = []
     for name, value in sorted({**result.task_facts, **gauges(result.task_facts)}.items()):
-        if name == GAUGES:
+        if name == GAUGES or name.startswith(KEYED):
             continue
         if isinstance(value, list):
             lines += [f"  {name.replace('_', ' ')}, for example:", *(f"    {sample}" for sample in value)]

@@ -18,6 +18,13 @@ GAUGES = "gauges"
 """The name of the fact that holds the gauges: by name, the last value of each task that has set it."""
 
 
+WITHOUT_KEY = "messages_without_key."
+"""The counter of messages whose key is null at a ``partition_by`` or a join, by operator and side."""
+
+KEYED = "keyed_messages."
+"""The counter of all messages there, with which it is compared and which nobody is shown."""
+
+
 @dataclass(frozen=True)
 class Totals:
     """Sums over epochs. ``read`` and ``written`` hold ``messages``, ``control`` and ``bytes`` by stream id.
@@ -74,9 +81,11 @@ def gauges(facts: Mapping[str, Any]) -> dict[str, float]:
 
 
 def counters(facts: Mapping[str, Any]) -> dict[str, float]:
-    """Return the counts of tasks, added up over tasks and epochs."""
+    """Return the counts of tasks that people are shown, added up over tasks and epochs."""
     return {
-        name: value for name, value in facts.items() if isinstance(value, int | float) and not isinstance(value, bool)
+        name: value
+        for name, value in facts.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and not name.startswith(KEYED)
     }
 
 

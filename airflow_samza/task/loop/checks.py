@@ -5,7 +5,8 @@ Source: rule P11 (keys); control-messages, event time and watermarks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from airflow_samza.partitioner import partition_array
 from airflow_samza.planner.plan import KeyCheck
 from airflow_samza.planner.wording import columns_text, partition_before
 from airflow_samza.quoting import one_line
+from airflow_samza.runs.records.null_keys import SIDES
+from airflow_samza.runs.records.totals import KEYED, WITHOUT_KEY
 from airflow_samza.schema import Field
 from airflow_samza.task.messages.event_times import micros_or_null
 from airflow_samza.task.messages.user_errors import located
@@ -59,6 +62,37 @@ class KeyPlaces:
             partition=self._partition,
             expected=int(partitions[place]),
         )
+
+
+class KeyCounts:
+    """The counts of messages that arrive at an input of a keyed operator, and of those with a null in their key."""
+
+    def __init__(self, place: str, key: Sequence[str]) -> None:
+        self._place = place
+        self._key = key
+        self._messages = 0
+        self._without_key = 0
+
+    def see(self, batch: pa.RecordBatch) -> None:
+        """Count the messages of a batch."""
+        self._messages += batch.num_rows
+        lacking = [column for column in map(batch.column, self._key) if column.null_count]
+        if len(lacking) == 1:
+            self._without_key += lacking[0].null_count
+        elif lacking:
+            self._without_key += functools.reduce(pc.or_, map(pc.is_null, lacking)).true_count
+
+    def metrics(self) -> dict[str, float]:
+        """Return the counts that are not 0, by the names under which reports have them."""
+        counts = {f"{KEYED}{self._place}": self._messages, f"{WITHOUT_KEY}{self._place}": self._without_key}
+        return {name: count for name, count in counts.items() if count}
+
+
+def key_counts(spec: OperatorSpec) -> tuple[KeyCounts, ...]:
+    """Return the counts of an operator's messages by input; none where it has no keys."""
+    keys = spec.input_keys
+    sides = SIDES[:1] if len(keys) == 1 else SIDES[1:]
+    return tuple(KeyCounts(f"{spec.op_id}{side}", key) for side, key in zip(sides, keys, strict=False))
 
 
 class EventTimes:

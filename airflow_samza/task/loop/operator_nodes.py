@@ -12,7 +12,7 @@ import pyarrow as pa
 from airflow_samza.control.operator_watermark import OperatorWatermark
 from airflow_samza.errors import SchemaError
 from airflow_samza.schema import Schema
-from airflow_samza.task.loop.checks import EventTimes, KeyPlaces, delay_of, later_by
+from airflow_samza.task.loop.checks import EventTimes, KeyCounts, KeyPlaces, delay_of, later_by
 from airflow_samza.task.loop.held_back import HeldBack
 from airflow_samza.task.messages.bad_records import BadRecords, dead_letter_sender
 from airflow_samza.task.operators.operator import Operator
@@ -42,6 +42,8 @@ class Node:
     held_end: dict[str, bool] = field(default_factory=dict)
     places: dict[int, KeyPlaces] = field(default_factory=dict)
     """Checks of the messages that arrive, by the number of the input."""
+    keys: tuple[KeyCounts, ...] = ()
+    """Counts of the messages that arrive and of null keys, by the number of the input."""
     times: EventTimes | None = None
     """The check of the event times of what it makes."""
 

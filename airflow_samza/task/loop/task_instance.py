@@ -21,7 +21,7 @@ from airflow_samza.records import understood
 from airflow_samza.runs.records.expectations import Checked
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.task.checkpoint import fitting_state
-from airflow_samza.task.loop.checks import checked_times, key_places
+from airflow_samza.task.loop.checks import checked_times, key_counts, key_places
 from airflow_samza.task.loop.held_back import HeldBack
 from airflow_samza.task.loop.operator_nodes import (
     Edge,
@@ -40,7 +40,7 @@ from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.stateless import ExpectingInput
 from airflow_samza.task.program.kinds.operator_kind import TaskResources
 from airflow_samza.task.program.stage_program import StageProgram, StageSection
-from airflow_samza.task.report import OperatorReport
+from airflow_samza.task.report import OperatorReport, added
 from airflow_samza.task.tables.remote_table import RemoteTables
 
 SOURCE = ""
@@ -86,6 +86,7 @@ class TaskInstance:
                 op_id, operator, len(upstreams), OperatorWatermark(upstreams, output_watermark(operator))
             )
             self._nodes[op_id].times = checked_times(operator)
+            self._nodes[op_id].keys = key_counts(compiled.spec)
         specs = {op_id: program.operators[op_id].spec for op_id in section.operators}
         for (op_id, side), places in key_places(program.plan.key_checks, specs, task).items():
             self._nodes[op_id].places[side] = places
@@ -262,6 +263,8 @@ class TaskInstance:
                 taken = batch if operator.takes_dictionaries else decoded(batch)
                 if side in node.places:
                     node.places[side].see(taken)
+                if node.keys:
+                    node.keys[side].see(taken)
                 if node.times is not None:
                     node.times.note(taken)
                 results = operator.process_from(taken, side)
@@ -382,9 +385,9 @@ class TaskInstance:
         for node in self._nodes.values():
             if self._repeats(node.op_id):
                 continue
-            bad = node.operator.bad
-            for name, value in [*node.operator.metrics().items(), *(bad.metrics.items() if bad is not None else ())]:
-                counts[name] = counts.get(name, 0) + value
+            bad = [node.operator.bad.metrics] if node.operator.bad is not None else []
+            for more in (node.operator.metrics(), *bad, *(keys.metrics() for keys in node.keys)):
+                counts = added(counts, more)
         return counts
 
     def expected(self) -> Iterator[tuple[str, list[Checked]]]:

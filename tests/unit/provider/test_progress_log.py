@@ -66,6 +66,16 @@ def test_figures_come_after_five_seconds_and_then_every_thirty() -> None:
     assert told == [5, 35, 65, 95]
 
 
+def test_a_warning_is_told_with_the_first_figures_that_have_it() -> None:
+    log = Log()
+    log.look(0)
+    assert not any("!" in line for line in busy(log, 5))
+    log.report = replace(log.report, warnings=("All 2 messages had null.",))
+    assert busy(log, 30)[-1] == "  ! All 2 messages had null."
+    log.report = replace(log.report, warnings=("All 3 messages had null.",))
+    assert not any("!" in line for line in busy(log, 30))
+
+
 def test_a_stage_that_has_decided_nothing_yet_is_looked_at_again_soon() -> None:
     log = Log()
     log.look(0)

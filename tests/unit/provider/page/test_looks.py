@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -193,6 +194,23 @@ def test_a_run_that_has_ended_says_the_requests_to_a_root_that_charges_for_them(
     watch.now += 2 * SHARED_SECONDS
     counted = watch.look().progress.requests
     assert [(count.name, count.value, count.unit) for count in counted] == [("get", 7.0, ""), ("put", 3.0, "")]
+
+
+def test_a_run_is_noted_whose_messages_all_have_null_as_their_key(watch: Watch, tmp_path: Path) -> None:
+    module = tmp_path / "page_app.py"
+    module.write_text(
+        module.read_text().replace(
+            "found.partition_by", 'found.select("CAST(null AS string) AS country", "n").partition_by'
+        )
+    )
+    run = watch.page.plan()
+    assert watch.look().progress.note is None
+    watch.page.here.stages(run)
+    watch.page.here.runtime.close(run)
+    watch.now += 2 * SHARED_SECONDS
+    note = watch.look().progress.note
+    assert note is not None
+    assert re.match(r"All \d+ messages at partition_by by-country of the stage ", note)
 
 
 # -- state -------------------------------------------------------------------------------------------------------------
