@@ -29,6 +29,7 @@ from airflow_samza.application.module_statements import (
     module_spec,
     package_of,
     parsed,
+    with_packages,
 )
 
 
@@ -78,39 +79,37 @@ class _Project:
     def __init__(self, within: str = "") -> None:
         self._within = within
         self.source = functools.cache(module_source)
+        self.module = functools.cache(self._module)
         self._is_top = functools.cache(is_of_the_user)
+        self._changed_modules = functools.cache(self._changes)
 
     def is_own(self, module: str) -> bool:
         """Return whether a module is the user's."""
         top = module.partition(".")[0]
         return top != "" and (top == self._within.partition(".")[0] or self._is_top(top))
 
-    def module(self, name: str) -> Module | None:
-        """Return the statements of a module; None where it has no source."""
+    def _module(self, name: str) -> Module | None:
+        """Return the statements of a module; None where there is none, as it is a name within one."""
         source = self.source(name)
+        if source is None and str(getattr(module_spec(name), "origin", "")).endswith((".so", ".pyd", ".pyc")):
+            raise Incomparable(name)
         try:
             return parsed(source, package_of(name)) if source is not None else None
         except (SyntaxError, ValueError, RecursionError):
             raise Incomparable(name) from None
 
-    def imported(self, names: Iterable[str]) -> tuple[set[str], set[str]]:
+    def imported(self, names: Iterable[str]) -> tuple[dict[str, Module], set[str]]:
         """Return modules of the user's with all that they import, and the libraries among that."""
-        modules: set[str] = set()
+        modules: dict[str, Module] = {}
         libraries: set[str] = set()
-        left = {*names}
+        left = with_packages(names)
         while left:
             name = left.pop()
             if not self.is_own(name):
                 libraries.add(name.partition(".")[0])
-            elif name not in modules:
-                module = self.module(name)
-                if module is not None:
-                    modules.add(name)
-                    left |= module.imports - modules
-                elif str(getattr(module_spec(name), "origin", None) or "").endswith((".so", ".pyd", ".pyc")):
-                    raise Incomparable(name)
-                if "." in name:
-                    left.add(name.rpartition(".")[0])
+            elif name not in modules and (module := self.module(name)) is not None:
+                modules[name] = module
+                left |= module.imports - modules.keys()
         return modules, libraries
 
     def texts(self, names: Mapping[str, set[str]], parts: Mapping[str, Sequence[Statement]]) -> list[str]:
@@ -122,8 +121,8 @@ class _Project:
         while True:
             reached = {name: self._reached(name, found, parts.get(name, ())) for name, found in names.items()}
             belonging = [each for found in reached.values() for each in found]
-            more, libraries = self.imported(name for each in belonging for name in each.imports)
-            more |= self._changing({*names, *more})
+            modules, libraries = self.imported(name for each in belonging for name in each.imports)
+            more = modules.keys() | self._changing(names.keys() | modules.keys())
             if all("*" in names.get(name, ()) for name in more):
                 break
             names.update({name: {"*"} for name in more})
@@ -135,16 +134,18 @@ class _Project:
     def _changing(self, reached: set[str]) -> set[str]:
         """Return the modules that change something in modules that are reached; all of them may run at any time."""
         there, _ = self.imported({*reached, self._within})
+        leading, before = {*reached}, 0  # modules from which one that is reached may be had
+        while before != len(leading):
+            before = len(leading)
+            leading |= {name for name, module in there.items() if not leading.isdisjoint(module.imports)}
         return {
             name
-            for name in there - reached
-            if any(self.imported({target})[0] & reached for target in self._changed_modules(name))
+            for name, module in there.items()
+            if name not in reached and not leading.isdisjoint(self._changed_modules(module))
         }
 
-    def _changed_modules(self, name: str) -> set[str]:
+    def _changes(self, module: Module) -> set[str]:
         """Return the modules of the user's from which a module imports something that it changes."""
-        module = self.module(name)
-        assert module is not None
         changed = frozenset[str]().union(*(self._changed(module, each) for each in module.statements))
         targets = {target for each, target in module.imported.items() if each in changed and self.is_own(target)}
         return {each if self.source(each) is not None else each.rpartition(".")[0] for each in targets}
@@ -217,8 +218,6 @@ class _Held(pickle.Pickler):
             while done < len(self._left):
                 self.dump(self._left[done][1])
                 done += 1
-        except Incomparable:
-            raise
         except Exception as error:  # whatever an object's own pickling raises
             raise Incomparable(type(value).__qualname__) from error
         return hashlib.sha256(self._content.getvalue()).hexdigest()
@@ -281,9 +280,8 @@ class _Held(pickle.Pickler):
 
     def _part(self, name: str, function: types.FunctionType) -> Statement | None:
         """Return a function within a statement; None where it is not in the source as it is now."""
-        source = self._project.source(name) if self._project.is_own(name) else None
-        module = self._project.module(name)
-        if source is None or module is None or function.__code__ not in _codes(source):
+        module = self._project.module(name) if self._project.is_own(name) else None
+        if module is None or function.__code__ not in _codes(self._project.source(name) or ""):
             return None
         first, named = function.__code__.co_firstlineno, function.__code__.co_name
         nodes = [
@@ -300,23 +298,21 @@ _CACHED = type(functools.lru_cache(len))
 
 
 @functools.lru_cache(maxsize=64)
-def _codes(source: str) -> frozenset[types.CodeType]:
+def _codes(source: str) -> set[types.CodeType]:
     """Return the code of all functions in a source."""
-    left = [compile(source, "", "exec", dont_inherit=True)]
-    found: set[types.CodeType] = set()
-    while left:
-        code = left.pop()
-        found.add(code)
-        left += [each for each in code.co_consts if isinstance(each, types.CodeType)]
-    return frozenset(found)
+    return _codes_within(compile(source, "", "exec", dont_inherit=True))
+
+
+def _codes_within(code: types.CodeType) -> set[types.CodeType]:
+    return {code}.union(*(_codes_within(each) for each in code.co_consts if isinstance(each, types.CodeType)))
 
 
 def _is_at_its_name(value: Any) -> bool:
     """Return whether a value is found at its name in its module."""
-    found: Any = sys.modules.get(str(getattr(value, "__module__", None)))
-    for part in value.__qualname__.split("."):
-        found = getattr(found, part, None)
-    return found is value
+    module: Any = sys.modules.get(str(getattr(value, "__module__", None)))
+    return (
+        functools.reduce(lambda found, part: getattr(found, part, None), value.__qualname__.split("."), module) is value
+    )
 
 
 def _version(library: str) -> str:
@@ -330,7 +326,5 @@ def _version(library: str) -> str:
 
 
 def _hash(*texts: str) -> str:
-    digest = hashlib.sha256()
-    for text in texts:
-        digest.update(f"{len(text)} {text}".encode(errors="surrogatepass"))
-    return digest.hexdigest()
+    content = "".join(f"{len(text)} {text}" for text in texts)
+    return hashlib.sha256(content.encode(errors="surrogatepass")).hexdigest()

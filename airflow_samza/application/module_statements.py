@@ -12,8 +12,10 @@ import re
 import sys
 import sysconfig
 from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 _ANY_NAME = frozenset({"globals", "locals", "vars", "exec", "eval", "compile", "__subclasses__"})
 """Functions behind which any name of the module may be; those with an argument of which they tell excepted."""
@@ -28,11 +30,12 @@ _CONSTANT = re.compile(
 """Texts of statements that bind what no other statement changes by a method of it."""
 
 
-class Module(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Module:
     """The statements of a module, and the module, or the name behind one and a dot, for which imported names stand.
 
-    ``imports`` are all modules that it imports. ``constant`` are names of classes, loggers, patterns and plain values,
-    methods of which change nothing, unless the class itself says so.
+    ``imports`` are all modules that it imports, and its own package. ``constant`` are names of classes, loggers,
+    patterns and plain values, methods of which change nothing, unless the class itself says so.
     """
 
     tree: ast.Module
@@ -48,9 +51,14 @@ def parsed(source: str, package: str) -> Module:
     tree = ast.parse(source)
     statements = tuple(Statement([node], package) for node in tree.body if not _is_main(node))
     imported = {name: target for each in statements for name, target in each.imported.items()}
-    imports = frozenset[str]().union(*(each.imports for each in statements))
+    imports = frozenset(with_packages({package} - {""}).union(*(with_packages(each.imports) for each in statements)))
     constant = frozenset[str]().union(*(each.binds for each in statements if _CONSTANT.match(each.text)))
     return Module(tree, statements, imported, imports, constant)
+
+
+def with_packages(names: Iterable[str]) -> set[str]:
+    """Return modules with the packages that they are in, which are imported before them."""
+    return {each for name in names for each in accumulate(name.split("."), "{}.{}".format)}
 
 
 def _is_main(node: ast.AST) -> bool:

@@ -20,11 +20,10 @@ _SIGNALS = 64
 
 _ERROR = re.compile(r"\bERROR\b|Exception\b|\berror:|Error\b|\bFAILED\b|airflow_samza:")
 _FRAME = re.compile(r"\s+at ")
-_SILENT_JAVA = "CMD: bad array subscript"
-"""The words of Spark's script where the Java that it asks for its command has ended without a word."""
-_KILLED_JAVA = "Java ended without a word: the kernel may have killed it for memory"
+_SILENT_JAVA = re.compile(r".*CMD: bad array subscript$")
+"""The line of Spark's script where the Java that it asks for its command has ended without a word."""
 _EMPTY_WORDS = re.compile(
-    rf"WARNING: Using incubator modules|.*{_SILENT_JAVA}|"
+    r"WARNING: Using incubator modules|.*CMD: bad array subscript$|"
     r"Error: (Could not create the Java Virtual|A fatal exception has occurred)|Error occurred during initialization of"
 )
 _YARN_FAILED = re.compile(r"Application application_\w+ finished with failed status")
@@ -59,16 +58,15 @@ def most_informative_line(lines: Sequence[str]) -> str:
 
     The last line of a submission to YARN only says that it has failed; the reason is among the diagnostics before.
     """
-    filled = [line for line in lines if line.strip() and not _EMPTY_WORDS.match(line)]
-    if not filled and any(_SILENT_JAVA in line for line in lines):
-        return _KILLED_JAVA
-    filled = filled or list(lines)
+    filled = [line for line in lines if line.strip() and not _EMPTY_WORDS.match(line)] or list(lines)
     errors = [line for line in filled if _ERROR.search(line) and not _FRAME.match(line)]
     last = (errors or filled)[-1]
     if _YARN_FAILED.search(last):
         said = (match[1] for pattern in _YARN_REASONS for line in reversed(lines) if (match := pattern.search(line)))
         last = next(said, last)
-    return _THREAD.sub("", last.strip())
+    return _SILENT_JAVA.sub(
+        "Java ended without a word: it was killed, or ran out of memory", _THREAD.sub("", last.strip())
+    )
 
 
 _JAVA_CAUSE = re.compile(r"^(?:Caused by: |: )(.+)$", re.MULTILINE)

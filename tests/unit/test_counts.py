@@ -18,8 +18,8 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 76_184,
-    "files": 900,
+    "statements": 76_260,
+    "files": 902,
     "files in one folder": 30,
     "kinds of records": 53,
     "error classes": 40,
