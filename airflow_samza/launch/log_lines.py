@@ -54,7 +54,7 @@ def most_informative_line(lines: Sequence[str]) -> str:
     >>> most_informative_line(["Unrecognized option: -Xmuch", "Error: Could not create the Java Virtual Machine."])
     'Unrecognized option: -Xmuch'
     >>> most_informative_line(["/opt/spark/bin/spark-class: line 97: CMD: bad array subscript"])
-    'Java ended without a word: it was killed, or ran out of memory'
+    'Java ended without a word: the kernel may have killed it for memory'
 
     The last line of a submission to YARN only says that it has failed; the reason is among the diagnostics before.
     """
@@ -65,7 +65,7 @@ def most_informative_line(lines: Sequence[str]) -> str:
         said = (match[1] for pattern in _YARN_REASONS for line in reversed(lines) if (match := pattern.search(line)))
         last = next(said, last)
     return _SILENT_JAVA.sub(
-        "Java ended without a word: it was killed, or ran out of memory", _THREAD.sub("", last.strip())
+        "Java ended without a word: the kernel may have killed it for memory", _THREAD.sub("", last.strip())
     )
 
 
