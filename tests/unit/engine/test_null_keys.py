@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,14 @@ from airflow_samza.systems.system import SystemBinding
 from tests.support.null_key_apps import REFUNDED
 from tests.support.runs_here import Here
 
-ORDERS = [{"order_id": number, "member": f"m{number % 2}"} for number in range(4)]
-REFUNDS = [{"order_id": number, "amount": 5} for number in range(2)]
-MEMBERS = [{"member": f"m{number}", "name": f"Member {number}"} for number in range(2)]
+Rows = Sequence[Mapping[str, Any]]
+
+ORDERS: Rows = [{"order_id": number, "member": f"m{number % 2}"} for number in range(4)]
+REFUNDS: Rows = [{"order_id": number, "amount": 5} for number in range(2)]
+MEMBERS: Rows = [{"member": f"m{number}", "name": f"Member {number}"} for number in range(2)]
 
 
-def run(folder: Path, **files: list[Mapping[str, Any]]) -> tuple[Here, RunPlan]:
+def run(folder: Path, **files: Rows) -> tuple[Here, RunPlan]:
     """Run the application over lines of JSON."""
     lake = folder / "lake"
     lake.mkdir()
@@ -50,7 +52,7 @@ def counts(found: list[StageResult]) -> dict[str, int]:
     }
 
 
-def renamed(rows: list[Mapping[str, Any]], former: str, name: str) -> list[Mapping[str, Any]]:
+def renamed(rows: Rows, former: str, name: str) -> Rows:
     return [{name if column == former else column: value for column, value in row.items()} for row in rows]
 
 
@@ -83,7 +85,7 @@ def test_a_field_of_json_that_was_renamed_is_warned_of_at_each_operator_whose_ke
 
 
 def test_some_null_keys_are_counted_and_no_reason_to_warn(tmp_path: Path) -> None:
-    orders: list[Mapping[str, Any]] = [*ORDERS[:3], {"member": "m1"}]
+    orders: Rows = [*ORDERS[:3], {"member": "m1"}]
     found = results(*run(tmp_path, orders=orders, members=[]))
     assert counts(found) == {"partition_by-orders-by-key": 1, "join-with-refunds.left": 1}
     assert [result.warnings for result in found] == [()] * len(found)
