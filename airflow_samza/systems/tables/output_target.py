@@ -178,15 +178,15 @@ def changes(
                 yield f"requires the column {path!r} now"
         elif field.required and ("inner" in described or path == field.name):
             yield f"has the new required column {path!r}"
-    if by_ids:
-        anew = {path for key, (path, field) in now.items() if key not in written and path == field.name}
-        for key in written.keys() - now.keys():
-            for name in written[key][2:]:
-                if name in anew:
-                    yield f"has another column {name!r} now: the one of this name was dropped"
-    if not by_ids and not written.keys() <= now.keys():
-        gone = next(key for key in written if key not in now)
-        yield f"has no column {next((one for one in written[gone][2:] if isinstance(one, str)), gone)!r} any more"
+    anew = {path for key, (path, field) in now.items() if key not in written and path == field.name}
+    for key, (_, _, *names, _) in written.items():
+        name = names[0] if names else key
+        if key not in now and (name in anew or not by_ids):
+            yield (
+                f"has another column {name!r} now: the one of this name was dropped"
+                if by_ids
+                else f"has no column {name!r} any more"
+            )
 
 
 _WIDER = {("int", "long"), ("float", "double")}
