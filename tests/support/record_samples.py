@@ -70,9 +70,9 @@ from airflow_samza.runs.tables.table_version import FULL, INCREMENTAL, PushBegun
 from airflow_samza.runs.upkeep.run_removal import Removal
 from airflow_samza.runs.upkeep.topic_expiry import Slimmed
 from airflow_samza.spark.dataframe_inputs import SparkReading
+from airflow_samza.systems.made_tables import MadeTable
 from airflow_samza.systems.output_slots import OutputSlot
 from airflow_samza.systems.system import StreamSpec
-from airflow_samza.systems.tables.made_tables import MadeTable
 from airflow_samza.task.checkpoint import TaskCheckpoint
 from airflow_samza.task.program.stage_program import ProgramSource
 from airflow_samza.task.report import Boundary, InputReport, OperatorReport, OutputReport, TableReport, TaskReport

@@ -18,10 +18,10 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 75_988,
-    "files": 898,
+    "statements": 76_167,
+    "files": 899,
     "files in one folder": 30,
-    "kinds of records": 53,
+    "kinds of records": 54,
     "error classes": 40,
     "configuration keys": 42,
 }

@@ -35,7 +35,7 @@ from airflow_samza.systems.filesystems.trash import empty_trash, make_trash
 from airflow_samza.systems.log.maintenance import Swept, deleting, sweep
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.log.topic import Topic
-from airflow_samza.systems.tables.made_tables import MADE_TABLES
+from airflow_samza.systems.made_tables import MADE_TABLES
 
 SWEEP_SECONDS = 10.0
 """Greatest number of seconds for which the end of a run looks for what may be deleted; the next run's end goes on."""

@@ -32,6 +32,7 @@ from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.filesystems.object_store.probe import check_store
 from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.made_tables import MadeTable, note_made, was_made
 from airflow_samza.systems.output_slots import run_of
 from airflow_samza.systems.system import (
     ColumnBound,
@@ -42,7 +43,6 @@ from airflow_samza.systems.system import (
 )
 from airflow_samza.systems.tables.commits import TableView
 from airflow_samza.systems.tables.folded_records import Heading
-from airflow_samza.systems.tables.made_tables import MadeTable, note_made, was_made
 from airflow_samza.systems.tables.options import WAITING
 from airflow_samza.systems.tables.output_options import BRANCH, MAIN
 from airflow_samza.systems.tables.output_target import (

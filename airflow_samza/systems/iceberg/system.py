@@ -30,6 +30,7 @@ from airflow_samza.systems.iceberg.slicing import KIND, fix_changes, fix_slice, 
 from airflow_samza.systems.iceberg.snapshots import first_since, time_of
 from airflow_samza.systems.iceberg.storage import TableStorage
 from airflow_samza.systems.iceberg.tables_made import check_columns_of_fields, make_table
+from airflow_samza.systems.made_tables import MadeTable, note_made, was_made
 from airflow_samza.systems.system import (
     ColumnBound,
     Publication,
@@ -39,7 +40,6 @@ from airflow_samza.systems.system import (
 )
 from airflow_samza.systems.tables.commits import TableView
 from airflow_samza.systems.tables.folded_records import Heading
-from airflow_samza.systems.tables.made_tables import MadeTable, note_made, was_made
 from airflow_samza.systems.tables.output_options import MAIN
 from airflow_samza.systems.tables.output_target import with_run_column
 from airflow_samza.systems.tables.outputs import TableOutputs
