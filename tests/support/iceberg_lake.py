@@ -46,7 +46,7 @@ _numbers = itertools.count(1)
 
 def system_at(folder: Path | str, **options: Any) -> IcebergSystem:
     """Return the system of the embedded catalog in a folder."""
-    return IcebergSystem("lake", SystemBinding("iceberg", {"root": str(folder), **options}))
+    return IcebergSystem("lake", SystemBinding("iceberg", {"root": str(folder), **options}), f"{folder}.root")
 
 
 @contextmanager

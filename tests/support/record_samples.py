@@ -70,6 +70,7 @@ from airflow_samza.runs.tables.table_version import FULL, INCREMENTAL, PushBegun
 from airflow_samza.runs.upkeep.run_removal import Removal
 from airflow_samza.runs.upkeep.topic_expiry import Slimmed
 from airflow_samza.spark.dataframe_inputs import SparkReading
+from airflow_samza.systems.made_tables import MadeTable
 from airflow_samza.systems.output_slots import OutputSlot
 from airflow_samza.systems.system import StreamSpec
 from airflow_samza.task.checkpoint import TaskCheckpoint
@@ -175,6 +176,7 @@ _END = EndOfStreamMessage("task-0", 2, None, "out")
 _DESCRIBED = {"segment": "s0", "bytes": 50, "partitions": [0], "rows": [4], "ends": [40, 50], "checksums": [1, 2]}
 
 SAMPLES: tuple[Any, ...] = (
+    MadeTable("iceberg", "web.out", "s3://lake/web/out"),
     Look(1, {"kind": "files", "files": [], "chunks": []}, "runs/page-views/run-1/arrivals/1/views/known/1-ab.json"),
     Intake(_ARRIVED),
     RunPlan(

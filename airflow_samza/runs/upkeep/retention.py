@@ -35,6 +35,7 @@ from airflow_samza.systems.filesystems.trash import empty_trash, make_trash
 from airflow_samza.systems.log.maintenance import Swept, deleting, sweep
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.log.topic import Topic
+from airflow_samza.systems.made_tables import MADE_TABLES
 
 SWEEP_SECONDS = 10.0
 """Greatest number of seconds for which the end of a run looks for what may be deleted; the next run's end goes on."""
@@ -176,7 +177,7 @@ def sweep_root(
     partials = [f"{PARTIALS}/{name}" for name in _unless_link(files.list, PARTIALS)]
     _sweep_partials(files, files.list("runs"), partials, sweeps.runs, dry=dry)
     if not dry:
-        for top in ("runs", "state", "tables", PARTIALS):
+        for top in ("runs", "state", "tables", PARTIALS, MADE_TABLES):
             _delete_temporary(files, top, now - _HALF_WRITTEN_SECONDS, sweeps.runs.slim)
         for path, slim in sweeps.runs.slim.items():
             if not slim.is_swept and slim.over < now - _HALF_WRITTEN_SECONDS:

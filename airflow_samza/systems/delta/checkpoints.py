@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta, timezone
 from io import BytesIO
 from typing import Any
@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 
 from airflow_samza.systems.delta.log import FOLDER, LAST_CHECKPOINT, DeltaLog, LogFile, Segment, find_log, old_part
 from airflow_samza.systems.delta.state import TableState, vector_id
-from airflow_samza.systems.delta.tables_made import MADE
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 _INTERVAL = 10
@@ -98,7 +97,9 @@ class _Unknown(Exception):
     """An action or a field of one that would be lost in a checkpoint of this form."""
 
 
-def keep_log_short(files: Filesystem, log: DeltaLog, state: TableState, version: int) -> None:
+def keep_log_short(
+    files: Filesystem, log: DeltaLog, state: TableState, version: int, is_ours: Callable[[TableState], bool]
+) -> None:
     """Write the checkpoint of a version that was just committed, if one is due, and clean up a log of ours.
 
     ``log`` and ``state`` are those of before the commit.
@@ -115,7 +116,7 @@ def keep_log_short(files: Filesystem, log: DeltaLog, state: TableState, version:
         _write(files, found, version, configuration)
     except _Unknown:
         return
-    if configuration.get(MADE) == "true" and configuration.get("delta.enableExpiredLogCleanup", "true") != "false":
+    if configuration.get("delta.enableExpiredLogCleanup", "true") != "false" and is_ours(state):
         before = _since(configuration, "delta.logRetentionDuration", _LOG)
         old = old_part(found, before)
         if old is not None:
@@ -249,7 +250,7 @@ class _Contents:
         return [one for one in self._removed.values() if (one.get("deletionTimestamp") or 0) > oldest]
 
 
-def names_in_use(log: DeltaLog, state: TableState) -> set[str] | None:
+def names_in_use(log: DeltaLog, state: TableState, *, is_ours: bool) -> set[str] | None:
     """Return the names of the data files that may be read, or were taken out of late; None: nobody here knows.
 
     Of tables of others it is all that the log has ever named, as far as it is there.
@@ -259,7 +260,6 @@ def names_in_use(log: DeltaLog, state: TableState) -> set[str] | None:
         return None
     try:
         contents = _Contents.of(log, segment)
-        is_ours = state.configuration.get(MADE) == "true"
         oldest = _oldest_removal(state.configuration) if is_ours else -1
         named = contents.paths() | contents.paths_removed_since(oldest)
         for file in log.commits.values() if not is_ours else ():

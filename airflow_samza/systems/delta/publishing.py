@@ -76,15 +76,17 @@ def publish(
     stream: StreamSpec,
     publication: Publication,
     system: str,
+    is_ours: Callable[[TableState], bool],
     branch: Branch | None = None,
 ) -> dict[str, Any]:
     """Commit one epoch to the table in a folder; doing it again, from any point, changes nothing more.
 
-    ``files`` is the storage of the folder, and ``load`` looks at the table. With a ``branch`` the commit waits there.
+    ``files`` is the storage of the folder, and ``load`` looks at the table; ``is_ours`` says whether an output of the
+    root has made it. With a ``branch`` the commit waits there.
     """
     if branch is None:
-        return _Publisher(folder, files, load, stream, publication, system).run()
-    return _Stager(folder, files, load, stream, publication, system, branch).run()
+        return _Publisher(folder, files, load, stream, publication, system, is_ours).run()
+    return _Stager(folder, files, load, stream, publication, system, is_ours, branch).run()
 
 
 def publish_waiting(
@@ -93,6 +95,7 @@ def publish_waiting(
     load: Callable[[], Table],
     stream: StreamSpec,
     system: str,
+    is_ours: Callable[[TableState], bool],
     branch: Branch,
     committed: Collection[OutputCommit],
 ) -> str | None:
@@ -108,7 +111,7 @@ def publish_waiting(
     works = publications(not_published(waiting, view), stream)
     made: str | None = None
     while works and made is None:  # where the last one is in the table by now, it has committed nothing of the others
-        *before, last = [_Publisher(folder, files, load, spec, work, system) for spec, work in works]
+        *before, last = [_Publisher(folder, files, load, spec, work, system, is_ours) for spec, work in works]
         last.before, last.waited_on = before, branch
         last.run()
         made = last.made
@@ -129,8 +132,10 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
         stream: StreamSpec,
         publication: Publication,
         system: str,
+        is_ours: Callable[[TableState], bool],
     ) -> None:
         self._folder = folder
+        self._is_ours = is_ours
         self._storage = files
         self._load = load
         self.before: Sequence[_Publisher] = ()
@@ -279,7 +284,7 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
         if not self._storage.put_if_absent(commit_path(version), encoded(actions)):
             raise _Lost(f"version {version} is there")
         with suppress(Exception):  # another time, or by whom commits next
-            keep_log_short(self._storage, log, state, version)
+            keep_log_short(self._storage, log, state, version, self._is_ours)
 
     def merge_target(self, table: Table) -> OutputTarget | None:
         """Return the table for merged files, if it has the property for them, or this package has made it."""
@@ -341,9 +346,10 @@ class _Stager(_Publisher):
         stream: StreamSpec,
         publication: Publication,
         system: str,
+        is_ours: Callable[[TableState], bool],
         branch: Branch,
     ) -> None:
-        super().__init__(folder, files, load, stream, publication, system)
+        super().__init__(folder, files, load, stream, publication, system, is_ours)
         self._branch = branch
 
     def merge_target(self, table: Table) -> OutputTarget | None:

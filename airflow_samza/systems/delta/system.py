@@ -27,11 +27,12 @@ from airflow_samza.systems.delta.slicing import KIND, fix_changes, fix_slice, ta
 from airflow_samza.systems.delta.state import AddedFile, TableState, advanced, newest_state
 from airflow_samza.systems.delta.tables_made import check_columns, make_table
 from airflow_samza.systems.delta.versions import first_since
-from airflow_samza.systems.delta.writing import check_written, fix_target
+from airflow_samza.systems.delta.writing import check_written, fix_target, table_id
 from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.filesystems.object_store.probe import check_store
 from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.made_tables import MadeTable, note_made, was_made
 from airflow_samza.systems.output_slots import run_of
 from airflow_samza.systems.system import (
     ColumnBound,
@@ -144,7 +145,8 @@ class DeltaSystem(TableOutputs):
             options = OutputOptions.of(stream)
             if options.create and stream.schema is not None and self._found(stream, options.table) is None:
                 columns = with_run_column(made_columns(Schema.of(stream.schema), options), options, stream.name)
-                make_table(self.settings.log_of(options.table), options, columns, stream.name)
+                note = partial(note_made, self._under, made=self._made(options.table))
+                make_table(self.settings.log_of(options.table), options, columns, stream.name, note)
 
     def target(self, stream: StreamSpec, run: str) -> dict[str, Any] | None:
         """Load the table of an output for a plan; return what tasks need to write to it, None: it is to be made."""
@@ -171,7 +173,7 @@ class DeltaSystem(TableOutputs):
         table = OutputOptions.of(stream).table
         place, files, load = self._folder(table), self.settings.log_of(table), lambda: self._written(stream, table)
         branch = self._branch(stream, run_of(publication.producer))
-        return publish(place, files, load, stream, publication, self.name, branch)
+        return publish(place, files, load, stream, publication, self.name, partial(self._is_ours, table), branch)
 
     def branch(self, stream: StreamSpec) -> str | None:
         """Return the branch to which an output commits; None: readers see at once what it commits."""
@@ -188,7 +190,8 @@ class DeltaSystem(TableOutputs):
         if branch is None:
             return None
         place, files, load = self._folder(table), self.settings.log_of(table), lambda: self._written(stream, table)
-        return publish_waiting(place, files, load, stream, self.name, branch, committed)
+        is_ours = partial(self._is_ours, table)
+        return publish_waiting(place, files, load, stream, self.name, is_ours, branch, committed)
 
     def published_version(self, stream: StreamSpec, committed: Collection[OutputCommit]) -> str | None:
         """Return the version by which readers see what was committed to a branch; None: they do not."""
@@ -245,7 +248,14 @@ class DeltaSystem(TableOutputs):
 
     def _names_in_use(self, stream: StreamSpec, table: str) -> set[str] | None:
         log = self._read(stream, table)
-        return names_in_use(log, newest_state(log))
+        state = newest_state(log)
+        return names_in_use(log, state, is_ours=self._is_ours(table, state))
+
+    def _made(self, table: str) -> MadeTable:
+        return MadeTable(KIND, path_of(table), str(self._folder(table)))
+
+    def _is_ours(self, table: str, state: TableState) -> bool:
+        return was_made(self._under, table_id(state), self._made(table))
 
     def whole_files(self, stream: StreamSpec) -> tuple[str, list[str]]:
         """Return the version of the table of an output, and its data files without deletion vectors, by name."""

@@ -6,7 +6,7 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.tables.output_target import check_partition_columns
 
 MADE = "samza.made"
-"""Property of the tables that outputs have made: who commits to them cleans their logs up."""
+"""Property of the tables that outputs have made: who commits to them merges small files."""
 
 _WORDS = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
 _NTZ = "timestamp_ntz"
@@ -29,8 +29,10 @@ _IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
 """Characters that no column of a table without column mapping has."""
 
 
-def make_table(files: Filesystem, options: OutputOptions, columns: Schema, stream: str) -> None:
-    """Make a table, unless another process has been quicker."""
+def make_table(
+    files: Filesystem, options: OutputOptions, columns: Schema, stream: str, note: Callable[[str], None]
+) -> None:
+    """Make a table, unless another process has been quicker; its id is noted before."""
     check_columns(options, columns, stream)
     features = ["timestampNtz"] if any(_has(field.type, _NTZ) for field in columns.fields) else []
     mapping = _Mapping() if _is_mapped(options) else None
@@ -53,6 +55,7 @@ def make_table(files: Filesystem, options: OutputOptions, columns: Schema, strea
         "createdTime": now,
     }
     info = {"timestamp": now, "operation": "CREATE TABLE", "operationParameters": {}}
+    note(str(metadata["id"]))
     files.put_if_absent(commit_path(0), encoded([{"commitInfo": info}, {"protocol": protocol}, {"metaData": metadata}]))
 
 

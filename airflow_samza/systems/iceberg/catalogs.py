@@ -24,6 +24,7 @@ from airflow_samza.errors import (
 from airflow_samza.systems.files.failures import NOTHING_IS_LOST, is_full
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK
 from airflow_samza.systems.iceberg.bounds import bound_catalog
+from airflow_samza.systems.iceberg.expiry import forget_metadata, marking
 from airflow_samza.systems.iceberg.hive_catalog import hive_catalog
 from airflow_samza.systems.iceberg.options import CatalogSettings
 
@@ -61,8 +62,10 @@ def opened_catalog(settings: CatalogSettings, *, create: bool = False) -> Iterat
     with catalog_errors(settings):
         if settings.folder is not None:
             _check_folder(settings, create=create)
-        catalog = _constructed(settings)
+        catalog: Any = _constructed(settings)
         bound_catalog(catalog, settings)
+        catalog.commit_table = marking(catalog.commit_table)
+        catalog._delete_old_metadata = forget_metadata  # pyiceberg deletes what the log names, wherever it lies
         try:
             yield catalog
         finally:

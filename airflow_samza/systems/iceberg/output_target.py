@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK
 from airflow_samza.systems.iceberg.bounds import check_address
-from airflow_samza.systems.iceberg.tables_made import MADE
 from airflow_samza.systems.tables.output_target import CODECS, FILE_BYTES
 from airflow_samza.systems.tables.sort_order import SortField
 from airflow_samza.systems.tables.transforms import PartitionField, is_transform
@@ -74,9 +73,9 @@ def _sort_order(table: Table, top: set[int]) -> dict[str, Any]:
 
 
 def _growth(table: Table) -> dict[str, Any]:
-    """Return how many snapshots and manifests a table of others has, where they make commits slow."""
+    """Return how many snapshots and manifests a table has, where they make commits slow."""
     snapshot = table.metadata.current_snapshot()
-    if table.properties.get(MADE) == "true" or snapshot is None:
+    if snapshot is None:
         return {}
     counts = {"snapshots": len(table.metadata.snapshots), "manifests": len(snapshot.manifests(table.io))}
     return {name: count for name, count in counts.items() if count > MANY}

@@ -27,7 +27,15 @@ from airflow_samza.systems.iceberg.branches import (
 )
 from airflow_samza.systems.iceberg.catalogs import load_table, opened_catalog
 from airflow_samza.systems.iceberg.data_files import as_data_files, live_files
-from airflow_samza.systems.iceberg.expiry import STAY, delete_unused, expire_snapshots
+from airflow_samza.systems.iceberg.expiry import (
+    BASE,
+    STAY,
+    base_of,
+    delete_unused,
+    expire_snapshots,
+    forget_snapshots,
+    may_delete,
+)
 from airflow_samza.systems.iceberg.options import CatalogSettings
 from airflow_samza.systems.iceberg.output_options import OutputOptions
 from airflow_samza.systems.iceberg.output_target import fix_target
@@ -55,6 +63,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table, Transaction
+    from pyiceberg.table.metadata import TableMetadata
 
 logger = logging.getLogger(__name__)
 
@@ -68,11 +77,18 @@ _MERGES = "commit.manifest-merge.enabled"
 
 
 def publish(
-    settings: CatalogSettings, storage: TableStorage, stream: StreamSpec, publication: Publication
+    settings: CatalogSettings,
+    storage: TableStorage,
+    stream: StreamSpec,
+    publication: Publication,
+    is_ours: Callable[[TableMetadata], bool],
 ) -> dict[str, Any]:
-    """Commit one epoch to a table; doing it again, from any point at which it stopped, changes nothing more."""
+    """Commit one epoch to a table; doing it again, from any point at which it stopped, changes nothing more.
+
+    ``is_ours`` says whether an output of the root has made the table.
+    """
     with opened_catalog(settings) as catalog:
-        return _Publisher(settings, storage, stream, publication, catalog).run()
+        return _Publisher(settings, storage, stream, publication, catalog, is_ours).run()
 
 
 def publish_branch(
@@ -121,8 +137,10 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
         stream: StreamSpec,
         publication: Publication,
         catalog: Catalog,
+        is_ours: Callable[[TableMetadata], bool],
     ) -> None:
         self._storage = storage
+        self._is_ours = is_ours
         self._within: dict[str, TableFile] = {}
         self.place_of = storage.at
         options = OutputOptions.of(stream)
@@ -229,8 +247,7 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
         if waiting is not None:
             records = {**waiting.records, **{key: one.encoded() for key, one in changed.items()}}
             waiting = dataclasses.replace(waiting, records=records)
-            transaction.set_properties({f"{AUDITED}{self.branch}": waiting.text})
-            transaction.commit_transaction()
+            self._settle(table, transaction, {f"{AUDITED}{self.branch}": waiting.text}, adding)
             return committed
         self._land(table, transaction, adding, commit.view, changed)
         return committed
@@ -259,13 +276,22 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
         values, folded = view.changes(
             changed, table.properties, lambda of: max((ages.get(one.snapshot, 0) for one in of.commits), default=0)
         )
-        transaction.set_properties(values)
         if folded:
             transaction.remove_properties(*folded)
-        committed_table = transaction.commit_transaction()
+        self._settle(table, transaction, values, adding)
+
+    def _settle(self, table: Table, transaction: Transaction, values: Mapping[str, str], adding: Any) -> None:
+        former = table.metadata
+        transaction.set_properties({**values, BASE: base_of(table)})
+        table = transaction.commit_transaction()
         with suppress(Exception):  # another time, or by whom commits next
-            delete_unused(committed_table, adding._snapshot_id, adding._written_manifests)
-            expire_snapshots(committed_table)
+            delete_unused(table, adding._snapshot_id, adding._written_manifests)
+            try:
+                if may_delete(table.properties) and self._is_ours(table.metadata):
+                    expire_snapshots(table)
+                    forget_snapshots(table, former, self._storage)
+            except SamzaError as error:
+                logger.warning("%s %s", error.sentence, error.hint)
 
     def merge_target(self, table: Table) -> OutputTarget | None:
         """Return the table for merged files, if it has the property for them, or this package has made it."""

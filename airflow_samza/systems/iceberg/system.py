@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import SamzaError
@@ -16,7 +18,7 @@ from airflow_samza.systems.iceberg.arrivals import fix_arrivals
 from airflow_samza.systems.iceberg.branches import properties_of, reject_foreign
 from airflow_samza.systems.iceberg.catalogs import find_table, load_table, opened_catalog
 from airflow_samza.systems.iceberg.data_files import live_entries
-from airflow_samza.systems.iceberg.expiry import names_in_use
+from airflow_samza.systems.iceberg.expiry import expiring, may_delete, metadata_folder, names_in_use
 from airflow_samza.systems.iceberg.held_snapshots import hold_snapshot
 from airflow_samza.systems.iceberg.options import CatalogSettings, TableOptions, identifier_of, table_name
 from airflow_samza.systems.iceberg.output_options import OutputOptions
@@ -28,7 +30,8 @@ from airflow_samza.systems.iceberg.rewrites import entries_by_era
 from airflow_samza.systems.iceberg.slicing import KIND, fix_changes, fix_slice, table_schema
 from airflow_samza.systems.iceberg.snapshots import first_since, time_of
 from airflow_samza.systems.iceberg.storage import TableStorage
-from airflow_samza.systems.iceberg.tables_made import MADE, check_columns_of_fields, make_table
+from airflow_samza.systems.iceberg.tables_made import check_columns_of_fields, make_table
+from airflow_samza.systems.made_tables import MadeTable, note_made, was_made
 from airflow_samza.systems.system import (
     ColumnBound,
     Publication,
@@ -47,6 +50,7 @@ from airflow_samza.systems.tables.upserts import made_columns
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
 
 
 class IcebergSystem(TableOutputs):
@@ -64,6 +68,7 @@ class IcebergSystem(TableOutputs):
         super().__init__(name, binding)
         self.settings = CatalogSettings.of(name, binding)
         self._storage = TableStorage(self.settings.properties)
+        self._under = root
 
     def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
         """Return the declared partition counts of streams whose table exists, and its columns where none are declared.
@@ -143,7 +148,7 @@ class IcebergSystem(TableOutputs):
                 with opened_catalog(self.settings, create=True) as catalog:
                     if find_table(catalog, options.identifier) is None:
                         columns = with_run_column(made_columns(Schema.of(stream.schema), options), options, stream.name)
-                        make_table(catalog, options, columns, stream.name)
+                        make_table(catalog, options, columns, stream.name, partial(self._note_made, options))
 
     def target(self, stream: StreamSpec, run: str) -> dict[str, Any] | None:
         """Load the table of an output for a plan; return what tasks need to write to it, None: it is to be made."""
@@ -165,7 +170,14 @@ class IcebergSystem(TableOutputs):
     def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
         """Commit an epoch; the facts are table, snapshot, rows, bytes, files and what was superseded."""
         self.planned.clear()
-        return publish(self.settings, self._storage, stream, publication)
+        is_ours = partial(self._is_ours, OutputOptions.of(stream))
+        return publish(self.settings, self._storage, stream, publication, is_ours)
+
+    def _note_made(self, options: OutputOptions, metadata: TableMetadata) -> None:
+        note_made(self._under, str(metadata.table_uuid), _made(options, metadata))
+
+    def _is_ours(self, options: OutputOptions, metadata: TableMetadata) -> bool:
+        return was_made(self._under, str(metadata.table_uuid), _made(options, metadata))
 
     def hold(self, stream: StreamSpec, reader: str, version: str) -> str | None:
         """Tag a snapshot up to which a reader has read, so that it does not expire; return why that is not possible."""
@@ -205,16 +217,20 @@ class IcebergSystem(TableOutputs):
         self, stream: StreamSpec, is_held: Callable[[str, float], bool], now: float, *, dry: bool = False
     ) -> tuple[int, int]:
         """Delete data files and metadata of commits that never landed, and what no snapshot has: files and bytes."""
-        with self._written(OutputOptions.of(stream), stream) as table:
-            if table is None:
+        options = OutputOptions.of(stream)
+        with self._written(options, stream) as table:
+            if table is None or not may_delete(table.properties):
                 return 0, 0
-            places = [(data_folder(table), DATA_FILES)]
-            if table.properties.get(MADE) == "true":
-                places.append((table.metadata_location.rpartition("/")[0], METADATA_FILES))
+            data, places = data_folder(table), list[tuple[str, re.Pattern[str]]]()
+            if data.startswith(f"{table.metadata.location.rstrip('/')}/") and ".." not in data.split("/"):
+                places.append((data, DATA_FILES))
+            if self._is_ours(options, table.metadata):
+                expiring(table, now)  # a property that is no number is an error
+                places.append((metadata_folder(table.metadata), METADATA_FILES))
             swept = [
                 sweep_files(
                     self._storage.at(place),
-                    lambda: names_in_use(table),
+                    lambda: names_in_use(table.refresh(), self._storage),
                     stream.name,
                     is_held,
                     now,
@@ -257,3 +273,7 @@ class IcebergSystem(TableOutputs):
                 if options.create
                 else load_table(catalog, self.settings, options.identifier, stream.name, written=True)
             )
+
+
+def _made(options: OutputOptions, metadata: TableMetadata) -> MadeTable:
+    return MadeTable(KIND, ".".join(options.identifier), metadata.location)

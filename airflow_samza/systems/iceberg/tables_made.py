@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.rejections import did_you_mean, listed
@@ -14,11 +15,12 @@ from airflow_samza.systems.tables.output_target import check_partition_columns
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update.sorting import UpdateSortOrder
     from pyiceberg.table.update.spec import UpdateSpec
 
 MADE = "samza.made"
-"""Property of the tables that outputs have made: their old snapshots are expired by whom commits."""
+"""Property of the tables that outputs have made: who commits to them merges small files."""
 
 BOUNDED = {
     MADE: "true",
@@ -31,8 +33,10 @@ BOUNDED = {
 """Properties of such tables, where the output does not say otherwise."""
 
 
-def make_table(catalog: Catalog, options: OutputOptions, columns: Schema, stream: str) -> Table:
-    """Return a table, which is made unless another process has been quicker."""
+def make_table(
+    catalog: Catalog, options: OutputOptions, columns: Schema, stream: str, note: Callable[[TableMetadata], None]
+) -> Table:
+    """Return a table, which is made unless another process has been quicker; what is being made is noted before."""
     check_columns_of_fields(options, columns, stream)
     namespace = options.identifier[:-1]
     try:
@@ -53,6 +57,7 @@ def make_table(catalog: Catalog, options: OutputOptions, columns: Schema, stream
                 with transaction.update_sort_order() as order:
                     for field in options.sort_by:
                         _add_order(order, field, columns, stream)
+            note(transaction.table_metadata)
     except Exception:
         if find_table(catalog, options.identifier) is None:
             raise

@@ -151,6 +151,8 @@ def test_replaced_files_go_when_no_snapshot_has_them_or_has_removed_them(outputs
         table = catalog.load_table("web.out")
         assert replacing is not None
         table.maintenance.expire_snapshots().by_id(replacing).commit()
+        assert sweep(outputs) == 0, "former metadata names it"
+        table.transaction().set_properties({"write.metadata.previous-versions-max": "1"}).commit_transaction()
     assert sweep(outputs) == 1
     assert not former.exists()
     assert outputs.rows(TABLE) == [2, 3]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -78,7 +79,7 @@ def test_what_was_taken_out_stays_in_checkpoints_until_it_is_old(
         if epoch == 1:
             found = find_log(open_location(str(output.place)), "web.out", "out")
             assert found is not None
-            assert len(checkpoints.names_in_use(found, state.newest_state(found)) or ()) == 4
+            assert len(checkpoints.names_in_use(found, state.newest_state(found), is_ours=True) or ()) == 4
             monkeypatch.setattr(checkpoints, "_oldest_removal", lambda _: 2**60)
         (last,) = sorted((output.place / "_delta_log").glob("*.checkpoint.parquet"))[-1:]
         assert pq.read_table(last)["remove"].null_count == len(pq.read_table(last)) - (1 if epoch < 3 else 0)
@@ -238,3 +239,18 @@ def test_files_of_a_log_from_before_its_last_checkpoint_go_when_they_are_old(
         output.publish(ids([epoch]), epoch=epoch)
     assert min(int(path.name[:20]) for path in log.glob("*.json")) == 5
     assert output.ids() == list(range(1, 16))
+
+
+def test_a_property_that_everybody_can_set_has_nobody_clean_a_log_or_delete_what_was_taken_out(tmp_path: Path) -> None:
+    output = made_output(tmp_path, **{INTERVAL: "5", "delta.deletedFileRetentionDuration": "interval 0 seconds"})
+    shutil.rmtree(f"{tmp_path}.root")  # as of a table that another root has made, or a version without this record
+    assert output.table().metadata().configuration["samza.made"] == "true"
+    for generation in range(1, 11):
+        output.publish(ids([generation]), generation=f"1.{generation}")
+    there = set(output.place.rglob("*.*"))
+    for path in there:
+        os.utime(path, (1, 1))
+    for generation in range(11, 16):
+        output.publish(ids([generation]), generation=f"1.{generation}")
+    assert output.system.sweep_output(output.spec, lambda *_: False, time.time() + 40 * 86_400) == (0, 0)
+    assert there <= set(output.place.rglob("*.*"))

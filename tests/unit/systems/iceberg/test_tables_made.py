@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 import uuid
@@ -268,8 +269,10 @@ def test_an_expiry_that_fails_fails_no_commit(tmp_path: Path, small: None, monke
 def test_gc_deletes_metadata_of_commits_that_never_landed(
     is_ours: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    output = made_output(tmp_path, properties={"samza.made": str(is_ours).lower()})
+    output = made_output(tmp_path)
     output.system.create([output.spec])
+    if not is_ours:
+        shutil.rmtree(f"{tmp_path}.root")
     for epoch in range(3):
         output.publish(ids([epoch]), epoch=epoch)
     folder = Path(output.table().metadata_location.removeprefix("file://")).parent
