@@ -42,7 +42,7 @@ from airflow_samza.systems.capabilities import LocatesStreams, ReplacesSlots, Te
 from airflow_samza.systems.delivery import Delivery, after_a_retry, delivery_of
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store import requests
-from airflow_samza.systems.system import Publication, System
+from airflow_samza.systems.system import Publication, StreamSpec, System
 
 Facts = Mapping[str, Mapping[str, Any]]
 """Facts that systems returned when an epoch was published to them, by stream id."""
@@ -173,6 +173,8 @@ def publish_epoch(
         if not (messages or control or committed.is_last):
             continue  # an epoch that adds nothing is no news to anybody
         bound = output_stream(run_plan, stream_id, generation)
+        begins = committed.is_last or intent.epoch == 0
+        former = _former_writers(files, systems, run_plan, stream_id) if begins else {}
         publication = Publication(
             producer=run_plan.producer(intent.stage),
             generation=str(generation),
@@ -183,11 +185,22 @@ def publish_epoch(
             slot=run_plan.slot_of(stream_id),
             root=run_plan.root_of(stream_id),
             continues=committed.totals.written.get(stream_id, {}).get("messages", 0) > messages,
+            former=tuple(former),
         )
         facts[stream_id] = systems[bound.system].publish(bound.spec, publication)
         reach("after-first-publish")
-        if committed.is_last or intent.epoch == 0:
-            _retire_former_writers(files, systems, run_plan, stream_id, generation)
+        for (producer, _), spec in former.items():  # from now on they publish no more
+            systems[bound.system].publish(
+                spec,
+                Publication(
+                    producer=producer,
+                    generation=str(Generation(run_plan.generation, generation.stage)),
+                    epoch=0,
+                    staged={},
+                    slot=publication.slot,
+                    root=publication.root,
+                ),
+            )
     return facts
 
 
@@ -213,35 +226,29 @@ def _judged(
         return {}  # another process has committed it meanwhile, and deleted the keys
 
 
-def _retire_former_writers(
-    files: Filesystem, systems: Mapping[str, System], run_plan: RunPlan, stream_id: str, generation: Generation
-) -> None:
-    """Replace by nothing what stages of former plans wrote to the place of an output, where they write no more.
+def _former_writers(
+    files: Filesystem, systems: Mapping[str, System], run_plan: RunPlan, stream_id: str
+) -> dict[tuple[str, str], StreamSpec]:
+    """Return the outputs of former plans that wrote to the place of an output and write no more, by producer and name.
 
     A stage or a stream that was renamed is another writer: beside its output that of the former one would stand, too
-    (rule O1).
+    (rule O1). So it is replaced by nothing.
     """
     bound = run_plan.stream(stream_id)
-    system = systems[bound.system]
-    if run_plan.generation == 1 or run_plan.is_own(stream_id) or not isinstance(system, ReplacesSlots):
-        return
+    if run_plan.generation == 1 or run_plan.is_own(stream_id) or not isinstance(systems[bound.system], ReplacesSlots):
+        return {}
     folder = RunFolder(run_plan.application, run_plan.run_id)
     place = _place_of(bound, systems)
     writers = _writers_of(run_plan, place, systems)
-    for number in folder.plan_generations(files):
-        former = read_fixed(files, folder.plan(number), RunPlan) if number < run_plan.generation else None
-        for stage_id, written in sorted(_writers_of(former, place, systems) - writers) if former is not None else ():
-            if former is None or not folder.generations(files, stage_id):
-                continue  # it has never begun
-            nothing = Publication(
-                producer=run_plan.producer(stage_id),
-                generation=str(Generation(run_plan.generation, generation.stage)),
-                epoch=0,
-                staged={},
-                slot=run_plan.slot_of(stream_id),
-                root=run_plan.root_of(stream_id),
-            )
-            system.publish(former.stream(written).spec, nothing)
+    numbers = (number for number in folder.plan_generations(files) if number < run_plan.generation)
+    plans = (read_fixed(files, folder.plan(number), RunPlan) for number in numbers)
+    return {
+        (run_plan.producer(stage_id), former.stream(written).spec.name): former.stream(written).spec
+        for former in plans
+        if former is not None
+        for stage_id, written in sorted(_writers_of(former, place, systems) - writers)
+        if folder.generations(files, stage_id)  # otherwise it has never begun
+    }
 
 
 def _place_of(bound: BoundStream, systems: Mapping[str, System]) -> tuple[str, str]:

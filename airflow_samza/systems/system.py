@@ -311,7 +311,9 @@ class Publication(NamedTuple):
     after its user messages (rule C2). With a ``slot`` it replaces what another run of the application has written of
     that (rule O1); without one it adds to what is there. ``root`` is the identity of the run's root ("": not
     known): runs under other roots may have the same name. ``continues`` tells that earlier epochs of the generation
-    have had messages: an epoch that adds nothing is not published.
+    have had messages: an epoch that adds nothing is not published. ``former`` are the outputs of former plans of the
+    run, as pairs of a producer and a stream, that wrote to the same place and write no more: a table replaces what
+    they wrote with the commit that begins the generation.
     """
 
     producer: str
@@ -323,6 +325,7 @@ class Publication(NamedTuple):
     slot: OutputSlot | None = None
     root: str = ""
     continues: bool = False
+    former: tuple[tuple[str, str], ...] = ()
 
 
 @runtime_checkable

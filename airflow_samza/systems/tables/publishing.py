@@ -40,6 +40,7 @@ from airflow_samza.systems.tables.commits import (
     Slot,
     TableView,
     heading,
+    output_digest,
     partition_name,
     run_digest,
     slot_key,
@@ -140,7 +141,9 @@ class TablePublisher(ABC, Generic[Table, File]):
         self.mine = mine
         self.owner = mine.owner
         self.sought = (
-            None if options.mode in (REPLACE_PARTITIONS, REPLACE_TABLE) else heading(publication.slot, self.owner[0])
+            None
+            if options.mode in (REPLACE_PARTITIONS, REPLACE_TABLE)
+            else heading(publication.slot, self.owner[0], *(output_digest(*one) for one in publication.former))
         )
         """Facts by which the folded records are found that concern the publication; None: all do."""
         self.upserts = options.mode == UPSERT
@@ -372,10 +375,11 @@ class TablePublisher(ABC, Generic[Table, File]):
     def _replaced(self, view: TableView, mine: Slot) -> list[tuple[Slot, Committed]]:
         """Return the commits that this generation replaces: those of lower ones, and of former runs of its slot."""
         number = self._turn(view, mine)
+        outputs = {self.owner[0], *(output_digest(*former) for former in self.publication.former)}
         return [
             (slot, one)
             for slot, one in view.commits()
-            if (one.owner[0] == self.owner[0] and parse_generation(one.generation) < self.generation)
+            if (one.owner[0] in outputs and parse_generation(one.generation) < self.generation)
             or (slot.slot is not None and slot.key == self.key and one.as_turn().order < (number, self.run_digest))
         ]
 

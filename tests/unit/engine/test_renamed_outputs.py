@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
+from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import MessageRun, StreamSpec, SystemBinding, SystemStreamPartition
-from tests.support import delta_lake, owned_apps
+from tests.support import delta_lake, iceberg_lake, owned_apps
 from tests.support.iceberg_lake import rows_of, stream, system_at
 from tests.support.runs_here import Here
 from tests.support.slot_runs import days
@@ -46,6 +48,15 @@ class Place:
         plan = self.here.plan(APPLICATION, "run", plans_anew=True, **({"interval": days(1)} if dated else {}))
         self.here.stages(plan)
         self.here.runtime.close(plan)
+
+    def compact(self) -> None:
+        """Put all rows of the table into one file, as others do."""
+        folder = self.folder / "tables"
+        if self.kind == "iceberg":
+            with iceberg_lake.catalog_at(folder) as catalog:
+                iceberg_lake.compact(catalog.load_table("web.out"))
+        else:
+            DeltaTable(str(folder / "web/out")).optimize.z_order(["id"])
 
     def rows(self) -> list[int]:
         folder = self.folder / "tables"
@@ -90,3 +101,16 @@ def test_a_run_planned_anew_replaces_what_it_wrote_by_an_output_that_is_gone(
     assert place.rows() == [1, 2, 3]
     place.run(mode, ("odd", "id % 2 = 1"))
     assert place.rows() == [1, 3]
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+def test_a_renamed_output_whose_rows_nobody_can_tell_any_more_is_rejected_before_it_adds_to_them(
+    kind: str, tmp_path: Path
+) -> None:
+    place = Place(tmp_path, kind)
+    place.input(1, 2, 3)
+    place.run("replace", ("odd", "id % 2 = 1"), ("even", "id % 2 = 0"))
+    place.compact()
+    with pytest.raises(TopicError, match="they were compacted"):
+        place.run("replace", ("rest", "id % 2 = 1"), ("even", "id % 2 = 0"))
+    assert place.rows() == [1, 2, 3]
