@@ -7,7 +7,9 @@ import logging
 import re
 import time
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -59,7 +61,7 @@ def named(output: Output) -> set[str]:
     return {path.removeprefix("file://") for path in expiry.files_of(io, lists)}
 
 
-def grown(tmp_path: Path, epochs: int = 14, **properties: str) -> Output:
+def grown(tmp_path: Path, properties: Mapping[str, str] = MappingProxyType({}), *, epochs: int = 14) -> Output:
     """An output to a table that it has made, with a snapshot for each epoch, of which none was expired yet."""
     output = Output(tmp_path, output_stream(schema=DDL, create="true", **MANY_SNAPSHOTS, **properties))
     output.system.create([output.spec])
@@ -180,7 +182,7 @@ def test_an_output_to_a_copy_expires_nothing(tmp_path: Path) -> None:
 
 
 def test_what_a_snapshot_or_the_log_names_in_another_folder_stays(tmp_path: Path) -> None:
-    output = grown(tmp_path, 6)
+    output = grown(tmp_path, epochs=6)
     other = tmp_path / "of-others"
     other.mkdir()
     number = "00000000-0000-0000-0000-000000000000"
@@ -204,7 +206,7 @@ def names_files(table: Table, files: list[Path]) -> None:
     foreign, listed, _ = files
     foreign.write_bytes(Path(manifest.manifest_path.removeprefix("file://")).read_bytes())
     manifest[0] = f"file://{foreign}"
-    number, sequence = 7, metadata.last_sequence_number + 1
+    number, sequence = 7, (current.sequence_number or 0) + 1
     with write_manifest_list(
         2, table.io.new_output(f"file://{listed}"), number, current.snapshot_id, sequence, "deflate"
     ) as lists:
@@ -247,7 +249,7 @@ def test_a_property_that_everybody_can_set_makes_no_table_ours(tmp_path: Path) -
 
 
 def test_of_a_table_that_says_so_nothing_is_deleted(tmp_path: Path) -> None:
-    output = grown(tmp_path, **{"gc.enabled": "false"})
+    output = grown(tmp_path, {"gc.enabled": "false"})
     before = set(tmp_path.rglob("*.*"))
     output.publish(ids([14]), epoch=14)
     gc(output)
@@ -268,7 +270,7 @@ def test_of_a_table_that_says_so_nothing_is_deleted(tmp_path: Path) -> None:
 def test_as_many_and_as_young_snapshots_stay_as_the_table_says(
     properties: dict[str, str], left: int, tmp_path: Path
 ) -> None:
-    output = grown(tmp_path, **properties)
+    output = grown(tmp_path, properties)
     output.publish(ids([14]), epoch=14)
     assert len(output.table().snapshots()) == left
 
@@ -293,7 +295,7 @@ def test_as_many_snapshots_of_a_branch_stay_as_it_says_and_a_tag_goes_at_its_age
 def test_a_property_that_is_no_number_is_said_after_a_commit_and_by_gc(
     name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    output = grown(tmp_path, **{name: "5 days"})
+    output = grown(tmp_path, {name: "5 days"})
     with caplog.at_level(logging.WARNING):
         output.publish(ids([14]), epoch=14)
     sentence = f"The table web.out has the property {name}='5 days', which is no whole number: nothing of its past is"
@@ -304,7 +306,7 @@ def test_a_property_that_is_no_number_is_said_after_a_commit_and_by_gc(
 
 
 def test_data_files_elsewhere_stay(tmp_path: Path) -> None:
-    output = grown(tmp_path, 3)
+    output = grown(tmp_path, epochs=3)
     elsewhere = tmp_path / "shared" / "data"
     elsewhere.mkdir(parents=True)
     foreign = elsewhere / f"samza-{'0' * 16}-{'1' * 32}.parquet"
