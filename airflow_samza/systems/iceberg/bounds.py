@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.rejections import listed
 from airflow_samza.errors import TopicError
-from airflow_samza.secrecy import without_passwords
+from airflow_samza.secrecy import is_secret_name, without_passwords
 from airflow_samza.systems.filesystems.addresses import Folders
 from airflow_samza.systems.iceberg.options import CatalogSettings
 
@@ -26,10 +26,10 @@ logger = logging.getLogger(__name__)
 _IMPORTED = "py-io-impl"
 
 _NOT_OF_TABLES = re.compile(
-    r"(py-.*-impl|write\.py-location-provider\.impl|(s3|gcs|adls|client|hdfs|hf|oss|glue|dynamodb|rest|header|auth|ssl"
-    r"|oauth2-server-uri|uri|token|credential|warehouse)(\..*)?)"
+    r"(py-.*-impl|write\.py-location-provider\.impl|(s3|gcs|adls|client|hdfs|hf|oss|glue|dynamodb|rest|header|ssl"
+    r"|oauth2-server-uri|uri|warehouse)(\..*)?)"
 )
-"""Properties that choose what is imported, where storages and catalogs are, and by whose right they are asked."""
+"""Properties that choose what is imported, and where storages and catalogs are."""
 
 _said = set[tuple[str, ...]]()
 """Systems, tables and such properties of which this process has said so."""
@@ -49,7 +49,9 @@ def bound_catalog(catalog: Any, settings: CatalogSettings) -> None:
 
     def bounded(table: Any) -> Any:
         properties = table.metadata.properties
-        chosen = {name: value for name, value in properties.items() if _NOT_OF_TABLES.fullmatch(name)}
+        chosen = {
+            name: value for name, value in properties.items() if is_secret_name(name) or _NOT_OF_TABLES.fullmatch(name)
+        }
         if chosen:
             left_out[table.metadata_location] = chosen
             table.metadata = _with(table.metadata, {name: properties[name] for name in properties.keys() - chosen})
