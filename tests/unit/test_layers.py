@@ -48,7 +48,7 @@ KINDS_OF_SYSTEMS = tuple(sorted({kind.loader.split(".")[2] for kind in BUILT_IN.
 ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "systems": (
         ("dictionaries", "filesystems", "generations"),
-        ("output_slots",),
+        ("output_slots", "made_tables"),
         ("producers_seen", "system"),
         ("sections", "topic_rejections", "topic_rows"),
         ("capabilities",),

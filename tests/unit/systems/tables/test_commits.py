@@ -37,6 +37,7 @@ def test_records_come_back_as_they_were_written() -> None:
         "rows": 20,
         "snapshot": "77",
         "root": "",
+        "partitions": [],
     }
 
 
