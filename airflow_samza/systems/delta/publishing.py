@@ -28,8 +28,9 @@ from airflow_samza.systems.delta.log import DeltaLog, commit_path
 from airflow_samza.systems.delta.output_options import AUTO_COMPACT, OutputOptions
 from airflow_samza.systems.delta.partition_values import partition_value
 from airflow_samza.systems.delta.planning import files_of
+from airflow_samza.systems.delta.reading import DeltaConsumer
 from airflow_samza.systems.delta.records import files_action, record_actions, view_of
-from airflow_samza.systems.delta.run_rows import RunRows
+from airflow_samza.systems.delta.slicing import described_range
 from airflow_samza.systems.delta.state import AddedFile, TableState
 from airflow_samza.systems.delta.statistics import INDEXED, rows_of, statistics_of
 from airflow_samza.systems.delta.tables_made import MADE, encoded
@@ -45,9 +46,9 @@ from airflow_samza.systems.delta.writing import (
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.output_slots import APPEND
-from airflow_samza.systems.system import ColumnBound, Publication, StreamSpec
+from airflow_samza.systems.system import ColumnBound, MessageRun, Publication, StreamSpec, SystemStreamPartition
 from airflow_samza.systems.tables.columns import TableField
-from airflow_samza.systems.tables.commits import Committed, Slot, TableView
+from airflow_samza.systems.tables.commits import Committed, Slot, TableView, comparable
 from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile
 from airflow_samza.systems.tables.output import TableProducer
 from airflow_samza.systems.tables.output_target import OutputTarget
@@ -132,7 +133,6 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
         self._folder = folder
         self._storage = files
         self._load = load
-        self._rows: RunRows | None = None
         self.before: Sequence[_Publisher] = ()
         """Publishers of other outputs whose files and records the same version brings."""
         self.waited_on: Branch | None = None
@@ -165,7 +165,6 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
 
     def view(self, table: Table) -> TableView:
         log, state = table
-        self._rows = None
         return view_of(log, state.transactions)
 
     def present(self, table: Table) -> tuple[str, int, Iterable[TableField]]:
@@ -190,27 +189,27 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
     def path_of(self, file: AddedFile) -> str:
         return file.path
 
-    def partition_of(self, table: Table, file: AddedFile) -> Hashable:
+    def partitions_of(self, table: Table, files: Collection[AddedFile], spec: int) -> list[Hashable]:
         log, state = table
         columns = TableColumns.of(log, state)
-        words = {column.name: column.type.word for column in columns.fields}
-        with log.understood(f"the partition of {file.path}"):
-            values = [
-                (partition_value(file.partition.get(columns.physical[name]), words[name]), words[name])
-                for name in columns.partitions
-            ]
-        return tuple(
-            Decimal(value) if value is not None and word.startswith("decimal") else value for value, word in values
-        )
+        if spec != partitioning(columns):
+            return [None for _ in files]
+        types = {column.name: column.type.word for column in columns.fields}
+        words = [(columns.physical[name], types[name]) for name in columns.partitions]
+        found: list[Hashable] = []
+        for file in files:
+            with log.understood(f"the partition of {file.path}"):
+                values = [(partition_value(file.partition.get(name), word), word) for name, word in words]
+            found.append(
+                tuple(
+                    comparable(Decimal(value) if value is not None and word.startswith("decimal") else value)
+                    for value, word in values
+                )
+            )
+        return found
 
     def is_lost(self, error: Exception) -> bool:
         return isinstance(error, _Lost)
-
-    def replaces_rows(self, table: Table, former: Committed) -> bool:
-        """Have the rows taken out that have a former commit's name in the column of runs, if all are there."""
-        if self._rows is None:
-            self._rows = RunRows(*table, self.options.run_column)
-        return self._rows.take(former.prefixes, former.rows)
 
     def looked_up(self, own: Committed | None) -> None:
         super().looked_up(own)
@@ -233,33 +232,34 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
 
     def rows_of(self, table: Table, file: AddedFile, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         log, state = table
-        (described,) = files_of(log, [file], TableColumns.of(log, state), (), None)
-        return RunRows(log, state, "").batches(described, names)
+        columns, stream = TableColumns.of(log, state), StreamSpec(log.stream, partitions=1)
+        listed = list(files_of(log, [file], columns, (), None))
+        described = described_range(log, stream, state, columns, listed)
+        range_ = {**described, "partitions": 1, "offsets": None, "splits": [[[0, 0, None]]]}
+        consumer = DeltaConsumer(log.table, stream, range_)
+        for envelope in consumer.read(SystemStreamPartition("", stream.name, 0), None, names):
+            if isinstance(envelope, MessageRun):
+                yield envelope.batch
 
     def described_files(self, table: Table, staged: StagedFiles) -> list[AddedFile]:
         return self._added(table, staged)
 
     def commit(self, table: Table, commit: TableCommit[AddedFile]) -> Committed:
         log, state = table
-        rows, new = self._rows, list(commit.new)
-        leaving = {file.path: file for file in commit.leaving} | (rows.files if rows is not None else {})
-        if leaving and is_append_only(state):
+        if commit.leaving and is_append_only(state):
+            self.looked_up(None)
             raise TopicError(
                 f"The output {self.stream.name!r} takes files out of the table {log.name}, which has {APPEND_ONLY}.",
                 hint="Take the property from the table, or run it again with another run_id and mode=append.",
                 table=log.name,
                 stream=self.stream.name,
             )
-        if rows is not None:
-            self.rewritten = rows.producer(self._folder)
-            rest = rows.rest(self.rewritten)
-            new += self._added(table, StagedFiles(self.place, rest["files"], self.stream.name))
         version = state.version + 1
         committed = commit.recorded(str(version))
         now = int(time.time() * 1000)
         self._actions += record_actions(commit.slot, committed, commit.others)
-        self._actions += [_remove(file, now) for file in leaving.values()]
-        self._actions += [_add(file, now) for file in new]
+        self._actions += [_remove(file, now) for file in commit.leaving]
+        self._actions += [_add(file, now) for file in commit.new]
         if self.feed is not None:
             columns = check_written(log, state, self.options.mode)
             self._actions += [_cdc(added_file(columns, one, None)) for one in self.feed.finish()["files"]]
@@ -291,10 +291,11 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
 
     def small_files(self, table: Table, own: Committed) -> Iterator[SmallFile[AddedFile]]:
         """Yield the live files of a generation that have no deletion vector, and of which the log has the rows."""
-        for file in table[1].files:
-            rows = rows_of(file.stats)
-            if file.vector is None and rows is not None and self._begins_with(file, own.prefixes):
-                yield SmallFile(file, file.path, file.size, rows, self.partition_of(table, file))
+        _, number, _ = self.present(table)
+        mine = [file for file in table[1].files if file.vector is None and self._begins_with(file, own.prefixes)]
+        for file, partition in zip(mine, self.partitions_of(table, mine, number), strict=True):
+            if (rows := rows_of(file.stats)) is not None:
+                yield SmallFile(file, file.path, file.size, rows, partition)
 
     def merged_files(self, table: Table, staged: StagedFiles, former: Sequence[Sequence[AddedFile]]) -> list[AddedFile]:
         """Return merged files as the log has them."""
@@ -360,6 +361,10 @@ class _Stager(_Publisher):
         if any(one.owner == waiting.owner and one.epoch >= waiting.epoch for one in slot.commits):
             return view
         return TableView({**view.slots, self.key: slot.with_commit(waiting)})
+
+    def rest(self, table: Table) -> list[AddedFile]:
+        """Write nothing anew: who publishes the branch does, from the table as it is by then."""
+        return []
 
     def commit(self, table: Table, commit: TableCommit[AddedFile]) -> Committed:
         if self._branch.is_dropped(self.owner) or (self.publication.continues and commit.begins):

@@ -1,8 +1,9 @@
 """Records of the commits to a table, as actions ``txn`` of its log: atomic with the files that a commit adds.
 
 For a generation of an output, ``samza.epoch <facts>`` has the last epoch as its version: the facts, as JSON, name the
-producer, its slot (rule O1) and its turn, and never change. ``samza.files <id>``, ``samza.rows <id>`` and
-``samza.version <id>`` are numbers of it. Checkpoints keep them; without a time they never expire.
+producer, its slot (rule O1) and its turn. An epoch with further beginnings of names, or partitions, has another record,
+and all count. ``samza.files <id>``, ``samza.rows <id>`` and ``samza.version <id>`` are numbers of it. Checkpoints keep
+them; without a time they never expire.
 """
 
 from __future__ import annotations
@@ -39,9 +40,12 @@ def view_of(log: DeltaLog, transactions: Mapping[str, int]) -> TableView:
             former = slots.get(slot.key, slot)
             own = next((one for one in former.commits if one.owner == committed.owner), None)
             if own is not None:  # epochs without files have left no beginning of names, former versions no root
-                prefixes = tuple(sorted({*own.prefixes, *committed.prefixes}))
                 committed = dataclasses.replace(
-                    committed, prefixes=prefixes, epoch=max(own.epoch, epoch), root=committed.root or own.root
+                    committed,
+                    prefixes=tuple(sorted({*own.prefixes, *committed.prefixes})),
+                    epoch=max(own.epoch, epoch),
+                    root=committed.root or own.root,
+                    partitions=tuple(sorted({*own.partitions, *committed.partitions})),
                 )
             slots[slot.key] = former.with_commit(committed)
     return TableView(slots)
@@ -58,6 +62,7 @@ def record_actions(
         "turn": committed.turn,
         "prefixes": committed.prefixes,
         **({"root": committed.root} if committed.root else {}),
+        **({"partitions": committed.partitions} if committed.partitions else {}),
     }
     if slot.slot is not None:
         facts["slot"] = plain(slot.slot)

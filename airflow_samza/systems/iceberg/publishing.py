@@ -30,6 +30,7 @@ from airflow_samza.systems.iceberg.expiry import STAY, delete_unused, expire_sna
 from airflow_samza.systems.iceberg.options import CatalogSettings
 from airflow_samza.systems.iceberg.output_options import OutputOptions
 from airflow_samza.systems.iceberg.output_target import fix_target
+from airflow_samza.systems.iceberg.partitions import partitions_by
 from airflow_samza.systems.iceberg.planning import TableFile, files_of, filter_of
 from airflow_samza.systems.iceberg.reading import IcebergConsumer
 from airflow_samza.systems.iceberg.rewrites import entries_by_era, replacing, rewriting
@@ -129,8 +130,6 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
         self.catalog = catalog
         self.identifier = options.identifier
         self.branch = options.branch
-        self.run_column = options.run_column
-        self._runs_gone = set[str]()
         self._sequences: dict[str, int] = {}
         self._leftovers: tuple[Callable[[], None], ...] = ()
 
@@ -138,43 +137,31 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
         return self.place_of(path)
 
     def load(self) -> Table:
+        self._within = {}
         return load_table(self.catalog, self.settings, self.identifier, self.stream.name, written=True)
 
     def view(self, table: Table) -> TableView:
-        self._runs_gone = set()
         return TableView.of(self.options.table, properties_of(table, self.branch), self.sought)
 
     def new_files(self, table: Table) -> list[DataFile]:
         return as_data_files(self.staged, table)
 
     def live_files(self, table: Table) -> Iterable[DataFile]:
-        return live_files(table, self.branch if self.branch in table.metadata.refs else MAIN)
+        return live_files(table, self._head(table))
+
+    def _head(self, table: Table) -> str:
+        return self.branch if self.branch in table.metadata.refs else MAIN
 
     def path_of(self, file: DataFile) -> str:
         return str(file.file_path)
 
-    def partition_of(self, table: Table, file: DataFile) -> Hashable:
-        if file.spec_id != table.spec().spec_id:
-            return None
-        values = [file.partition[place] for place in range(len(file.partition))]
-        return tuple("NaN" if value != value else value for value in values)  # no NaN equals another
+    def partitions_of(self, table: Table, files: Collection[DataFile], spec: int) -> list[Hashable]:
+        return partitions_by(table, files, spec)
 
     def is_lost(self, error: Exception) -> bool:
         from pyiceberg.exceptions import CommitFailedException
 
         return isinstance(error, CommitFailedException | BranchMade)
-
-    def replaces_rows(self, table: Table, former: Committed) -> bool:
-        """Have the rows taken out that have a former commit's name in the column of runs, if all are there."""
-        if self.run_column not in table.schema().column_names:
-            return False
-        scan = table.scan(self._of_runs(former.prefixes), selected_fields=(self.run_column,))
-        if self.branch in table.metadata.refs:
-            scan = scan.use_ref(self.branch)
-        if sum(batch.num_rows for batch in scan.to_arrow_batch_reader()) != former.rows:
-            return False  # they were written without the column, or somebody has deleted some
-        self._runs_gone.update(former.prefixes)
-        return True
 
     def looked_up(self, own: Committed | None) -> None:
         """Remove the manifests of the last try, too, unless its record is there: then the table has them."""
@@ -188,16 +175,20 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
         return OutputTarget.of(fix_target(table, self.stream.name, ""))
 
     def files_within(self, table: Table, bounds: Sequence[ColumnBound]) -> list[DataFile]:
-        snapshot, schema = table.metadata.snapshot_by_name(MAIN), table.schema()
+        snapshot, schema = table.metadata.snapshot_by_name(self._head(table)), table.schema()
         if snapshot is None:
             return []
         where = filter_of(bounds, None, {column.name: column for column in table_columns(schema)})
         stream = StreamSpec(self.stream.name, partitions=1)
-        self._within = {file.path: file for file in files_of(table, snapshot, schema, where, self._storage, stream)}
-        return [file for file in live_files(table, MAIN) if self.path_of(file) in self._within]
+        found = {file.path: file for file in files_of(table, snapshot, schema, where, self._storage, stream)}
+        self._within.update(found)
+        return [file for file in self.live_files(table) if self.path_of(file) in found]
 
     def rows_of(self, table: Table, file: DataFile, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        stream, snapshot = StreamSpec(self.stream.name, partitions=1), table.metadata.snapshot_by_name(MAIN)
+        stream, snapshot = (
+            StreamSpec(self.stream.name, partitions=1),
+            table.metadata.snapshot_by_name(self._head(table)),
+        )
         listed = [self._within[self.path_of(file)]]
         described = described_range(table, stream, snapshot, table.schema(), listed)
         range_ = {**described, "partitions": 1, "offsets": None, "splits": [[[0, 0, None]]]}
@@ -221,8 +212,6 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
                 raise dropped(self.options.table, self.branch, self.stream.name)
             begin_branch(table, self.branch, run_of(self.publication.producer), self.mine)
         transaction = transaction_of(table)
-        if self._runs_gone:
-            transaction.delete(self._of_runs(self._runs_gone), self.names(), branch=self.branch)
         update = transaction.update_snapshot(snapshot_properties=self.names(), branch=self.branch)
         if commit.leaving:
             adding = replacing(update)
@@ -287,10 +276,11 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
     def small_files(self, table: Table, own: Committed) -> Iterator[SmallFile[DataFile]]:
         """Yield the live files of a generation to which no deletes apply."""
         self._sequences = {}
+        spec = table.spec().spec_id
         for entry, key in entries_by_era(table):
             file = entry.data_file
-            if self._begins_with(file, own.prefixes) and (partition := self.partition_of(table, file)) is not None:
-                path = self.path_of(file)
+            if self._begins_with(file, own.prefixes) and file.spec_id == spec:
+                path, (partition,) = self.path_of(file), self.partitions_of(table, [file], spec)
                 self._sequences[path] = entry.sequence_number or 0
                 yield SmallFile(file, path, file.file_size_in_bytes, file.record_count, (key, partition))
 
@@ -320,13 +310,6 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
     def _facts(self, committed: Committed, leaving: Iterable[DataFile]) -> dict[str, Any]:
         facts = super()._facts(committed, leaving)
         return facts if self.branch == MAIN else {**facts, "branch": self.branch}
-
-    def _of_runs(self, names: Iterable[str]) -> Any:
-        """Return the condition that the column of runs has one of some names."""
-        from pyiceberg import expressions
-
-        condition: Any = expressions.In
-        return condition(self.run_column, set(names))
 
     def _leave(self, *cleaning: Callable[[], None]) -> None:
         self._leftovers = cleaning

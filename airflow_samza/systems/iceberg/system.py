@@ -21,6 +21,7 @@ from airflow_samza.systems.iceberg.held_snapshots import hold_snapshot
 from airflow_samza.systems.iceberg.options import CatalogSettings, TableOptions, identifier_of, table_name
 from airflow_samza.systems.iceberg.output_options import OutputOptions
 from airflow_samza.systems.iceberg.output_target import data_folder, fix_target
+from airflow_samza.systems.iceberg.partitions import reject_untold
 from airflow_samza.systems.iceberg.publishing import discard_branch, find_published, publish, publish_branch
 from airflow_samza.systems.iceberg.reading import IcebergConsumer
 from airflow_samza.systems.iceberg.rewrites import entries_by_era
@@ -37,7 +38,7 @@ from airflow_samza.systems.system import (
 )
 from airflow_samza.systems.tables.commits import TableView
 from airflow_samza.systems.tables.folded_records import Heading
-from airflow_samza.systems.tables.output_options import MAIN
+from airflow_samza.systems.tables.output_options import MAIN, REPLACE_PARTITIONS
 from airflow_samza.systems.tables.output_target import with_run_column
 from airflow_samza.systems.tables.outputs import TableOutputs
 from airflow_samza.systems.tables.publishing import file_name
@@ -145,8 +146,11 @@ class IcebergSystem(TableOutputs):
 
     def target(self, stream: StreamSpec, run: str) -> dict[str, Any] | None:
         """Load the table of an output for a plan; return what tasks need to write to it, None: it is to be made."""
-        with self._written(OutputOptions.of(stream), stream) as table:
+        options = OutputOptions.of(stream)
+        with self._written(options, stream) as table:
             self.planned[stream.name] = table
+            if table is not None and options.mode == REPLACE_PARTITIONS:
+                reject_untold(table, options.branch, stream.name)
             return None if table is None else fix_target(table, stream.name, run)
 
     def check_made(self, stream: StreamSpec, columns: Schema) -> None:

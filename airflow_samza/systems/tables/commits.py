@@ -10,11 +10,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.records import plain
@@ -26,6 +27,9 @@ from airflow_samza.typed_values import converted
 RECORDS = SLOT_RECORD, PRODUCER_RECORD = "samza.slot.", "samza.producer."
 """Beginnings of the names under which a table has the records of commits to it."""
 
+TOLD, UNTOLD = 50, "*"
+"""Partitions that the record of a generation names at most, and what it has instead of more."""
+
 OPEN_RECORDS = 100
 """Records that a table has as properties of their own; with more the oldest are folded."""
 
@@ -36,7 +40,8 @@ class Committed:
 
     ``turn`` orders the runs of a slot. ``files`` are the live data files that its commits have added, whose names begin
     with one of ``prefixes``: 0 when another commit has replaced them. ``snapshot`` is that of its last commit, ``root``
-    the identity of the run's root ("": of a former version, which did not note it).
+    the identity of the run's root ("": of a former version, which did not note it). ``partitions`` are names of those
+    that it has written, where it has replaced partitions.
     """
 
     producer: str
@@ -49,6 +54,7 @@ class Committed:
     rows: int = 0
     snapshot: str = ""
     root: str = ""
+    partitions: tuple[str, ...] = ()
 
     @property
     def owner(self) -> tuple[str, str]:
@@ -58,6 +64,24 @@ class Committed:
     def as_turn(self) -> Turn:
         """Return the commits as a turn at their slot."""
         return Turn(self.turn, run_digest(self.producer), *self.owner)
+
+
+def partition_name(partitioning: int, partition: Hashable) -> str:
+    """Return a name for a partition by one of the partitionings of its table, of equal length whatever its values."""
+    return f"{partitioning}:{digest(repr(partition))}"
+
+
+def comparable(value: Any) -> Hashable:
+    """Return a value of a partition so that equal ones are equal, and print alike.
+
+    >>> comparable(float("nan")), comparable(Decimal("1.50")) == comparable(Decimal("1.5")), comparable(-0.0)
+    ('NaN', True, 0.0)
+    """
+    if isinstance(value, Decimal):
+        return value.as_integer_ratio()
+    if isinstance(value, float):
+        return value + 0.0 if value == value else "NaN"  # no NaN equals another
+    return cast(Hashable, value)
 
 
 def output_digest(producer: str, stream: str) -> str:

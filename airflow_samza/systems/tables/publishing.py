@@ -14,6 +14,7 @@ import dataclasses
 import logging
 import random
 import time
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -22,6 +23,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza.errors import SamzaError, StorageUnavailable, TopicError
 from airflow_samza.systems.files.durable_files import delete_file
@@ -32,11 +34,14 @@ from airflow_samza.systems.output_slots import UPSERT, next_turn
 from airflow_samza.systems.system import ColumnBound, Publication, StreamSpec
 from airflow_samza.systems.tables.columns import TableField
 from airflow_samza.systems.tables.commits import (
+    TOLD,
+    UNTOLD,
     Committed,
     Slot,
     TableView,
     heading,
     output_digest,
+    partition_name,
     run_digest,
     slot_key,
 )
@@ -44,7 +49,7 @@ from airflow_samza.systems.tables.output import TableProducer, name_prefix
 from airflow_samza.systems.tables.output_options import REPLACE_PARTITIONS, REPLACE_TABLE, TableOutputOptions
 from airflow_samza.systems.tables.output_target import OutputTarget, changes
 from airflow_samza.systems.tables.publication_checks import reject_late, reject_met, reject_namesake
-from airflow_samza.systems.tables.rejections import compacted, rewritten_by_others
+from airflow_samza.systems.tables.rejections import compacted, repartitioned, rewritten_by_others
 from airflow_samza.systems.tables.staged_files import StagedFiles
 from airflow_samza.systems.tables.upserts import Upserts, merged
 
@@ -148,6 +153,9 @@ class TablePublisher(ABC, Generic[Table, File]):
         """The producer of files that the last try has written anew."""
         self.feed: TableProducer | None = None
         """The producer of what the last try has written for readers of changes, where the table wants that."""
+        self._mixed = dict[str, File]()
+        self._runs_gone = set[str]()
+        """Files with rows of former runs by the column of runs, by path, and the names of these runs."""
         self.has_grown = False
         """The generation has added so many files that somebody should look for some to be merged."""
 
@@ -200,8 +208,8 @@ class TablePublisher(ABC, Generic[Table, File]):
         """Return the path of a data file."""
 
     @abstractmethod
-    def partition_of(self, table: Table, file: File) -> Hashable:
-        """Return the partition of a file; None: one of partitions that the table had formerly."""
+    def partitions_of(self, table: Table, files: Collection[File], spec: int) -> list[Hashable]:
+        """Return the partition of each file by a partitioning of a number; None: its own does not tell."""
 
     @abstractmethod
     def commit(self, table: Table, commit: TableCommit[File]) -> Committed:
@@ -237,10 +245,6 @@ class TablePublisher(ABC, Generic[Table, File]):
             what = next(changes(described, *self.present(table), by_ids=self.by_ids), None)
             if what is not None:
                 raise self.outdated_plan(what)
-
-    def replaces_rows(self, table: Table, former: Committed) -> bool:
-        """Return whether the commit will take out what a former one wrote row by row, since its files are gone."""
-        return False
 
     def looked_up(self, own: Committed | None) -> None:
         """Take notice of what is on record of the epoch: after a try that failed, that tells whether it has landed.
@@ -310,7 +314,8 @@ class TablePublisher(ABC, Generic[Table, File]):
             return self._upsert(table, view, slot, own)
         new = self.new_files(table)
         leaving = self._leaving(table, view, own, former, new)
-        committed = self.commit(table, self._commit_of(view, slot, own, former, new, leaving))
+        commit = self._commit_of(table, view, slot, own, former, new, leaving)
+        committed = self.commit(table, dataclasses.replace(commit, new=[*new, *self.rest(table)]))
         step = LOOKED_AT * (len(new) if own is not None else 1) or 1
         self.has_grown = committed.files // step > (own.files if own is not None else 0) // step
         return self._facts(committed, leaving)
@@ -330,7 +335,7 @@ class TablePublisher(ABC, Generic[Table, File]):
         leaving = merged(upserts, files, partial(self.rows_of, table), producer, self.feed)
         described = producer.finish()["files"]
         new = self.described_files(table, StagedFiles(self.place, described, self.stream.name)) if described else []
-        commit = self._commit_of(view, slot, own, (), new, leaving)
+        commit = self._commit_of(table, view, slot, own, (), new, leaving)
         record = dataclasses.replace(commit.committed, prefixes=(), files=0, rows=0)
         before = sum(self._begins_with(file, self.upserted) for file in self.live_files(table))
         after = before + len(new) - sum(self._begins_with(file, self.upserted) for file in leaving)
@@ -387,7 +392,7 @@ class TablePublisher(ABC, Generic[Table, File]):
         view: TableView,
         own: Committed | None,
         former: Iterable[tuple[Slot, Committed]],
-        new: Iterable[File],
+        new: Collection[File],
     ) -> list[File]:
         """Return the live data files that the commit takes out."""
         earlier = [one for _, one in former if one.files]
@@ -398,18 +403,78 @@ class TablePublisher(ABC, Generic[Table, File]):
         live = list(self.live_files(table))
         if begins:
             return live
-        leaving = {}
+        leaving, taken, moved = dict[str, File](), dict[str, File](), []
+        self._mixed, self._runs_gone = {}, set()
         for one in earlier:
             files = self._written_by(one, live)
-            if len(files) != one.files and mode != REPLACE_PARTITIONS:
-                if not self.replaces_rows(table, one):
-                    raise compacted(self.options.table, self.stream.name, one, len(files))
-                continue
+            found = self._with_rows_of(table, one) if len(files) != one.files else {}
+            if found is None:
+                moved.append((one, len(files)))
+            taken.update(found or {})
             leaving.update(files)
         if mode == REPLACE_PARTITIONS:
             self._reject_rewritten(view, former, live)
-            leaving.update(self._in_the_same_partitions(table, view, live, new))
-        return list(leaving.values())
+            staying = [file for file in live if self.path_of(file) not in leaving]
+            leaving.update(self._in_the_same_partitions(table, view, staying, new))
+        for one, left in moved:
+            staying = [file for file in live if self.path_of(file) not in leaving]
+            if mode != REPLACE_PARTITIONS or self._may_hold(table, view, one, staying):
+                raise compacted(self.options.table, self.stream.name, one, left, mode)
+        self._mixed = {path: file for path, file in self._mixed.items() if path not in leaving}
+        return list((taken | leaving).values())
+
+    def _with_rows_of(self, table: Table, former: Committed) -> dict[str, File] | None:
+        """Return the files with rows that have a former commit's name in the column of runs; None: not all are there.
+
+        They were written without the column, or somebody has deleted some.
+        """
+        column, names = self.options.run_column, set(former.prefixes)
+        if column not in self.merged_target(table).declared.names:
+            return None
+        found, mixed, rows = dict[str, File](), dict[str, File](), 0
+        for file in self.files_within(table, [ColumnBound(column, "in", former.prefixes)]):
+            are_mine = [_are_in(batch.column(0), names) for batch in self.rows_of(table, file, [column])]
+            count = sum(one.true_count for one in are_mine)
+            if count:
+                found[self.path_of(file)] = file
+            if 0 < count < sum(map(len, are_mine)):
+                mixed[self.path_of(file)] = file
+            rows += count
+        if rows != former.rows:
+            return None
+        self._mixed |= mixed
+        self._runs_gone |= names
+        return found
+
+    def rest(self, table: Table) -> list[File]:
+        """Return new files with the other rows of those that leave with rows of runs: no run's record counts them."""
+        if not self._mixed:
+            return []
+        target = self.merged_target(table)
+        place, writer = self.place(target.data), f"rewritten-{uuid.uuid4().hex}"
+        self.rewritten = producer = TableProducer(place, StreamSpec(self.stream.name), writer, target)
+        for file in self._mixed.values():
+            for batch in self.rows_of(table, file, None):
+                runs = batch.column(batch.schema.get_field_index(self.options.run_column))
+                others = batch.filter(pc.invert(_are_in(runs, self._runs_gone)))
+                if others.num_rows:
+                    producer.write(0, others)
+        return self.described_files(table, StagedFiles(self.place, producer.finish()["files"], self.stream.name))
+
+    def _may_hold(self, table: Table, view: TableView, former: Committed, files: Iterable[File]) -> bool:
+        """Return whether files of others may have rows of a former commit: they are of a partition that it wrote.
+
+        Where the record does not tell the partitions, each may. Files with the name of a commit have its rows only.
+        """
+        known = [prefix for _, one in view.commits() for prefix in one.prefixes]
+        others = [file for file in files if not self._begins_with(file, known)]
+        if UNTOLD in former.partitions or not former.partitions:
+            return bool(others)
+        for partitioning in {int(one.partition(":")[0]) for one in former.partitions}:
+            for partition in self.partitions_of(table, others, partitioning):
+                if partition is None or partition_name(partitioning, partition) in former.partitions:
+                    return True
+        return False
 
     def _has_rows_of_run(self, view: TableView) -> bool:
         """Return whether what a stage of this run has committed is there, and nobody has replaced it."""
@@ -433,17 +498,28 @@ class TablePublisher(ABC, Generic[Table, File]):
                     raise rewritten_by_others(self.options.table, self.stream.name, one, left)
 
     def _in_the_same_partitions(
-        self, table: Table, view: TableView, live: Iterable[File], new: Iterable[File]
+        self, table: Table, view: TableView, live: Iterable[File], new: Collection[File]
     ) -> dict[str, File]:
         """Return the files of others in the partitions to which the epoch writes."""
         of_run = [one.prefixes for _, one in view.commits() if one.as_turn().run == self.run_digest]
         prefixes = {str(one["prefix"]) for one in self.described}.union(*of_run)
-        mine = {self.partition_of(table, file) for file in new}
-        return {
-            self.path_of(file): file
-            for file in live
-            if not self._begins_with(file, prefixes) and self.partition_of(table, file) in mine
-        }
+        others = [file for file in live if not self._begins_with(file, prefixes)] if new else []
+        _, partitioning, _ = self.present(table)
+        mine = set(self.partitions_of(table, new, partitioning))
+        partitions = self.partitions_of(table, others, partitioning)
+        if None in partitions:
+            raise repartitioned(self.options.table, self.stream.name)
+        pairs = zip(others, partitions, strict=True)
+        return {self.path_of(file): file for file, partition in pairs if partition in mine}
+
+    def _written_partitions(self, table: Table, own: Committed | None, new: Collection[File]) -> tuple[str, ...]:
+        """Return the partitions that the generation has written, as its record has them, where the mode needs them."""
+        if self.options.mode != REPLACE_PARTITIONS:
+            return ()
+        _, partitioning, _ = self.present(table)
+        written = {partition_name(partitioning, one) for one in self.partitions_of(table, new, partitioning)}
+        written.update(own.partitions if own is not None else ())
+        return tuple(sorted(written)) if len(written) <= TOLD and UNTOLD not in written else (UNTOLD,)
 
     def _written_by(self, one: Committed, files: Iterable[File]) -> dict[str, File]:
         """Return those of some files that a generation has written, by their paths."""
@@ -455,6 +531,7 @@ class TablePublisher(ABC, Generic[Table, File]):
 
     def _commit_of(
         self,
+        table: Table,
         view: TableView,
         slot: Slot,
         own: Committed | None,
@@ -469,6 +546,7 @@ class TablePublisher(ABC, Generic[Table, File]):
             prefixes=tuple(sorted(prefixes.union(own.prefixes if own is not None else ()))),
             files=len(new) + (own.files if own is not None else 0),
             rows=sum(int(one["rows"]) for one in self.described) + (own.rows if own is not None else 0),
+            partitions=self._written_partitions(table, own, new),
         )
         gone = {one.owner for _, one in former}
         others = []
@@ -507,6 +585,10 @@ class TablePublisher(ABC, Generic[Table, File]):
 def _is_late(error: SamzaError) -> bool:
     """Return whether a file is gone: the look at the table may have been one from before others have tidied it up."""
     return isinstance(error.__cause__, OSError) and is_missing(error.__cause__)
+
+
+def _are_in(column: pa.Array, names: Collection[str]) -> pa.BooleanArray:
+    return pc.is_in(column, pa.array(sorted(names), column.type))
 
 
 def file_name(path: str) -> str:

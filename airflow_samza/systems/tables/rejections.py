@@ -4,20 +4,33 @@ from __future__ import annotations
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.tables.commits import Committed
+from airflow_samza.systems.tables.output_options import REPLACE_PARTITIONS
 
 
-def compacted(table: str, stream: str, former: Committed, left: int) -> TopicError:
+def compacted(table: str, stream: str, former: Committed, left: int, mode: str) -> TopicError:
     """Return the error of an output that is to replace what a former commit wrote, of whose files some are gone."""
+    cleared = "Delete by hand the partitions that it does not write any more, and clear it; or d"
     return TopicError(
         f"The output {stream!r} replaces what generation {former.generation} of {former.producer} has "
         f"written to the table {table}, and of its {former.files} data files {left} are left: they "
         "were compacted, or rows of them deleted, since.",
-        hint="Delete its rows from the table by hand, and run it again with another run_id and mode=append; or "
-        'declare mode="replace partitions" where a run owns whole partitions. A column that names the run '
-        "(run_column=) prevents it.",
+        hint=f"{cleared if mode == REPLACE_PARTITIONS else 'D'}elete its rows from the table by hand, and run it again "
+        "with another run_id and mode=append. A column that names the run (run_column=) prevents it.",
         table=table,
         stream=stream,
         generation=former.generation,
+    )
+
+
+def repartitioned(table: str, stream: str) -> TopicError:
+    """Return the error of an output that replaces partitions which those of some data files do not tell."""
+    return TopicError(
+        f"The output {stream!r} replaces partitions of the table {table}, and some of its data files were written by "
+        "a former partition spec, which does not tell the partitions of today.",
+        hint="Have these files written anew by the present spec (rewrite_data_files), or declare mode=replace, which "
+        "replaces rows of the application only.",
+        table=table,
+        stream=stream,
     )
 
 

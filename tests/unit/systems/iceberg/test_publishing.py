@@ -403,6 +403,13 @@ def retype(output: Output) -> None:
         update.add_column("part", IntegerType())
 
 
+def renew(output: Output) -> None:
+    with output.table().update_schema(allow_incompatible_changes=True) as update:
+        update.delete_column("part")
+    with output.table().update_schema() as update:
+        update.add_column("part", StringType())
+
+
 def require(output: Output) -> None:
     with output.table().update_schema(allow_incompatible_changes=True) as update:
         update.add_column("new", StringType(), required=True, default_value=None)
@@ -413,6 +420,8 @@ def require(output: Output) -> None:
     [
         (drop_and_make, "was dropped and made anew"),
         (repartition, "has other partitions now"),
+        (renew, "has another column 'part' now: the one of this name was dropped"),
+        (retype, "has another column 'part' now: the one of this name was dropped"),
         (require, "has the new required column 'new'"),
     ],
 )
@@ -425,7 +434,7 @@ def test_a_table_that_the_files_do_not_fit_is_rejected(
         output.system.publish(output.spec, work)
     assert "planned anew" in error.value.hint
     assert output.ids() == []
-    output.publish([{"id": 2, "new": "x"}] if change is require else parts(a=[2]))
+    output.publish([{"id": 2, "new": "x"}] if change is require else ids([2]))
     assert output.ids() == [2]
 
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.transforms import DayTransform
+from pyiceberg.types import LongType, NestedField, StringType, TimestampType
 
 from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.systems.iceberg.expiry import MAX_AGE
 from tests.support.iceberg_catalog_server import CatalogServer
-from tests.support.iceberg_lake import append, table_of
+from tests.support.iceberg_lake import append, data_file, table_of
 from tests.support.iceberg_outputs import Output, ids, output_stream
 from tests.support.slotted import day
 
@@ -64,6 +69,25 @@ def test_a_part_that_was_compacted_is_replaced_with_the_rest(output: Output) -> 
     output.publish(ids([2]), epoch=1)
     output.publish(ids([3]), generation="1.2")
     assert output.ids() == [3]
+
+
+def test_rows_go_from_a_table_that_is_partitioned_by_a_transform(tmp_path: Path) -> None:
+    at = datetime(2026, 1, 1, 5)
+    schema = Schema(*SCHEMA.fields, NestedField(4, "at", TimestampType()))
+    table_of(
+        tmp_path, schema, name="web.out", partition_spec=PartitionSpec(PartitionField(4, 9, DayTransform(), "day"))
+    )
+    output = Output(tmp_path, output_stream(run_column="run"))
+    output.publish([{"id": 1, "at": at}])
+    table = output.table()
+    rows = [*table.scan().to_arrow().to_pylist(), {"id": 9, "at": at}]
+    former = [task.file for task in table.scan().plan_files()]
+    with table.transaction() as transaction, transaction.update_snapshot().overwrite() as update:
+        for file in former:
+            update.delete_data_file(file)
+        update.append_data_file(data_file(table, pa.Table.from_pylist(rows, schema_to_pyarrow(schema)), [20454]))
+    output.publish([{"id": 2, "at": at}], generation="1.2")
+    assert output.ids() == [2, 9]
 
 
 def test_rows_that_were_written_without_the_column_are_not_doubled(output: Output) -> None:
