@@ -50,7 +50,7 @@ class State:
 
 @dataclass
 class Model:
-    """State of a place, and what others have done since each output of a run was written last (``since``)."""
+    """What stands, and what others have done since each output of a run was written last (``since``)."""
 
     mode: str
     dated: bool
@@ -101,7 +101,7 @@ class Model:
 
     def _partition(self, number: int, part: str) -> tuple[Any, ...]:
         """Return the partition of a row by the spec of now."""
-        return (part, number // 4 * 4) if self.evolved else (part,)
+        return (part, number) if self.evolved else (part,)
 
     def wrote(self, run: str, outputs: Iterable[str], state: State) -> None:
         """Take notice of a publication."""
@@ -176,14 +176,7 @@ ALLOWED: Mapping[str, Allowed] = {
 of a run that another one of its slot has replaced, of partitions with rows of the run's other output, of former specs."""
 
 OPEN: Mapping[tuple[str, str], str] = {
-    (REPLACE_PARTITIONS, "compact"): "rows of a partition that a corrected day lacks go, or the run is rejected",
-    (
-        REPLACE_PARTITIONS,
-        "overwrite files",
-    ): "rows of a partition that a corrected day lacks go, or the run is rejected",
-    (
-        REPLACE_PARTITIONS,
-        "spec",
-    ): "rows of a former spec are replaced by the values of the present one, or the run is rejected",
+    (mode, "restore"): "rows come back whose writers are on record as replaced: they go with the next plan of these"
+    for mode in ("replace", APPEND, REPLACE_PARTITIONS, REPLACE_TABLE)
 }
 """Acts of others, by mode, that the model knows and outputs do not yet survive: they are left out."""

@@ -133,8 +133,9 @@ class Iceberg(Place):
         self.compact(Operation.OVERWRITE)
 
     def spec(self) -> None:
-        with self.table.update_spec() as update:
-            update.add_field("id", "truncate[4]", "id_of_four")
+        if len(self.table.spec().fields) == 1:
+            with self.table.update_spec() as update:
+                update.add_field("id", "identity", "id_value")
 
     def add_column(self) -> None:
         with self.table.update_schema() as update:
