@@ -50,7 +50,7 @@ class State:
 
 @dataclass
 class Model:
-    """What stands, and what others have done since each output of a run was written last (``since``)."""
+    """State of the outputs, and acts of others since each output of a run was written last (``since``)."""
 
     mode: str
     dated: bool
