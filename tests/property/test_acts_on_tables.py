@@ -38,7 +38,6 @@ from tests.support.spark_sources import spark_with_delta
 from tests.support.table_acts_model import (
     ALLOWED,
     APPEND,
-    OPEN,
     REPLACE_PARTITIONS,
     REPLACE_TABLE,
     UPSERT,
@@ -80,11 +79,6 @@ class Run:
         return {name: [row for row in rows if row[0] % 2 in keep[where]] for name, where in self.outputs.items()}
 
 
-def acts_on(kind: type[Place], mode: str) -> list[str]:
-    """Return the acts of others on an output."""
-    return [act for act in kind.acts if (mode, act) not in OPEN]
-
-
 class Player:
     """Plays a sequence of acts, and compares after each."""
 
@@ -106,7 +100,7 @@ class Player:
 
     def play(self, own: str, theirs: str) -> None:
         """Play a sequence that has an act of others before an act of runs, perhaps between its plan and its stages."""
-        acts = acts_on(type(self.place), self.model.mode)
+        acts = self.place.acts
         self.begin(1)
         for _ in range(self.chance.randrange(3)):
             if self.chance.random() < 0.5:
@@ -261,8 +255,8 @@ def _outputs() -> Iterator[None]:
 
 def play(folder: Path, number: int, seed: int, place: Place | None = None) -> Player:
     """Play the sequence of a seed in one of the ways."""
-    kind, mode, _ = way = WAYS[number]
-    pairs = [(own, theirs) for own in OWN for theirs in acts_on(kind, mode)]
+    kind, *_ = way = WAYS[number]
+    pairs = [(own, theirs) for own in OWN for theirs in kind.acts]
     own, theirs = pairs[(seed * 7 + number) % len(pairs)]
     player = Player(folder, way, seed, place)
     player.play(own, theirs)

@@ -174,9 +174,3 @@ ALLOWED: Mapping[str, Allowed] = {
 }
 """Errors that are right in a state, by what they say: of rows that nobody can tell any more, of a plan that is outdated,
 of a run that another one of its slot has replaced, of partitions with rows of the run's other output, of former specs."""
-
-OPEN: Mapping[tuple[str, str], str] = {
-    (mode, "restore"): "rows come back whose writers are on record as replaced: they go with the next plan of these"
-    for mode in ("replace", APPEND, REPLACE_PARTITIONS, REPLACE_TABLE)
-}
-"""Acts of others, by mode, that the model knows and outputs do not yet survive: they are left out."""

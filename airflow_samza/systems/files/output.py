@@ -18,9 +18,7 @@ from airflow_samza.systems.files.formats.file_format import FileWriter, check_co
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.times import reject_times
 from airflow_samza.systems.files.location import Location
-from airflow_samza.systems.files.manifests import (
-    own_path,
-)
+from airflow_samza.systems.files.manifests import own_path, producer_hash
 from airflow_samza.systems.system import StreamSpec
 
 
@@ -35,7 +33,8 @@ class FilesProducer:
         self.format = open_format(format_name)
         check_codec(self.format, format_name, self.options, stream.name)
         name = re.sub(r"[^A-Za-z0-9_.=-]", "_", writer_name).strip(".") or "attempt"
-        self.staged = own_path(output, f"staging/{name}.{self.format.extension}")
+        own = producer_hash(writer_name, stream.name)  # two outputs of a task may share the folder
+        self.staged = own_path(output, f"staging/{name}-{own}.{self.format.extension}")
         self.schema: pa.Schema | None = Schema.of(stream.schema).to_arrow() if stream.schema else None
         if self.schema is not None:
             self.format.check(self.schema, stream.name, self.options)

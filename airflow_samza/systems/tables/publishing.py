@@ -395,7 +395,7 @@ class TablePublisher(ABC, Generic[Table, File]):
         new: Collection[File],
     ) -> list[File]:
         """Return the live data files that the commit takes out."""
-        earlier = [one for _, one in former if one.files]
+        earlier = [one for _, one in former if one.prefixes]  # files that had gone come back by a restore of others
         mode = self.options.mode
         begins = mode == REPLACE_TABLE and own is None and not self._has_rows_of_run(view)
         if not (earlier or begins or (mode == REPLACE_PARTITIONS and len(self.staged))):
@@ -407,7 +407,7 @@ class TablePublisher(ABC, Generic[Table, File]):
         self._mixed, self._runs_gone = {}, set()
         for one in earlier:
             files = self._written_by(one, live)
-            found = self._with_rows_of(table, one) if len(files) != one.files else {}
+            found = self._with_rows_of(table, one) if one.files and len(files) != one.files else {}
             if found is None:
                 moved.append((one, len(files)))
             taken.update(found or {})

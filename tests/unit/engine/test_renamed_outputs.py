@@ -91,7 +91,7 @@ def test_a_run_planned_anew_replaces_what_it_wrote_under_another_name(
     assert place.rows() == [1, 2, 4]
 
 
-@pytest.mark.parametrize(("kind", "mode"), [case for case in CASES if case[0] != "files"])
+@pytest.mark.parametrize(("kind", "mode"), CASES)
 def test_a_run_planned_anew_replaces_what_it_wrote_by_an_output_that_is_gone(
     kind: str, mode: str | None, tmp_path: Path
 ) -> None:

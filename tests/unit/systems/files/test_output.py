@@ -351,9 +351,10 @@ def write_a_million(producer: SystemProducer) -> None:
 
 
 def test_a_disk_that_fills_up_while_writing_is_storage_full(tmp_path: Path) -> None:
+    staged = tmp_path / "out" / stage(tmp_path, "a", [1])["files"][0]["path"]
+    staged.unlink()
+    staged.symlink_to("/dev/full")
     producer = system(tmp_path).producer(STREAM, "a")
-    (tmp_path / "out/_samza/staging").mkdir(parents=True)
-    (tmp_path / "out/_samza/staging/a.parquet").symlink_to("/dev/full")
     with pytest.raises(StorageFull):
         write_a_million(producer)
     producer.abort()
