@@ -51,7 +51,7 @@ class RemoteClient(Protocol):
 
     pace: Pace
     has_folders: bool
-    """Whether a folder is there without files, and moves in one step."""
+    """True where a folder is there without files, and moves in one step."""
 
     @property
     def address(self) -> RemoteAddress:
