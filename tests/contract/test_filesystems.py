@@ -15,8 +15,9 @@ from airflow_samza.errors import ConfigError, StorageFull, TopicError
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.filesystems.memory import MemoryFilesystem
-from airflow_samza.systems.filesystems.object_store.filesystem import ObjectStoreFilesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
+from airflow_samza.systems.filesystems.remote import RemoteFilesystem
+from tests.support.dictionary_client import DictionaryClient
 from tests.support.faulty_filesystem import FaultyFilesystem, failing_with
 
 STORES = ("s3", "azure", "gcs")
@@ -29,13 +30,15 @@ SHARED = [
 ]
 """Places that several processes share."""
 
-PLACES = ["memory", *SHARED]
+PLACES = ["memory", "calls", *SHARED]
 
 
 @pytest.fixture(params=PLACES)
 def filesystem(request: pytest.FixtureRequest, tmp_path: Path) -> Filesystem:
     if request.param == "memory":
         return MemoryFilesystem()
+    if request.param == "calls":
+        return RemoteFilesystem(DictionaryClient(), "root")
     if request.param == "local":
         return open_filesystem(f"file://{tmp_path}/root")
     if request.param in STORES:
@@ -179,7 +182,7 @@ def test_a_path_cannot_leave_the_root(filesystem: Filesystem) -> None:
 
 def test_a_file_in_the_place_of_a_directory_is_named_or_lies_beside_it(filesystem: Filesystem) -> None:
     filesystem.put("a", b"a file")
-    if isinstance(filesystem, ObjectStoreFilesystem):  # which has no directories
+    if not filesystem.renames_folders:  # which has no directories
         assert filesystem.put_if_absent("a/b", b"x")
         assert (filesystem.read("a"), filesystem.list("."), filesystem.list("a")) == (b"a file", ["a"], ["b"])
         return

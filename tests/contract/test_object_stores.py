@@ -15,12 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_samza.systems.filesystems.object_store import requests
-from airflow_samza.systems.filesystems.object_store.client import ONE_REQUEST
-from airflow_samza.systems.filesystems.object_store.filesystem import (
-    READ_WHOLE,
-    ObjectStoreFilesystem,
-    open_object_store,
-)
+from airflow_samza.systems.filesystems.object_store.client import ONE_REQUEST, READ_WHOLE
+from airflow_samza.systems.filesystems.object_store.filesystem import ObjectStoreFilesystem, open_object_store
 from airflow_samza.systems.filesystems.object_store.probe import check_store
 from demo.store_servers import Server
 from tests.support.faulty_store import Asked, FaultyStore, at

@@ -24,8 +24,10 @@ from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, RuntimeMissing, TopicError, install
 from airflow_samza.secrecy import without
 from airflow_samza.systems.capabilities import has
+from airflow_samza.systems.filesystems.arrow_handler import RemoteHandler
 from airflow_samza.systems.filesystems.object_store.address import is_object_store
 from airflow_samza.systems.filesystems.opening import extra_of_scheme
+from airflow_samza.systems.filesystems.remote import RemoteFilesystem
 from airflow_samza.systems.filesystems.webhdfs.address import is_hdfs
 from airflow_samza.systems.system import StreamSpec
 
@@ -109,7 +111,7 @@ def open_location(
 
 def _on_hdfs(url: str, options: Mapping[str, Any] | None) -> Location:
     """Open HDFS over HTTP, which needs no Java; ``options`` are ``user``, ``token`` and ``ssl_verify``."""
-    from airflow_samza.systems.filesystems.webhdfs.arrow import open_arrow_hdfs
+    from airflow_samza.systems.filesystems.webhdfs.filesystem import open_webhdfs
 
     unknown = sorted(set(options or ()) - _HDFS_OPTIONS)
     if unknown:
@@ -119,8 +121,7 @@ def _on_hdfs(url: str, options: Mapping[str, Any] | None) -> Location:
             "(a delegation token) and ssl_verify.",
             key=unknown[0],
         )
-    filesystem, path, prefix = open_arrow_hdfs(url, options)
-    return Location(filesystem, path, prefix)
+    return _of_root(RemoteHandler, open_webhdfs(url, options))
 
 
 def _on_object_store(url: str, scheme: str, options: Mapping[str, Any] | None) -> Location:
@@ -130,10 +131,15 @@ def _on_object_store(url: str, scheme: str, options: Mapping[str, Any] | None) -
             hint=install(extra_of_scheme(scheme)),
             scheme=scheme,
         )
-    from airflow_samza.systems.filesystems.object_store.arrow import open_arrow_store
+    from airflow_samza.systems.filesystems.object_store.arrow import ObjectStoreHandler
+    from airflow_samza.systems.filesystems.object_store.filesystem import open_object_store
 
-    filesystem, path, prefix = open_arrow_store(url, options)
-    return Location(filesystem, path, prefix)
+    return _of_root(ObjectStoreHandler, open_object_store(url, options))
+
+
+def _of_root(handler: type[RemoteHandler], files: RemoteFilesystem) -> Location:
+    """Return a root's own folder as the formats read and write it, over the root's client."""
+    return Location(pafs.PyFileSystem(handler(files.client)), f"/{files.key('.')}", files.client.address.shown)
 
 
 def _prefix(scheme: str, shown: str, path: str) -> str:

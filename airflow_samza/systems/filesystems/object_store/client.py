@@ -5,6 +5,7 @@ Every try is a single request of obstore (decision 80): so a create knows whethe
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import uuid
@@ -17,15 +18,18 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from airflow_samza.errors import StorageUnavailable
-from airflow_samza.systems.filesystems.contents import WrittenAgain
+from airflow_samza.systems.filesystems.contents import RangeReader, WrittenAgain
 from airflow_samza.systems.filesystems.filesystem import DELETED_MEANWHILE, TEMPORARY_PREFIX
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.filesystems.object_store.access import Access
 from airflow_samza.systems.filesystems.object_store.address import Address
 from airflow_samza.systems.filesystems.object_store.connections import connect, reject_fork
 from airflow_samza.systems.filesystems.object_store.rejections import Rejection, error_of, rejection_of
+from airflow_samza.systems.filesystems.pace import CHARGED
+from airflow_samza.systems.filesystems.remote import RemoteStatus
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from obstore import ObjectMeta
 
 PATIENCE_SECONDS = 40.0
@@ -35,7 +39,13 @@ CREDENTIALS_PATIENCE_SECONDS = 5.0
 TIMEOUT_SECONDS = 60.0
 """Time that one request may take; the largest carries 32 MiB."""
 
+READ_WHOLE = 1 << 20
+"""A file that is not longer comes in one request; of a longer one its end does, where formats keep their footer."""
+
 PART_BYTES = 16 << 20
+ONE_REQUEST = 2 * PART_BYTES
+"""A file that is not longer goes in one request."""
+
 _PARTS_AT_ONCE = 4
 _PAGE, _S3_DELETES, _AZURE_DELETES = 1000, 1000, 256
 _GCS_DELETES = 100  # single requests, several at once
@@ -45,15 +55,6 @@ _WRITER = "writer"
 """Name of the metadata that says which call has created an object."""
 
 _Result = TypeVar("_Result")
-
-
-class ObjectStatus(NamedTuple):
-    """Status of an object; ``modified`` in seconds since 1970, UTC; ``tag`` is the store's mark of its content."""
-
-    key: str
-    size: int
-    modified: float
-    tag: str | None = None
 
 
 class Content(NamedTuple):
@@ -66,7 +67,13 @@ class Content(NamedTuple):
 
 
 class ObjectClient:
-    """Client of one bucket with one identity. Threads may share it; a forked process may not."""
+    """Client of one bucket with one identity. Threads may share it; a forked process may not.
+
+    A file that must not exist yet is one conditional request: the store decides which writer is the first.
+    """
+
+    pace = CHARGED
+    has_folders = False
 
     def __init__(
         self,
@@ -84,7 +91,38 @@ class ObjectClient:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # In another process it connects anew.
-        return ObjectClient, (self.address, self.access, self._patience, self._timeout)
+        return shared_client, (self.address, self.access, self._patience, self._timeout)
+
+    def put_new(self, key: str, content: bytes | BinaryIO, *, durable: bool = True) -> bool:
+        """Write an object that does not exist yet; False when one exists.
+
+        S3 takes no condition for parts through this client. A large file is therefore uploaded under a temporary name,
+        which nobody else knows, and copied within the store to its own name on the condition that nothing is there.
+        """
+        whole = _in_one_request(content)
+        if isinstance(whole, bytes):
+            return self.create(key, whole)
+        folder, slash, _ = key.rpartition("/")
+        temporary = f"{folder}{slash}{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+        self.upload(temporary, whole)
+        try:
+            self.copy(temporary, key, overwrite=False)
+        except FileExistsError:
+            return self._same(temporary, key)
+        finally:
+            self.delete([temporary])
+        return True
+
+    def _same(self, one: str, other: str) -> bool:
+        """Return whether two objects hold the same bytes: the other is then the copy whose answer was lost."""
+        first, second = self.status(one), self.status(other)
+        if first is None or second is None or first.size != second.size:
+            return False
+        return all(
+            self.read_range(one, offset, length) == self.read_range(other, offset, length)
+            for offset in range(0, first.size, PART_BYTES)
+            for length in (min(PART_BYTES, first.size - offset),)
+        )
 
     def create(self, key: str, data: bytes) -> bool:
         """Write an object that does not exist yet; False when one exists.
@@ -129,9 +167,17 @@ class ObjectClient:
         version = answer["version"] or ""
         return version if self.address.store == "s3" and version != "null" else ""
 
-    def upload(self, key: str, content: BinaryIO, size: int) -> None:
+    def write(self, key: str, content: BinaryIO) -> None:
+        """Write an object, in place of one that exists; it appears as a whole."""
+        whole = _in_one_request(content)
+        if isinstance(whole, bytes):
+            self.put(key, whole)
+        else:
+            self.upload(key, whole)
+
+    def upload(self, key: str, content: BinaryIO) -> None:
         """Write a large object in parts, in place of one that exists; it appears as a whole when the last is there."""
-        requests.count("PUT", -(-size // PART_BYTES) + 1)
+        requests.count("PUT", -(-content.seek(0, os.SEEK_END) // PART_BYTES) + 1)
 
         def send() -> None:
             content.seek(0)
@@ -149,6 +195,25 @@ class ObjectClient:
     def read(self, key: str) -> bytes:
         """Return the bytes of an object."""
         return bytes(self._persist("GET", lambda: obstore.get(self._store(), key).bytes(), "read", key))
+
+    def open(self, key: str, tag: str | None = None) -> pa.NativeFile:
+        """Return an object to read at any place: a small one comes whole, of a large one the end first.
+
+        All bytes are of one version, which is that of the ``tag``, if one is given; else there is
+        :class:`~airflow_samza.systems.filesystems.contents.WrittenAgain`.
+        """
+        import pyarrow as pa
+
+        end = self.read_end(key, READ_WHOLE, tag)
+        if len(end.data) == end.size:
+            return pa.BufferReader(end.data)
+        reader = RangeReader(
+            end.size,
+            lambda offset, length: self.read_range(key, offset, length, end.tag),
+            kept=(end.begin, end.data),
+            grows=True,
+        )
+        return pa.PythonFile(reader, mode="r")
 
     def read_range(self, key: str, offset: int, length: int, tag: str | None = None) -> bytes:
         """Return bytes of an object, which it must have.
@@ -190,29 +255,30 @@ class ObjectClient:
 
         return self._of_tag(self._persist("GET", send, "read", key), key, tag)
 
-    def status(self, key: str) -> ObjectStatus | None:
+    def status(self, key: str) -> RemoteStatus | None:
         """Return the status of an object; None when there is none."""
         try:
             return _status(self._persist("HEAD", lambda: obstore.head(self._store(), key), "read", key))
         except FileNotFoundError:
             return None
 
-    def entries(self, directory: str) -> tuple[tuple[str, ...], tuple[ObjectStatus, ...]]:
-        """Return the keys of the folders in a folder, and the objects in it."""
+    def list(self, directory: str) -> tuple[RemoteStatus, ...]:
+        """Return the folders in a folder, and the objects in it."""
 
         def send() -> Any:
             return obstore.list_with_delimiter(self._store(), directory or None)
 
         answer = self._persist("LIST", send, "list", directory)
-        folders, objects = tuple(answer["common_prefixes"]), tuple(map(_status, answer["objects"]))
-        requests.count("LIST", (len(folders) + len(objects)) // _PAGE)
-        return folders, objects
+        found = [RemoteStatus(folder, 0, is_folder=True) for folder in answer["common_prefixes"]]
+        found += map(_status, answer["objects"])
+        requests.count("LIST", len(found) // _PAGE)
+        return tuple(each for each in found if each.key != directory)
 
-    def below(self, directory: str, limit: int | None = None) -> tuple[ObjectStatus, ...]:
+    def below(self, directory: str, limit: int | None = None) -> tuple[RemoteStatus, ...]:
         """Return the objects in a folder and in those below it; with a limit only the first ones."""
 
-        def send() -> tuple[ObjectStatus, ...]:
-            statuses: list[ObjectStatus] = []
+        def send() -> tuple[RemoteStatus, ...]:
+            statuses: list[RemoteStatus] = []
             for chunk in obstore.list(self._store(), directory or None, chunk_size=limit or _PAGE):
                 statuses.extend(map(_status, chunk))
                 if limit is not None and len(statuses) >= limit:
@@ -223,14 +289,14 @@ class ObjectClient:
         requests.count("LIST", len(statuses) // _PAGE)
         return statuses
 
-    def in_order(self, directory: str, behind: str, more: Callable[[ObjectStatus], bool]) -> tuple[ObjectStatus, ...]:
+    def in_order(self, directory: str, behind: str, more: Callable[[RemoteStatus], bool]) -> tuple[RemoteStatus, ...]:
         """Return the objects below a folder whose names come behind a text, in order, until one that is no more.
 
         Azure lists all others, too.
         """
 
-        def send() -> tuple[ObjectStatus, ...]:
-            statuses: list[ObjectStatus] = []
+        def send() -> tuple[RemoteStatus, ...]:
+            statuses: list[RemoteStatus] = []
             for chunk in obstore.list(self._store(), directory, offset=f"{directory}/{behind}", chunk_size=_PAGE):
                 for status in map(_status, chunk):
                     if not more(status):
@@ -242,8 +308,10 @@ class ObjectClient:
         requests.count("LIST", len(statuses) // _PAGE)
         return statuses
 
-    def delete(self, keys: Sequence[str]) -> None:
-        """Delete objects; one that does not exist is fine."""
+    def delete(self, keys: Sequence[str], *, recursive: bool = False) -> None:
+        """Delete objects, or those below folders; one that does not exist is fine."""
+        if recursive:
+            keys = [each.key for key in keys for each in self.below(key) or [RemoteStatus(key, 0)]]
         batch = {"s3": _S3_DELETES, "azure": _AZURE_DELETES, "gcs": _GCS_DELETES}[self.address.store]
         for first in range(0, len(keys), batch):
             some = list(keys[first : first + batch])
@@ -279,6 +347,22 @@ class ObjectClient:
 
         if not self._persist("COPY", send, "copy", source):
             raise FileExistsError(17, "File exists", self.address.url(target))
+
+    def move(self, source: str, target: str) -> None:
+        """Copy an object, or each one below a folder, and delete the source; readers may see both, or half a folder."""
+        try:
+            self.copy(source, target)
+            moved = [source]
+        except FileNotFoundError:
+            moved = [each.key for each in self.below(source)]
+            if not moved:
+                raise
+            for key in moved:
+                self.copy(key, f"{target}{key[len(source) :]}")
+        self.delete(moved)
+
+    def make_dirs(self, folder: str) -> None:
+        """Do nothing: a folder is there with the first object in it."""
 
     def link(self, key: str, seconds: float) -> str:
         """Return a signed URL with which anybody reads one object, for this long."""
@@ -329,45 +413,23 @@ class ObjectClient:
         return state.attempt_number > 1 and stop_after_delay(patience)(state)  # a silent server takes all of it at once
 
 
-def _status(meta: ObjectMeta) -> ObjectStatus:
-    return ObjectStatus(meta["path"], meta["size"], meta["last_modified"].timestamp(), meta["e_tag"])
-
-
-ONE_REQUEST = 2 * PART_BYTES
-"""A file that is not longer goes in one request."""
-
-
-def upload_new(client: ObjectClient, key: str, content: BinaryIO) -> None:
-    """Write a file that does not exist yet; one that exists is FileExistsError.
-
-    S3 takes no condition for parts through this client. A large file is therefore uploaded under a temporary name,
-    which nobody else knows, and copied within the store to its own name on the condition that nothing is there.
-    """
-    size = content.seek(0, os.SEEK_END)
-    content.seek(0)
-    if size <= ONE_REQUEST:
-        if not client.create(key, content.read()):
-            raise FileExistsError(17, "File exists", client.address.url(key))
-        return
-    folder, slash, _ = key.rpartition("/")
-    temporary = f"{folder}{slash}{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
-    client.upload(temporary, content, size)
-    try:
-        client.copy(temporary, key, overwrite=False)
-    except FileExistsError:
-        if not _same(client, temporary, key):
-            raise
-    finally:
-        client.delete([temporary])
-
-
-def _same(client: ObjectClient, one: str, other: str) -> bool:
-    """Return whether two objects hold the same bytes: the other is then the copy whose answer was lost."""
-    first, second = client.status(one), client.status(other)
-    if first is None or second is None or first.size != second.size:
-        return False
-    return all(
-        client.read_range(one, offset, length) == client.read_range(other, offset, length)
-        for offset in range(0, first.size, PART_BYTES)
-        for length in (min(PART_BYTES, first.size - offset),)
+def _status(meta: ObjectMeta) -> RemoteStatus:
+    return RemoteStatus(
+        meta["path"], meta["size"], int(meta["last_modified"].timestamp() * 1_000_000_000), meta["e_tag"]
     )
+
+
+def _in_one_request(content: bytes | BinaryIO) -> bytes | BinaryIO:
+    """Return the bytes of a file that goes in one request, another one as it is."""
+    if isinstance(content, bytes) or content.seek(0, os.SEEK_END) > ONE_REQUEST:
+        return content
+    content.seek(0)
+    return content.read()
+
+
+@functools.lru_cache(maxsize=32)
+def shared_client(
+    address: Address, access: Access, patience: float = PATIENCE_SECONDS, timeout: float = TIMEOUT_SECONDS
+) -> ObjectClient:
+    """Return the one client of a bucket and an identity in this process, whose connections stay open."""
+    return ObjectClient(address, access, patience, timeout)

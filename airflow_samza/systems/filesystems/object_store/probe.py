@@ -69,7 +69,7 @@ def check_store(filesystem: Filesystem) -> tuple[str, ...]:
         readable = permitted("read", lambda: client.status(key))
         if created and readable:
             permitted("create", lambda: again.append(client.create(key, b"again")))
-        permitted("list", lambda: client.entries(filesystem.key(".")))
+        permitted("list", lambda: client.list(filesystem.key(".")))
         if created and client.put(key, b"replaced"):
             warnings.append(_VERSIONED.format(name=address.name))
     finally:

@@ -34,7 +34,7 @@ class Address:
 
     def url(self, path: str) -> str:
         """Return the URL of a path, as Hadoop's own clients take it."""
-        return f"{self.shown}{path}"
+        return f"{self.shown}/{path}"
 
 
 def is_hdfs(url: str) -> bool:

@@ -7,24 +7,32 @@ See decision 70.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import logging
 import os
+import uuid
 import weakref
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from urllib.parse import quote
 
 import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
-from airflow_samza.errors import StorageUnavailable
-from airflow_samza.systems.filesystems.filesystem import NOTHING_LOST, did_not
+from airflow_samza.errors import StorageUnavailable, TopicError
+from airflow_samza.systems.filesystems.contents import RangeReader
+from airflow_samza.systems.filesystems.filesystem import DELETED_MEANWHILE, NOTHING_LOST, TEMPORARY_PREFIX, did_not
+from airflow_samza.systems.filesystems.pace import FREE
+from airflow_samza.systems.filesystems.remote import RemoteStatus
 from airflow_samza.systems.filesystems.webhdfs.access import Access
 from airflow_samza.systems.filesystems.webhdfs.address import Address
 from airflow_samza.systems.filesystems.webhdfs.rejections import Rejection, error_of, rejection_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import pyarrow as pa
 
 PATIENCE_SECONDS = 40.0
 """Seconds for which a passing failure is tried again: a standby NameNode takes over within ten to thirty seconds."""
@@ -54,20 +62,15 @@ class _MayPass(Exception):
         self.sentence, self.hint, self.sent = sentence, hint, sent
 
 
-class FileStatus(NamedTuple):
-    """Status of a file or directory, from a NameNode."""
-
-    name: str
-    is_directory: bool
-    length: int
-    modified_ms: int
-
-
 class WebHdfsClient:
-    """Client of one HDFS as one user.
+    """Client of one HDFS as one user. Threads may share it, and a forked process gets connections of its own.
 
-    Paths are absolute. Threads may share it, and a forked process gets connections of its own.
+    A file that must not be there yet is written under a temporary name and renamed: HDFS decides under its lock whether
+    the target exists, and the boolean in its answer says which writer has won.
     """
+
+    pace = FREE
+    has_folders = True
 
     def __init__(self, address: Address, access: Access, patience: float = PATIENCE_SECONDS) -> None:
         self.address = address
@@ -77,22 +80,44 @@ class WebHdfsClient:
         self._pid = 0
         self._http: httpx.Client | None = None
 
-    def status(self, path: str) -> FileStatus | None:
+    def __reduce__(self) -> tuple[Any, ...]:
+        # In another process it connects anew.
+        return shared_client, (self.address, self.access, self._patience)
+
+    def status(self, path: str) -> RemoteStatus | None:
         """Return the status of a path; None when nothing lies there."""
         try:
             answer = self._answer("GET", path, "GETFILESTATUS", "read")
         except FileNotFoundError:
             return None
-        return _status(answer["FileStatus"])
+        return _status(path, answer["FileStatus"])
 
-    def list(self, path: str) -> tuple[FileStatus, ...]:
-        """Return the entries of a directory; a file stands for itself, with no name.
+    def list(self, path: str) -> tuple[RemoteStatus, ...]:
+        """Return the entries of a directory; a missing one is FileNotFoundError, a file NotADirectoryError."""
+        found = self._answer("GET", path, "LISTSTATUS", "list")["FileStatuses"]["FileStatus"]
+        if any(not each["pathSuffix"] for each in found):  # a file stands for itself
+            raise NotADirectoryError(20, "Not a directory", f"/{path}")
+        return tuple(_status(f"{path}/{each['pathSuffix']}".strip("/"), each) for each in found)
 
-        A missing one is FileNotFoundError.
-        """
-        return tuple(
-            _status(each) for each in self._answer("GET", path, "LISTSTATUS", "list")["FileStatuses"]["FileStatus"]
-        )
+    def below(self, path: str, limit: int | None = None) -> tuple[RemoteStatus, ...]:
+        """Return all in a directory and in those below it, whatever the limit; one that goes meanwhile is empty."""
+        found = [*self.list(path)]
+        for each in found:  # which grows
+            if each.is_folder:
+                with contextlib.suppress(FileNotFoundError):
+                    found += self.list(each.key)
+        return tuple(found)
+
+    def open(self, path: str) -> pa.NativeFile:
+        """Return a file to read at any place, in ranges."""
+        import pyarrow as pa
+
+        status = self.status(path)
+        if status is None:
+            raise FileNotFoundError(2, "No such file or directory", self.address.url(path))
+        if status.is_folder:
+            raise IsADirectoryError(21, "Is a directory", f"/{path}")
+        return pa.PythonFile(RangeReader(status.size, lambda offset, length: self.read(path, offset, length)), mode="r")
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         """Return the bytes from an offset on, which the file must have."""
@@ -103,6 +128,50 @@ class WebHdfsClient:
             return self._at_datanode("GET", place, path).content
 
         return self._persist(read, "read", path)
+
+    def put_new(self, path: str, content: bytes | BinaryIO, *, durable: bool) -> bool:
+        """Write a file, unless something lies there."""
+        for _ in range(3):
+            if self._is_file(path):
+                return False
+            temporary = _temporary(path)
+            self.create(temporary, content, durable=durable, shown=path)
+            if self.rename(temporary, path, shown=path):
+                return True
+            self.delete([temporary])
+            if self._is_file(path):
+                return False
+            # Neither renamed nor there: somebody deleted the directory, or the file, at this moment.
+        location = self.address.url(path)
+        raise TopicError(
+            f"The storage cannot write {location}: its directory is deleted again and again.",
+            hint=DELETED_MEANWHILE,
+            path=location,
+        )
+
+    def _is_file(self, path: str) -> bool:
+        status = self.status(path)
+        if status is not None and status.is_folder:
+            location = self.address.url(path)
+            raise TopicError(
+                f"The storage cannot write {location}: Is a directory.", hint="Use another path.", path=location
+            )
+        return status is not None
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a file, in place of one that is there."""
+        temporary = _temporary(path)
+        self.create(temporary, data, durable=False, shown=path)
+        try:
+            self.rename(temporary, path, overwrite=True, shown=path)
+        except BaseException:
+            with contextlib.suppress(TopicError):
+                self.delete([temporary])
+            raise
+
+    def write(self, path: str, content: BinaryIO) -> None:
+        """Write a file that nobody reads yet, at its place."""
+        self.create(path, content, durable=True)
 
     def create(self, path: str, content: bytes | BinaryIO, *, durable: bool, shown: str = "") -> None:
         """Write a whole file, in place of one that is there; errors name the path ``shown``, if it is given.
@@ -123,7 +192,7 @@ class WebHdfsClient:
         With ``overwrite`` a file at the target is replaced. After a lost answer the two paths are looked at: nobody but
         this caller may know the source's name.
         """
-        more = {"destination": target, **({"renameoptions": "OVERWRITE"} if overwrite else {})}
+        more = {"destination": f"/{target}", **({"renameoptions": "OVERWRITE"} if overwrite else {})}
         unsure = False
 
         def rename() -> bool:
@@ -145,13 +214,19 @@ class WebHdfsClient:
             return self.status(source) is None and self.status(target) is not None
         return done
 
+    def move(self, source: str, target: str) -> None:
+        """Move a file or directory; something at the target that cannot be replaced is an error."""
+        self.make_dirs(target.rpartition("/")[0])
+        self.rename(source, target, overwrite=True)
+
     def make_dirs(self, path: str) -> None:
         """Make a directory and those above it."""
         self._answer("PUT", path, "MKDIRS", "write")
 
-    def delete(self, path: str, *, recursive: bool = False) -> None:
-        """Delete a file, or a directory with all in it; nothing there is fine."""
-        self._answer("DELETE", path, "DELETE", "delete", {"recursive": str(recursive).lower()})
+    def delete(self, paths: Sequence[str], *, recursive: bool = False) -> None:
+        """Delete files, or directories with all in them; nothing there is fine."""
+        for path in paths:
+            self._answer("DELETE", path, "DELETE", "delete", {"recursive": str(recursive).lower()})
 
     def _answer(
         self, method: str, path: str, operation: str, doing: str, more: Mapping[str, str] | None = None
@@ -188,7 +263,7 @@ class WebHdfsClient:
             namenode = self.address.namenodes[place]
             query = {"op": operation, **self.access.parameters, **more}
             try:
-                response = self._send(method, f"{namenode}/webhdfs/v1{quote(path)}", query, f"the NameNode {namenode}")
+                response = self._send(method, f"{namenode}/webhdfs/v1/{quote(path)}", query, f"the NameNode {namenode}")
             except _MayPass as error:
                 failed = error
                 if error.sent:
@@ -272,11 +347,20 @@ def _standby(namenodes: list[str]) -> _MayPass:
     return _MayPass(f"standby is {named}, and no other NameNode is active", hint, sent=False)
 
 
-def _status(entry: Mapping[str, Any]) -> FileStatus:
-    return FileStatus(
-        str(entry["pathSuffix"]), entry["type"] == "DIRECTORY", int(entry["length"]), int(entry["modificationTime"])
-    )
+def _status(path: str, entry: Mapping[str, Any]) -> RemoteStatus:
+    modified_ns = int(entry["modificationTime"]) * 1_000_000
+    return RemoteStatus(path, int(entry["length"]), modified_ns, is_folder=entry["type"] == "DIRECTORY")
+
+
+def _temporary(path: str) -> str:
+    return f"{path.rpartition('/')[0]}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}".lstrip("/")
 
 
 def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
+
+
+@functools.lru_cache(maxsize=32)
+def shared_client(address: Address, access: Access, patience: float = PATIENCE_SECONDS) -> WebHdfsClient:
+    """Return the one client of an HDFS in this process, whose connections stay open."""
+    return WebHdfsClient(address, access, patience)

@@ -19,6 +19,7 @@ import pytest
 from airflow_samza.systems.files.location import Location, open_location
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.filesystems.object_store.arrow import ObjectStoreHandler
+from airflow_samza.systems.filesystems.object_store.client import ObjectClient
 from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, SystemBinding, SystemStreamPartition
 from demo.store_servers import S3Server
 from tests.support.slotted import day
@@ -32,28 +33,26 @@ class Crash(BaseException):
     """The process died here."""
 
 
-class WatchedClient:
-    """A client of a bucket that asks before each request that changes something."""
+def watched(client: ObjectClient, before: Callable[[str], None]) -> ObjectClient:
+    """A client of the same bucket that asks before each request that changes something."""
+    found = ObjectClient(client.address, client.access)
 
-    def __init__(self, client: Any, before: Callable[[str], None]) -> None:
-        self._client, self._before = client, before
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._client, name)
-        if name not in ("copy", "delete", "put", "upload"):
-            return found
-
+    def asking(name: str, request: Callable[..., Any]) -> Callable[..., Any]:
         def asked(*arguments: Any, **options: Any) -> Any:
-            self._before(name)
-            return found(*arguments, **options)
+            before(name)
+            return request(*arguments, **options)
 
         return asked
+
+    for name in ("copy", "delete", "put", "upload"):
+        setattr(found, name, asking(name, getattr(found, name)))
+    return found
 
 
 def system(url: str, before: Callable[[str], None] | None = None) -> FilesSystem:
     place = open_location(url)
     if before is not None:
-        client: Any = WatchedClient(place.filesystem.handler._client, before)
+        client = watched(place.filesystem.handler._client, before)
         place = Location(pafs.PyFileSystem(ObjectStoreHandler(client)), place.path, place.prefix)
     return FilesSystem("lake", SystemBinding("files", {"root": url}), location=place)
 
