@@ -29,18 +29,26 @@ class Output:
     """An output to a table, in the catalog of a folder or in that of a server: as tasks and publishers see it."""
 
     def __init__(
-        self, folder: Path | str, spec: StreamSpec | None = None, *, server: CatalogServer | None = None, root: str = ""
+        self,
+        folder: Path | str,
+        spec: StreamSpec | None = None,
+        *,
+        server: CatalogServer | None = None,
+        root: str = "",
+        locations: str = "",
     ) -> None:
         self.folder = folder
         self.spec = spec if spec is not None else output_stream()
         self.server = server
         self.root = root
+        self.locations = locations
+        """Folders in which files of its table may lie, beside its own."""
 
     @property
     def system(self) -> IcebergSystem:
         """The system as another process binds it."""
         if self.server is None:
-            return system_at(self.folder)
+            return system_at(self.folder, **({"locations": self.locations} if self.locations else {}))
         options = {"uri": self.server.url, "token": self.server.token}
         return IcebergSystem("lake", SystemBinding("iceberg", options, secret=frozenset({"token"})))
 
