@@ -1,8 +1,8 @@
 """Object containers of Avro: a header, and blocks, each checked against what it says of itself.
 
 A block says how many records it has and how many bytes; a mark that the header names stands behind each. Codecs are
-those of Python and Arrow, so that no file needs a further library. Of no block is more unpacked than a limit (decision
-107).
+those of Python and Arrow, so that no file needs a further library. Of no block is more unpacked than a limit (decisions
+107 and 134).
 """
 
 from __future__ import annotations

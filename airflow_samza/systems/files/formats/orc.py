@@ -63,9 +63,9 @@ class OrcInput:
         self.source = file.random_access()
         self.orc = orc.ORCFile(self.source)
         self.schema: pa.Schema = self.orc.schema
-        self.tail = OrcTail.read(self.source)
-        if self.tail is not None and (sum(self.tail.stripes) != self.tail.rows or self.tail.rows != self.orc.nrows):
-            raise ValueError(f"its tail has {self.tail.rows} rows, and its stripes have {sum(self.tail.stripes)}")
+        self.tail = OrcTail.read(self.orc)
+        if sum(self.tail.stripes) != self.orc.nrows:
+            raise ValueError(f"its tail has {self.orc.nrows} rows, and its stripes have {sum(self.tail.stripes)}")
 
     def batches(
         self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
@@ -80,7 +80,7 @@ class OrcInput:
         self._reject_text(columns)
         for stripe in range(start, count if end is None else end):
             batch = self.orc.read_stripe(stripe, columns=columns).select(list(names))
-            if self.tail is not None and batch.num_rows != self.tail.stripes[stripe]:
+            if batch.num_rows != self.tail.stripes[stripe]:
                 raise ValueError(f"stripe {stripe} has {batch.num_rows} rows instead of {self.tail.stripes[stripe]}")
             yield from pieces_of(batch)
 
@@ -102,11 +102,9 @@ class OrcInput:
 
     def _reject_text(self, columns: Sequence[str]) -> None:
         """Reject columns whose texts, by the tail, are more than a stripe of them may hold."""
-        if self.tail is None:
-            return
+        rows, stripes = max(self.orc.nrows, 1), max(len(self.tail.stripes), 1)
         for name in columns:
             size = self.tail.text.get(self.schema.get_field_index(name), 0)
-            rows, stripes = max(self.tail.rows, 1), max(len(self.tail.stripes), 1)
             if size // rows > LARGEST_VALUE or size // stripes > LARGEST_PIECE:
                 raise too_large(
                     self.file.shown,

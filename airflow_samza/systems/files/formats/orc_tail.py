@@ -1,64 +1,55 @@
-"""The tail of an ORC file, as far as it says how many rows and how much text there are; Arrow does not show that."""
+"""The tail of an ORC file, as far as it says how many rows and how much text its stripes have.
+
+Arrow reads and unpacks the tail, and gives it as the Protobuf message that it is; of these two it says nothing else
+(decision 134).
+"""
 
 from __future__ import annotations
 
-import zlib
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
-import pyarrow as pa
+from pyarrow import orc
 
 from airflow_samza.systems.files.formats.varints import read_varint, zigzag
 
-_LARGEST_TAIL = 64 * 2**20
-_CODECS = {2: "snappy", 4: "lz4_raw", 5: "zstd", 6: "brotli"}
-_TEXT_STATISTICS = (4, 8)
-"""Fields of a column's statistics that hold the bytes of all its texts, and of all its other bytes."""
+_FOOTER = 2
+_STRIPES, _TYPES, _STATISTICS = 3, 4, 7
+"""Fields of the footer."""
+
+_TEXT_STATISTICS = {4: 3, 8: 1}
+"""Fields of a column's statistics about texts, and about other bytes, and in each the field with their sum."""
 
 
-@dataclass(frozen=True)
-class OrcTail:
-    """Contents of the tail: ``rows`` of the file, rows of each stripe, and bytes of text of each top column by place.
+class OrcTail(NamedTuple):
+    """Contents of the tail: the rows of each stripe, and the bytes of text of each top column by place.
 
     ``text`` lacks columns that are no text, and all where the writer left no statistics.
     """
 
-    rows: int
     stripes: tuple[int, ...]
     text: dict[int, int]
 
     @classmethod
-    def read(cls, source: pa.NativeFile) -> OrcTail | None:
-        """Return the tail; None where it is packed in a way that is not known here. Damage is a ``ValueError``."""
-        size = source.size()
-        source.seek(max(0, size - 257))
-        end = source.read()
-        postscript = dict(_fields(end[-1 - end[-1] : -1]))
-        length, codec = _number(postscript.get(1, 0)), _number(postscript.get(2, 0))
-        if codec == 3 or codec > 6:
-            return None
-        start = size - 1 - end[-1] - length
-        if start < 0 or length > _LARGEST_TAIL:
-            raise ValueError(f"its tail claims {length} bytes, and the file has {size}")
-        source.seek(start)
-        footer = list(_fields(_unpacked(source.read(length), codec, _number(postscript.get(3, 262_144)))))
-        numbers = dict(footer)
-        stripes = tuple(_number(dict(_fields(_bytes(value))).get(5, 0)) for field, value in footer if field == 3)
-        types = [_bytes(value) for field, value in footer if field == 4]
-        statistics = [_bytes(value) for field, value in footer if field == 7]
-        return cls(_number(numbers.get(6, 0)), stripes, _text(types, statistics))
+    def read(cls, file: orc.ORCFile) -> OrcTail:
+        """Return the tail of an open file. Damage is a ``ValueError``."""
+        parts: dict[int, list[int | bytes]] = defaultdict(list)
+        for field, value in _fields(_bytes(dict(_fields(file.reader.serialized_file_tail()))[_FOOTER])):
+            parts[field].append(value)
+        stripes = tuple(_number(_bytes(stripe), 5) for stripe in parts[_STRIPES])
+        return cls(stripes, _text([*map(_bytes, parts[_TYPES])], [*map(_bytes, parts[_STATISTICS])]))
 
 
 def _text(types: list[bytes], statistics: list[bytes]) -> dict[int, int]:
     """Return the bytes of text below each top column, by place."""
     if not types or len(types) != len(statistics):
         return {}
-    tops = list(_packed(types[0]))
+    tops = [number for field, value in _fields(types[0]) if field == 2 for number in _packed(_bytes(value))]
     text_bytes = {}
-    for place, first in enumerate(tops):
-        last = tops[place + 1] if place + 1 < len(tops) else len(types)
+    for place, (first, last) in enumerate(zip(tops, [*tops[1:], len(types)], strict=True)):
         sums = [
-            _zigzag(dict(_fields(_bytes(value))).get(3 if field == 4 else 1, 0))
+            zigzag(_number(_bytes(value), _TEXT_STATISTICS[field]))
             for one in statistics[first:last]
             for field, value in _fields(one)
             if field in _TEXT_STATISTICS
@@ -68,96 +59,16 @@ def _text(types: list[bytes], statistics: list[bytes]) -> dict[int, int]:
     return text_bytes
 
 
-def _packed(kind: bytes) -> Iterator[int]:
-    """Yield the numbers of a type's parts."""
-    for field, value in _fields(kind):
-        if field == 2:
-            if isinstance(value, int):
-                yield value
-            else:
-                place = 0
-                while place < len(value):
-                    number, place = _varint(value, place)
-                    yield number
-
-
-def _unpacked(data: bytes, codec: int, block: int) -> bytes:
-    """Return the bytes of a section: chunks, each with its length, packed or as they are."""
-    if codec == 0:
-        return data
-    content = bytearray()
-    place = 0
-    while place + 3 <= len(data):
-        head = int.from_bytes(data[place : place + 3], "little")
-        chunk = data[place + 3 : place + 3 + (head >> 1)]
-        place += 3 + (head >> 1)
-        if head & 1:
-            content += chunk
-        elif codec == 1:
-            try:
-                content += zlib.decompressobj(-15).decompress(chunk, block)
-            except zlib.error as error:
-                raise ValueError(f"its tail cannot be unpacked: {error}") from error
-        else:
-            content += _unpacked_by_arrow(chunk, _CODECS[codec], min(block, _LARGEST_TAIL))
-    return bytes(content)
-
-
-def _unpacked_by_arrow(chunk: bytes, codec: str, block: int) -> bytes:
-    if codec == "snappy":
-        size, _ = _varint(chunk, 0)
-        return bytes(pa.decompress(chunk, min(size, block), codec, asbytes=True))
-    if codec == "lz4_raw":
-        return _from_lz4(chunk, block)
-    with pa.CompressedInputStream(pa.BufferReader(chunk), codec) as stream:
-        return bytes(stream.read(block))
-
-
-def _from_lz4(chunk: bytes, block: int) -> bytes:
-    """Return what a block of LZ4 unpacks to: its length stands nowhere, and is the least in which all has room."""
-    least, most = 0, block
-    while least < most:
-        size = (least + most) // 2
-        try:
-            pa.decompress(chunk, size, "lz4_raw")
-            most = size
-        except OSError:
-            least = size + 1
-    try:
-        return bytes(pa.decompress(chunk, least, "lz4_raw", asbytes=True))
-    except OSError as error:
-        raise ValueError("its tail cannot be unpacked") from error
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the fields of a Protobuf message: numbers, or bytes; those of eight and four bytes are passed over."""
+def _packed(data: bytes) -> Iterator[int]:
     place = 0
     while place < len(data):
-        tag, place = _varint(data, place)
-        kind = tag & 7
-        if kind == 0:
-            number, place = _varint(data, place)
-            yield tag >> 3, number
-        elif kind == 2:
-            size, place = _varint(data, place)
-            if size > len(data) - place:
-                raise ValueError("its tail ends within a field")
-            yield tag >> 3, data[place : place + size]
-            place += size
-        elif kind in (1, 5):
-            place += 8 if kind == 1 else 4
-        else:
-            raise ValueError("its tail has a field of an unknown kind")
+        number, place = read_varint(data, place, "its tail has")
+        yield number
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    try:
-        return read_varint(data, place, "its tail has")
-    except IndexError:
-        raise ValueError("its tail ends within a number") from None
-
-
-def _number(value: int | bytes) -> int:
+def _number(message: bytes, field: int) -> int:
+    """Return a field of a message that is a number, 0 where it has none."""
+    value = dict(_fields(message)).get(field, 0)
     if isinstance(value, bytes):
         raise ValueError("its tail has bytes where a number should be")
     return value
@@ -169,5 +80,20 @@ def _bytes(value: int | bytes) -> bytes:
     return value
 
 
-def _zigzag(value: int | bytes) -> int:
-    return zigzag(_number(value))
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield the fields of a Protobuf message: numbers, or bytes; those of eight and four bytes are passed over."""
+    place = 0
+    while place < len(data):
+        tag, place = read_varint(data, place, "its tail has")
+        kind = tag & 7
+        if kind == 0:
+            number, place = read_varint(data, place, "its tail has")
+            yield tag >> 3, number
+        elif kind == 2:
+            size, place = read_varint(data, place, "its tail has")
+            yield tag >> 3, data[place : place + size]
+            place += size
+        elif kind in (1, 5):
+            place += 8 if kind == 1 else 4
+        else:
+            raise ValueError("its tail has a field of an unknown kind")
