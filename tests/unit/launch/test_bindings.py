@@ -80,7 +80,7 @@ def test_a_worker_without_hadoops_settings_finds_the_namenode_that_the_submitter
 
 def namenodes_of(root: str) -> tuple[str, ...]:
     files: Any = open_filesystem(root)
-    found: tuple[str, ...] = files._client.address.namenodes
+    found: tuple[str, ...] = files.client.address.namenodes
     return found
 
 

@@ -29,7 +29,7 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def user_of(files: Any) -> str:
-    return str(files._client.access.user)
+    return str(files.client.access.user)
 
 
 def test_each_connection_opens_its_root_with_its_own_login() -> None:

@@ -27,7 +27,7 @@ def nothing_given() -> Iterator[None]:
 
 def user_of(root: str, options: dict[str, Any] | None = None) -> str:
     filesystem: Any = open_filesystem(root, options)
-    return str(filesystem._client.access.user)
+    return str(filesystem.client.access.user)
 
 
 def test_whoever_opens_a_root_by_its_url_gets_the_access_that_the_process_was_given() -> None:
