@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import SamzaError
+from airflow_samza.systems import made_tables
 from airflow_samza.systems.delta import options
 from airflow_samza.systems.files.location import open_location
 from airflow_samza.systems.filesystems.local import LocalFilesystem
@@ -49,6 +50,7 @@ def test_what_is_written_has_no_credential(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(options, "open_location", opened)
     monkeypatch.setattr(options, "open_filesystem", log)
+    monkeypatch.setattr(made_tables, "open_filesystem", lambda _: LocalFilesystem(str(lake / "root")))
     spec = output_stream(schema="id bigint", create="true", **{"delta.checkpointInterval": "1"})
     output = Output("s3://lake/tables", spec, secret_access_key=SECRET)
     output.system.create([spec])
