@@ -274,6 +274,22 @@ def test_an_output_has_the_rows_of_the_model_whoever_acts(number: int, tmp_path:
         play(tmp_path / str(seed), number, seed)
 
 
+@pytest.mark.parametrize("kind", [Iceberg, Delta])
+def test_a_run_that_was_empty_takes_the_table_from_one_that_has_replaced_it_since(
+    kind: type[Place], tmp_path: Path
+) -> None:
+    player = Player(tmp_path, (kind, REPLACE_TABLE, ""), seed=0)
+    player.model.dated = player.split = False
+    player.begin(1)
+    first = player.runs["run-0"]
+    first.rows = []
+    player.anew("run-0")
+    player.begin(2)
+    first.rows = player.rows()
+    player.anew("run-0")
+    assert Counter(player.place.found()) == Counter(first.rows)
+
+
 @pytest.mark.extended
 @EACH_WAY
 def test_an_output_has_the_rows_of_the_model_in_other_sequences(number: int, tmp_path: Path) -> None:

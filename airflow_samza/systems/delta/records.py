@@ -67,10 +67,10 @@ def record_actions(
     if slot.slot is not None:
         facts["slot"] = plain(slot.slot)
     yield _action(f"{_EPOCH} {json.dumps(facts, separators=(',', ':'), sort_keys=True)}", committed.epoch)
-    number = _id(slot.key, committed)
-    for name, value in ((_FILES, committed.files), (_ROWS, committed.rows), (_VERSION, int(committed.snapshot))):
-        yield _action(f"{name} {number}", value)
-    yield from map(files_action, others)
+    yield _action(f"{_VERSION} {_id(slot.key, committed)}", int(committed.snapshot))
+    for its_slot, one in ((slot, committed), *others):
+        yield files_action((its_slot, one))
+        yield _action(f"{_ROWS} {_id(its_slot.key, one)}", one.rows)
 
 
 def files_action(recorded: tuple[Slot, Committed]) -> dict[str, Any]:

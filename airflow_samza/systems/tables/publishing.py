@@ -397,7 +397,7 @@ class TablePublisher(ABC, Generic[Table, File]):
         """Return the live data files that the commit takes out."""
         earlier = [one for _, one in former if one.prefixes]  # files that had gone come back by a restore of others
         mode = self.options.mode
-        begins = mode == REPLACE_TABLE and own is None and not self._has_rows_of_run(view)
+        begins = self._takes_all(view, own)
         if not (earlier or begins or (mode == REPLACE_PARTITIONS and len(self.staged))):
             return []
         live = list(self.live_files(table))
@@ -476,11 +476,15 @@ class TablePublisher(ABC, Generic[Table, File]):
                     return True
         return False
 
-    def _has_rows_of_run(self, view: TableView) -> bool:
-        """Return whether what a stage of this run has committed is there, and nobody has replaced it."""
-        return any(
-            one.as_turn().run == self.run_digest and view.stands(slot, one) and (one.files or not one.rows)
-            for slot, one in view.commits()
+    def _takes_all(self, view: TableView, own: Committed | None) -> bool:
+        """Return whether the commit replaces the table, since nothing of its run stands there."""
+        return (
+            self.options.mode == REPLACE_TABLE
+            and own is None
+            and not any(
+                one.as_turn().run == self.run_digest and view.stands(slot, one) and (one.files or not one.rows)
+                for slot, one in view.commits()
+            )
         )
 
     def _reject_rewritten(
@@ -548,12 +552,13 @@ class TablePublisher(ABC, Generic[Table, File]):
             rows=sum(int(one["rows"]) for one in self.described) + (own.rows if own is not None else 0),
             partitions=self._written_partitions(table, own, new),
         )
-        gone = {one.owner for _, one in former}
+        gone, takes_all = {one.owner for _, one in former}, self._takes_all(view, own)
         others = []
         for its_slot, one in view.commits():
             left = 0 if one.owner in gone else one.files - len(self._written_by(one, leaving))
-            if one.owner != self.owner and left != one.files:
-                others.append((its_slot, dataclasses.replace(one, files=left)))
+            rows = one.rows or -takes_all  # of a commit without rows, this tells that it is replaced
+            if one.owner != self.owner and (left, rows) != (one.files, one.rows):
+                others.append((its_slot, dataclasses.replace(one, files=left, rows=rows)))
         return TableCommit(view, committed, slot, new, leaving, others)
 
     def _facts(self, committed: Committed, leaving: Iterable[File]) -> dict[str, Any]:
