@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -114,8 +114,7 @@ class FilesConsumer:
         # all.
         declared = pa.schema([field for field in self.schema if field.name not in dict(listed.columns)])
         within = self.within.range if self.within is not None and self.within.range.column not in hive else None
-        opened = open_format(self.format_name).open(file, declared, self.options)
-        try:
+        with closing(open_format(self.format_name).open(file, declared, self.options)) as opened:
             conformer = Conformer.check(
                 opened.schema,
                 inside,
@@ -136,8 +135,6 @@ class FilesConsumer:
                 for conformed in fitting(conformer, batch) if file.tolerant else (conformer.apply(batch),):
                     complete = isinstance(conformed, Unreadable) or not hive
                     yield conformed if complete else _with_constants(conformed, columns, hive, file)
-        finally:
-            opened.close()
 
 
 class Chunk(NamedTuple):

@@ -6,16 +6,16 @@ import dataclasses
 import logging
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import SchemaError, TopicError
-from airflow_samza.schema import DataType, Field, Schema
+from airflow_samza.schema import DataType, Field, Schema, type_from_arrow
 from airflow_samza.systems.files.formats.casts import Conformer, shown
 from airflow_samza.systems.files.formats.file_format import (
-    FileFormat,
     InputFile,
     Sample,
     SamplesFields,
@@ -232,14 +232,10 @@ def _check_first(
     file = input_file(root, listed, stream.name)
     declared = Schema.of(stream.schema).to_arrow()
     inside = pa.schema([field for field in declared if field.name not in dict(listed.columns)])
-    with reading(file, format_name):
-        opened = open_format(format_name).open(file, inside, options)
-        try:
-            Conformer.check(opened.schema, inside, file=file.shown, stream=stream.name, options=options)
-            if isinstance(opened, SamplesFields):
-                _check_fields(opened.sample(), inside, file, stream, warned)
-        finally:
-            opened.close()
+    with reading(file, format_name), closing(open_format(format_name).open(file, inside, options)) as opened:
+        Conformer.check(opened.schema, inside, file=file.shown, stream=stream.name, options=options)
+        if isinstance(opened, SamplesFields):
+            _check_fields(opened.sample(), inside, file, stream, warned)
 
 
 def _check_fields(
@@ -303,14 +299,10 @@ def schema_of_files(
     """Return the DDL of the first file's columns and of the Hive columns; None when there is no file."""
     if not files:
         return None
-    kind: FileFormat = open_format(format_name)
+    kind = open_format(format_name)
     file = dataclasses.replace(input_file(root, files[0], stream.name), tolerant=stream.tolerant)
-    with reading(file, format_name):
-        opened = kind.open(file, None, options)
-        try:
-            columns = opened.schema
-        finally:
-            opened.close()
+    with reading(file, format_name), closing(kind.open(file, None, options)) as opened:
+        columns = opened.schema
     hive = {name: _hive_type([dict(f.columns).get(name) for f in files]) for name, _ in files[0].columns}
     fields = [
         Field(name, _column_type(kind_, name, file), True)
@@ -322,9 +314,6 @@ def schema_of_files(
 
 
 def _column_type(kind: Any, name: str, file: InputFile) -> DataType:
-    from airflow_samza.errors import SchemaError
-    from airflow_samza.schema import type_from_arrow
-
     try:
         return type_from_arrow(plain_type(kind))
     except SchemaError as error:

@@ -32,15 +32,13 @@ from airflow_samza.systems.files.formats.file_format import (
     beginning_of,
     pieces_of,
 )
-from airflow_samza.systems.files.formats.lines import BLOCK_BYTES, Block, line_blocks, place_of
+from airflow_samza.systems.files.formats.lines import BLOCK_BYTES, SHOWN_BYTES, Block, line_blocks, place_of
 from airflow_samza.systems.files.formats.options import FileOptions, compression_of
 from airflow_samza.systems.files.formats.times import FOUR_DIGITS
 from airflow_samza.systems.files.packing import Unit
 
 LONGEST_RECORD = 16 * 2**20
 """Bytes of a record that is read."""
-
-_SHOWN_BYTES = 2**20
 
 _TOO_LONG = f"a record of more than {LONGEST_RECORD // 2**20} MiB, or a quote that is never closed"
 
@@ -181,7 +179,7 @@ class CsvInput:
             held, held_at = data[cut:], held_at + cut
             if len(held) > LONGEST_RECORD:
                 end = held_at + len(held)
-                lost, lost_at = (lost, lost_at) if lost else (held[:_SHOWN_BYTES], held_at)
+                lost, lost_at = (lost, lost_at) if lost else (held[:SHOWN_BYTES], held_at)
                 held = self.dialect.quote.encode()
                 held_at = end - len(held)
         if lost:

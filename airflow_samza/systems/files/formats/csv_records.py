@@ -16,15 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from airflow_samza.systems.files.formats.file_format import InputFile, damaged
-from airflow_samza.systems.files.formats.lines import line_end, reject_binary
+from airflow_samza.systems.files.formats.lines import BOM, line_end, reject_binary
 from airflow_samza.systems.files.formats.options import FileOptions
 
 _PIECE_BYTES = 64 * 2**10
 
 _LONGEST = 2**20
 """Bytes of blank lines and a header that are read."""
-
-_BOM = b"\xef\xbb\xbf"
 
 
 class Dialect:
@@ -152,7 +150,7 @@ def read_head(file: InputFile, dialect: Dialect, *, header: bool, named: bool) -
             more = source.read(_PIECE_BYTES)
             data += more
             reject_binary(file, "csv", data)
-            begin = len(_BOM) if data.startswith(_BOM) else 0
+            begin = len(BOM) if data.startswith(BOM) else 0
             place, record = _first_record(data, begin, dialect)
             is_whole = place + len(record) < len(data) and dialect.has_ended(record)
             if is_whole or not more or not named:

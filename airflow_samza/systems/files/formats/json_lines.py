@@ -33,6 +33,7 @@ from airflow_samza.systems.files.formats.json_blocks import count_objects
 from airflow_samza.systems.files.formats.json_inference import inferred_schema, sampled_fields
 from airflow_samza.systems.files.formats.json_values import BadValue, from_lines, line_at, readable_lines, to_lines
 from airflow_samza.systems.files.formats.lines import (
+    BOM,
     LONGEST_LINE,
     Block,
     first_bytes,
@@ -49,8 +50,6 @@ from airflow_samza.systems.files.packing import Unit
 
 _BAD = (ValueError, OverflowError, pa.ArrowException)
 """Errors that parsing a bad line raises."""
-
-_BOM = b"\xef\xbb\xbf"
 
 
 class JsonLinesFormat(FileFormat):
@@ -102,15 +101,14 @@ class JsonLinesInput:
 
     def __init__(self, file: InputFile, declared: pa.Schema | None) -> None:
         self.file = file
-        beginning = first_bytes(file)
-        reject_binary(file, "JSON lines", beginning)
-        self._beginning = beginning
-        self._line_end = line_end(beginning)
+        self._beginning = first_bytes(file)
+        reject_binary(file, "JSON lines", self._beginning)
+        self._line_end = line_end(self._beginning)
         self.schema = declared if declared is not None else inferred_schema(file, self._blocks(0, None), self._line_end)
 
     def sample(self) -> Sample:
         """Return the fields of the lines at the beginning of the file; lines that are no objects have none."""
-        return sampled_fields(self._beginning.removeprefix(_BOM), self._line_end)
+        return sampled_fields(self._beginning.removeprefix(BOM), self._line_end)
 
     def batches(
         self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
@@ -138,7 +136,7 @@ class JsonLinesInput:
     def _blocks(self, start: int, end: int | None) -> Iterator[Block]:
         """Yield the lines that start in the bytes [start, end), ended by LF, without a byte order mark."""
         for block in line_blocks(self.file, start, end, ending=self._line_end):
-            data = block.data.removeprefix(_BOM) if block.offset == 0 else block.data
+            data = block.data.removeprefix(BOM) if block.offset == 0 else block.data
             data = (
                 data.replace(b"\r", b"\n") if self._line_end == b"\r" else data
             )  # in JSON a CR is never part of a value

@@ -20,11 +20,13 @@ BLOCK_BYTES = 4 * 2**20
 LONGEST_LINE = 64 * 2**20
 """Bytes of a line that is read. A compressed file of a few kilobytes can hold one that no memory can."""
 
-_SHOWN_BYTES = 2**20
+SHOWN_BYTES = 2**20
 """Number of bytes kept of a longer line."""
 
 _LOOKED_AT = 64 * 2**10
 
+BOM = b"\xef\xbb\xbf"
+"""The byte order mark with which a text in UTF-8 may begin."""
 
 _PACKED = {
     b"\x1f\x8b": ("gzip", ".gz"),
@@ -176,7 +178,7 @@ class _Lines:
                 if last and (place := self.held.rfind(self.ending)) >= 0:
                     yield self._next_block(place + 1)  # lines before the long one
                 if len(self.held) > self.longest:
-                    yield Block(self.offset, self.held[:_SHOWN_BYTES], cut=True)
+                    yield Block(self.offset, self.held[:SHOWN_BYTES], cut=True)
                     self.skip_line()
                     if end is not None and self.offset >= end:
                         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from fractions import Fraction
 from typing import IO
 
@@ -70,13 +71,10 @@ class ParquetFormat(FileFormat):
 
     def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
         """Return a unit for each row group that may have rows in the slice."""
-        opened = ParquetInput(file)
-        try:
+        with closing(ParquetInput(file)) as opened:
             metadata = opened.parquet.metadata
             groups = opened.groups(0, metadata.num_row_groups, within)
             return [Unit(number, group, group + 1, compressed_size(metadata.row_group(group))) for group in groups]
-        finally:
-            opened.close()
 
     def writer(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> ParquetOutput:
         """Return a writer to an open sink."""
@@ -100,17 +98,15 @@ class ParquetInput:
         metadata = self.parquet.metadata
         check_columns(metadata, file.size)
         check_counts(metadata, self.parquet.schema)
-        repeating = repeating_texts(metadata, self.schema) if file.dictionaries else []
-        self._repeating = repeating
+        self._repeating = repeating_texts(metadata, self.schema) if file.dictionaries else []
         self._decoded: list[str] = []
         # Arrow reads a row group ahead as a whole, which saves requests to a remote storage; a large one comes page by
         # page instead.
-        large = any(
+        self._large = any(
             compressed_size(metadata.row_group(group)) > READ_AHEAD_BYTES for group in range(metadata.num_row_groups)
         )
-        self._large = large
-        if repeating or large:
-            self.parquet = self._again(repeating, large)
+        if self._repeating or self._large:
+            self.parquet = self._again(self._repeating, self._large)
 
     def _again(self, dictionaries: list[str], large: bool) -> pq.ParquetFile:
         """Return another reader of the file, which gives some columns with their dictionaries."""
