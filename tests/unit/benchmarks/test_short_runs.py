@@ -17,8 +17,11 @@ ROOT = Path(__file__).parents[3]
 SHORT = {
     "compare_rows": "--work {} --rows 2000 --rounds 2",
     "gen_data": "--data {} --rows 2000 --json",
+    "key_checks": "--work {} --rows 4000 --rounds 2",
+    "lake_commits": "--epochs 2 4",
     "nexmark_events": "{} --events 2000 --files 2",
     "planning": "100 --repeat 2",
+    "upserts": "--work {} --rows 2000 --rounds 2",
 }
 """The arguments of a short run by benchmark; ``{}`` is a folder of its own."""
 
@@ -49,8 +52,6 @@ ELSEWHERE = {
     "followed": OPEN,
     "growth": OPEN,
     "history": OPEN,
-    "key_checks": OPEN,
-    "lake_commits": OPEN,
     "lake_plan": OPEN,
     "latency": OPEN,
     "long_tables": OPEN,
@@ -65,7 +66,6 @@ ELSEWHERE = {
     "temporal_join": OPEN,
     "topics": OPEN,
     "topics_between": OPEN,
-    "upserts": OPEN,
     "warm": OPEN,
     "peers.flights_by_hand": "the peer by hand of benchmarks.in_airflow and benchmarks.in_pods",
     "peers.kafka_bytewax": OF_A_PEER,
