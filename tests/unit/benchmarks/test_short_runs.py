@@ -23,6 +23,8 @@ SHORT = {
     "long_window": "--work {} --runs 2 --days 3 --rows 200 --pages 10",
     "nexmark_events": "{} --events 2000 --files 2",
     "planning": "100 --repeat 2",
+    "restore": "--rows 2000 --repeat 2",
+    "topics": "--rows 5000 --repeat 2 --partitions 4",
     "upserts": "--work {} --rows 2000 --rounds 2",
 }
 """The arguments of a short run by benchmark; ``{}`` is a folder of its own."""
@@ -60,11 +62,9 @@ ELSEWHERE = {
     "nexmark": OPEN,
     "page_looks": OPEN,
     "parse_cost": OPEN,
-    "restore": OPEN,
     "run": OPEN,
     "scale": OPEN,
     "temporal_join": OPEN,
-    "topics": OPEN,
     "topics_between": OPEN,
     "warm": OPEN,
     "peers.flights_by_hand": "the peer by hand of benchmarks.in_airflow and benchmarks.in_pods",
