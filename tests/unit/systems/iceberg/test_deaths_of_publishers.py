@@ -10,6 +10,7 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
+from airflow_samza.systems.made_tables import MadeTable, note_made
 from airflow_samza.systems.system import Publication
 from tests.support.budgets import extended_but
 from tests.support.iceberg_deaths import LANDED, STEPS, Publishers, publishers
@@ -39,6 +40,7 @@ def made(folder: Path, act: str, name: str) -> tuple[Output, Publication]:
     """Return an output with the rows 1 and 2 of a run and 9 of somebody else, and the publication of the row 3."""
     table = f"web.{name.replace(' ', '_')}"
     created = table_of(folder, SCHEMA, name=table)
+    note_made(f"{folder}.root", str(created.metadata.table_uuid), MadeTable("iceberg", table, created.location()))
     output = Output(folder, output_stream(table, mode="replace table" if act == "replace table" else "replace"))
     Output(folder, output_stream(table)).publish(ids([1, 2]))
     created.refresh()
