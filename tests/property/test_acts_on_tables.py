@@ -174,14 +174,10 @@ class Player:
 
     def anew(self, name: str, within: str = "") -> None:
         """Plan a run (anew), and run it."""
-        run, options = self.runs[name], dict(self.place.options)
+        run = self.runs[name]
         text = "".join(json.dumps(dict(zip(COLUMNS, row, strict=True))) + "\n" for row in run.rows)
         (self.folder / "lake/in" / f"{name}.jsonl").write_text(text)
-        more = {"key": "id"} if self.model.mode == UPSERT else {}
-        options |= {"system": "tables", "mode": self.model.mode, **more}
-        if self.column:
-            options["run_column"] = self.column
-        table_places.OUTPUTS[:] = [(one, where, run.note, options) for one, where in run.outputs.items()]
+        self.declare(run)
         dated = {"interval": days(run.day)} if self.model.dated else {}
         run.plans, run.clears, run.since_plan = run.plans + 1, 1, set()
         try:
@@ -191,9 +187,17 @@ class Player:
             return
         self.stages(name, within)
 
+    def declare(self, run: Run) -> None:
+        """Have the application be that of a run."""
+        options = {**self.place.options, "system": "tables", "mode": self.model.mode}
+        options |= {"key": "id"} if self.model.mode == UPSERT else {}
+        options |= {"run_column": self.column} if self.column else {}
+        table_places.OUTPUTS[:] = [(one, where, run.note, options) for one, where in run.outputs.items()]
+
     def stages(self, name: str, within: str) -> None:
         """Run the stage of a run, unless it is kept."""
         run = self.runs[name]
+        self.declare(run)
         if within:
             self.others(within)
         if run.plan is None:
