@@ -21,7 +21,7 @@ from airflow_samza.spark.worker_rows import own_partition
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.capabilities import TellsChanges
 from airflow_samza.systems.system import MessageRun, StreamSpec, SystemStreamPartition
-from airflow_samza.systems.tables.changes import CHANGE, REMOVED
+from airflow_samza.systems.tables.inputs.change_columns import CHANGE, REMOVED
 from airflow_samza.task.expressions.column_use import columns_named
 
 if TYPE_CHECKING:

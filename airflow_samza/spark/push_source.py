@@ -17,7 +17,7 @@ from airflow_samza.secrecy import secret_names
 from airflow_samza.spark.dataframe_inputs import unreadable_kind
 from airflow_samza.spark.hidden_options import is_remote, read_hidden, reject_secrets
 from airflow_samza.spark.push_failures import failures_of_source
-from airflow_samza.systems.tables.changes import ADDED, CHANGE
+from airflow_samza.systems.tables.inputs.change_columns import ADDED, CHANGE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.systems.system import ColumnBound, StreamSpec
-from airflow_samza.systems.tables.changes import CHANGE, COMMIT, COMMITTED
+from airflow_samza.systems.tables.inputs.change_columns import CHANGE, COMMIT, COMMITTED
 from tests.support.budgets import share
 from tests.support.table_histories import (
     COLUMNS,

@@ -13,7 +13,7 @@ from pyiceberg.types import LongType, StringType
 
 from airflow_samza.errors import PushError, SchemaError, TopicError
 from airflow_samza.runs.tables.table_version import DELETED
-from airflow_samza.systems.tables.changes import ADDED, CARRIED, CHANGE, REMOVED
+from airflow_samza.systems.tables.inputs.change_columns import ADDED, CARRIED, CHANGE, REMOVED
 from airflow_samza.task.tables.push_changes import changed_rows
 from tests.support import delta_lake, iceberg_lake
 from tests.support.budgets import share

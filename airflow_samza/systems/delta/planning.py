@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.delta.columns import TableColumns
@@ -17,27 +17,11 @@ from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, TimeR
 from airflow_samza.systems.filesystems.addresses import Folders
 from airflow_samza.systems.system import ColumnBound
 from airflow_samza.systems.tables.columns import TableField
+from airflow_samza.systems.tables.inputs.table_version import TableFile
 
 _UNKNOWN = ValueRange()
 _TABLE = Folders([""])
 """The folder of a table, in which the paths of its log begin."""
-
-
-class TableFile(NamedTuple):
-    """Data file of a version: bytes, rows (with deleted ones; None: the log does not say), and its partition.
-
-    ``partition`` is for people, by the names of columns; ``constants`` are its values by the ids of columns, as
-    :func:`~airflow_samza.systems.tables.projection.constant` takes them. ``begins`` is the least event time, in the
-    column's unit; None: nobody asks, or the log does not say.
-    """
-
-    path: str
-    size: int
-    rows: int | None
-    partition: dict[str, str]
-    constants: dict[str, Any]
-    vector: DeltaVector | None
-    begins: int | None = None
 
 
 def files_of(
@@ -99,7 +83,7 @@ class _Planned:
                     count(rows) if rows is not None else None,
                     {name: "null" if values[name] is None else str(text) for name, text in partition.items()},
                     {str(self._fields[name].id): value for name, value in values.items()},
-                    self._vector(file),
+                    self._vectors(file),
                     values.get(self._event_time, ranges.get(self._event_time, _UNKNOWN).low)
                     if self._event_time is not None
                     else None,
@@ -125,9 +109,9 @@ class _Planned:
             return {}
         return stats if isinstance(stats, dict) else {}
 
-    def _vector(self, file: AddedFile) -> DeltaVector | None:
+    def _vectors(self, file: AddedFile) -> tuple[DeltaVector, ...]:
         if not file.vector:
-            return None
+            return ()
         try:
             vector = DeltaVector.of_log(file.vector)
         except (KeyError, ValueError) as error:
@@ -136,7 +120,7 @@ class _Planned:
             raise self._elsewhere(str(file.vector["pathOrInlineDv"]))
         if vector.path is not None:
             self._check_path(vector.path)
-        return vector
+        return (vector,)
 
     def _check_path(self, path: str) -> None:
         if not _TABLE.have(path):

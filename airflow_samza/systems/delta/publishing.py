@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from decimal import Decimal
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -27,12 +28,11 @@ from airflow_samza.systems.delta.columns import TableColumns
 from airflow_samza.systems.delta.log import DeltaLog, commit_path
 from airflow_samza.systems.delta.output_options import AUTO_COMPACT, OutputOptions
 from airflow_samza.systems.delta.partition_values import partition_value
-from airflow_samza.systems.delta.planning import files_of
 from airflow_samza.systems.delta.reading import DeltaConsumer
 from airflow_samza.systems.delta.records import files_action, record_actions, view_of
-from airflow_samza.systems.delta.slicing import described_range
 from airflow_samza.systems.delta.state import AddedFile, TableState
 from airflow_samza.systems.delta.statistics import INDEXED, rows_of, statistics_of
+from airflow_samza.systems.delta.table_version import DeltaVersion
 from airflow_samza.systems.delta.tables_made import MADE, encoded
 from airflow_samza.systems.delta.writing import (
     APPEND_ONLY,
@@ -46,9 +46,10 @@ from airflow_samza.systems.delta.writing import (
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.output_slots import APPEND
-from airflow_samza.systems.system import ColumnBound, MessageRun, Publication, StreamSpec, SystemStreamPartition
+from airflow_samza.systems.system import ColumnBound, Publication, StreamSpec
 from airflow_samza.systems.tables.columns import TableField
 from airflow_samza.systems.tables.commits import Committed, Slot, TableView, comparable
+from airflow_samza.systems.tables.inputs.consumer import file_rows
 from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile
 from airflow_samza.systems.tables.output import TableProducer
 from airflow_samza.systems.tables.output_target import OutputTarget
@@ -118,6 +119,11 @@ def publish_waiting(
         works.pop()
     branch.forget(waiting)
     return made
+
+
+def _version(table: Table) -> DeltaVersion:
+    log, state = table
+    return DeltaVersion(log, state, StreamSpec(log.stream, partitions=1))
 
 
 class _Publisher(MergingPublisher[Table, AddedFile]):
@@ -231,20 +237,12 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
         return TableProducer(self.place(FEED_FOLDER), stream, UPSERTED, target)
 
     def files_within(self, table: Table, bounds: Sequence[ColumnBound]) -> list[AddedFile]:
-        log, state = table
-        live = {file.path: file for file in state.files}
-        return [live[file.path] for file in files_of(log, state.files, TableColumns.of(log, state), bounds, None)]
+        live = {file.path: file for file in table[1].files}
+        return [live[file.path] for file in _version(table).files(bounds)]
 
     def rows_of(self, table: Table, file: AddedFile, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        log, state = table
-        columns, stream = TableColumns.of(log, state), StreamSpec(log.stream, partitions=1)
-        listed = list(files_of(log, [file], columns, (), None))
-        described = described_range(log, stream, state, columns, listed)
-        range_ = {**described, "partitions": 1, "offsets": None, "splits": [[[0, 0, None]]]}
-        consumer = DeltaConsumer(log.table, stream, range_)
-        for envelope in consumer.read(SystemStreamPartition("", stream.name, 0), None, names):
-            if isinstance(envelope, MessageRun):
-                yield envelope.batch
+        version = _version(table)
+        return file_rows(version, version.files_of([file])[0], partial(DeltaConsumer, table[0].table), names)
 
     def described_files(self, table: Table, staged: StagedFiles) -> list[AddedFile]:
         return self._added(table, staged)

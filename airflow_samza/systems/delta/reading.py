@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_samza.errors import TopicError
-from airflow_samza.systems.delta.slicing import input_file
+from airflow_samza.systems.delta.table_version import input_file
 from airflow_samza.systems.delta.vectors import DeltaVector, deleted_positions
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, InputFile
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.system import StreamSpec
-from airflow_samza.systems.tables.changes import CHANGE
-from airflow_samza.systems.tables.consumer import TableConsumer
+from airflow_samza.systems.tables.inputs.change_columns import CHANGE
+from airflow_samza.systems.tables.inputs.consumer import TableConsumer
 from airflow_samza.systems.tables.projection import FileField, file_fields, named_fields
 from airflow_samza.systems.tables.vectors import Positions
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -13,20 +15,20 @@ from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.capabilities import OutputCommit
-from airflow_samza.systems.delta.arrivals import fix_arrivals
 from airflow_samza.systems.delta.branches import Branch, published_version, waiting_files
 from airflow_samza.systems.delta.checkpoints import names_in_use
 from airflow_samza.systems.delta.columns import TableColumns
+from airflow_samza.systems.delta.history import DeltaHistory
 from airflow_samza.systems.delta.log import DeltaLog, find_log, last_checkpoint
-from airflow_samza.systems.delta.options import DeltaSettings, TableOptions, path_of
+from airflow_samza.systems.delta.options import VERSIONS, DeltaSettings, TableOptions, path_of
 from airflow_samza.systems.delta.output_options import OutputOptions
 from airflow_samza.systems.delta.publishing import publish, publish_waiting
 from airflow_samza.systems.delta.reading import DeltaConsumer
 from airflow_samza.systems.delta.records import view_of
-from airflow_samza.systems.delta.slicing import KIND, fix_changes, fix_slice, table_schema
-from airflow_samza.systems.delta.state import AddedFile, TableState, advanced, newest_state
+from airflow_samza.systems.delta.state import AddedFile, TableState, advanced, newest_state, state_at
+from airflow_samza.systems.delta.table_version import KIND
 from airflow_samza.systems.delta.tables_made import check_columns, make_table
-from airflow_samza.systems.delta.versions import first_since
+from airflow_samza.systems.delta.versions import chosen_segment, first_since
 from airflow_samza.systems.delta.writing import check_written, fix_target, table_id
 from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.location import Location
@@ -35,16 +37,13 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.made_tables import MadeTable, note_made, was_made
 from airflow_samza.systems.output_slots import run_of
 from airflow_samza.systems.system import (
-    ColumnBound,
     Publication,
-    StreamMetadata,
     StreamSpec,
     SystemBinding,
 )
 from airflow_samza.systems.tables.commits import TableView
 from airflow_samza.systems.tables.folded_records import Heading
-from airflow_samza.systems.tables.options import WAITING
-from airflow_samza.systems.tables.output_options import BRANCH, MAIN
+from airflow_samza.systems.tables.output_options import BRANCH
 from airflow_samza.systems.tables.output_target import (
     with_run_column,
 )
@@ -65,6 +64,7 @@ class DeltaSystem(TableOutputs):
 
     kind = KIND
     options_of = staticmethod(OutputOptions.of)
+    versions = VERSIONS
 
     def __init__(self, name: str, binding: SystemBinding, root: str | None = None) -> None:
         super().__init__(name, binding)
@@ -74,60 +74,31 @@ class DeltaSystem(TableOutputs):
         self._known: dict[tuple[str, str], tuple[DeltaLog, TableState]] = {}
         """Tables of outputs as they were last seen, by the name of the stream, too: the next look begins there."""
 
-    def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
-        """Return the declared partition counts of streams whose table exists, and its columns where none are declared.
+    @contextmanager
+    def tables(self) -> Iterator[DeltaSystem]:
+        """Open nothing: tables are folders."""
+        yield self
 
-        The count never follows from the files, which change from version to version.
-        """
-        metadata: dict[str, StreamMetadata] = {}
-        for stream in streams:
-            log = None if stream.written else self._found(stream, TableOptions.of(stream).table)
-            if log is not None:
-                metadata[stream.name] = StreamMetadata(self.partitions(stream), schema=table_schema(log, stream))
-        return metadata
+    def find(self, stream: StreamSpec) -> DeltaHistory | None:
+        """Return the version of a table that a stream means; None: there is no table."""
+        log = self._found(stream, TableOptions.of(stream).table)
+        return None if log is None else self._version(log, stream, None)
 
-    def slice_within(self, stream: StreamSpec, bounds: Sequence[ColumnBound]) -> dict[str, Any]:
-        """Return the input range without files that cannot have a row that fulfils all bounds."""
+    def load(self, stream: StreamSpec, intake: Mapping[str, Any] | None = None) -> DeltaHistory:
+        """Return the version of a table that is there, for a stream that was read up to the record ``intake``."""
+        return self._version(self._read(stream, TableOptions.of(stream).table), stream, intake)
+
+    def _version(self, log: DeltaLog, stream: StreamSpec, intake: Mapping[str, Any] | None) -> DeltaHistory:
         options = TableOptions.of(stream)
-        log = self._read(stream, options.table)
-        if not options.waiting:
-            return fix_slice(log, stream, self.partitions(stream), bounds)
-        waiting = partial(self._waiting, stream, options)
-        return {**fix_slice(log, stream, self.partitions(stream), bounds, waiting), WAITING: options.waiting}
-
-    def changes(self, stream: StreamSpec, since: str, remedy: str, *, carried: bool = False) -> dict[str, Any]:
-        """Return the range of the rows that are in one only of two versions; with ``carried``, in both."""
-        log = self._read(stream, TableOptions.of(stream).table)
-        return fix_changes(log, stream, self.partitions(stream), since, remedy, carried=carried)
+        if intake is not None and options.version is not None:  # a limit that lies before what was read
+            options = replace(options, version=max(options.version, int(intake["version"])))
+        waiting = partial(self._waiting, stream, options) if options.waiting else None
+        return DeltaHistory(log, state_at(log, chosen_segment(log, options)), stream, waiting)
 
     def first_commit(self, stream: StreamSpec, at: datetime) -> tuple[str, datetime] | None:
         """Return number and time of the first version at or after a time; None: there is none."""
         log = self._found(stream, TableOptions.of(stream).table)
         return None if log is None else first_since(log, at)
-
-    def arrived(
-        self,
-        stream: StreamSpec,
-        intake: Mapping[str, Any] | None,
-        *,
-        first_chunk: int = 0,
-        all_of_it: bool = False,
-        unread: bool = False,
-        bounds: Sequence[ColumnBound] = (),
-    ) -> dict[str, Any]:
-        """Return the range of what was appended since the record ``intake``; None: of all rows that there are.
-
-        Files without a row that fulfils all ``bounds`` are left out.
-        """
-        return fix_arrivals(
-            self._read(stream, TableOptions.of(stream).table),
-            stream,
-            self.partitions(stream),
-            intake,
-            first_chunk,
-            unread=unread,
-            bounds=bounds,
-        )
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> DeltaConsumer:
         """Return a consumer of a slice; without one, of the version that the stream means now."""
@@ -174,11 +145,6 @@ class DeltaSystem(TableOutputs):
         place, files, load = self._folder(table), self.settings.log_of(table), lambda: self._written(stream, table)
         branch = self._branch(stream, run_of(publication.producer))
         return publish(place, files, load, stream, publication, self.name, partial(self._is_ours, table), branch)
-
-    def branch(self, stream: StreamSpec) -> str | None:
-        """Return the branch to which an output commits; None: readers see at once what it commits."""
-        branch = OutputOptions.of(stream).branch
-        return None if branch == MAIN else branch
 
     def check_branch(self, stream: StreamSpec, run: str) -> None:
         """Reject nothing: each run has branches of its own."""

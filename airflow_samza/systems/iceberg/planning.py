@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, InputFile, TimeRange, reading
@@ -17,6 +17,7 @@ from airflow_samza.systems.iceberg.deletes import DeleteFile, puffin_vectors
 from airflow_samza.systems.iceberg.storage import TableStorage
 from airflow_samza.systems.system import ColumnBound, StreamSpec
 from airflow_samza.systems.tables.columns import TableField
+from airflow_samza.systems.tables.inputs.table_version import TableFile
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -33,25 +34,6 @@ tell."""
 
 _UNITS = {"timestamp": 1, "timestamptz": 1, "date": 86_400_000_000, "long": 1000, "int": 1000}
 """Microseconds of one unit of the types of event times."""
-
-
-class TableFile(NamedTuple):
-    """Data file of a snapshot: bytes, rows (with deleted ones), and the values of its partition.
-
-    ``partition`` is for people, by the names of partition fields; ``constants`` are the values of identity partitions
-    by the ids of columns, as :func:`~airflow_samza.systems.tables.projection.constant` takes them. ``begins`` is the
-    least event time, in the column's unit; None: the stream has none, or the manifest does not say. ``sequence`` is the
-    sequence number of its newest rows (0: not looked at).
-    """
-
-    path: str
-    size: int
-    rows: int
-    partition: dict[str, str]
-    constants: dict[str, Any]
-    deletes: tuple[DeleteFile, ...]
-    begins: int | None = None
-    sequence: int = 0
 
 
 def files_of(

@@ -6,6 +6,7 @@ import dataclasses
 import logging
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -40,17 +41,18 @@ from airflow_samza.systems.iceberg.options import CatalogSettings
 from airflow_samza.systems.iceberg.output_options import OutputOptions
 from airflow_samza.systems.iceberg.output_target import fix_target
 from airflow_samza.systems.iceberg.partitions import partitions_by
-from airflow_samza.systems.iceberg.planning import TableFile, files_of, filter_of
 from airflow_samza.systems.iceberg.reading import IcebergConsumer
 from airflow_samza.systems.iceberg.rewrites import entries_by_era, replacing, rewriting
-from airflow_samza.systems.iceberg.slicing import described_range, table_columns
 from airflow_samza.systems.iceberg.storage import TableStorage
+from airflow_samza.systems.iceberg.table_version import IcebergVersion
 from airflow_samza.systems.iceberg.tables_made import MADE
 from airflow_samza.systems.iceberg.transactions import transaction_of
 from airflow_samza.systems.output_slots import run_of
-from airflow_samza.systems.system import ColumnBound, MessageRun, Publication, StreamSpec, SystemStreamPartition
+from airflow_samza.systems.system import ColumnBound, Publication, StreamSpec
 from airflow_samza.systems.tables.columns import TableField, columns_of
 from airflow_samza.systems.tables.commits import Committed, Slot, TableView
+from airflow_samza.systems.tables.inputs.consumer import file_rows
+from airflow_samza.systems.tables.inputs.table_version import TableFile
 from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile
 from airflow_samza.systems.tables.output_options import MAIN
 from airflow_samza.systems.tables.output_target import OutputTarget
@@ -194,27 +196,20 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
         return OutputTarget.of(fix_target(table, self.stream.name, ""))
 
     def files_within(self, table: Table, bounds: Sequence[ColumnBound]) -> list[DataFile]:
-        snapshot, schema = table.metadata.snapshot_by_name(self._head(table)), table.schema()
-        if snapshot is None:
-            return []
-        where = filter_of(bounds, None, {column.name: column for column in table_columns(schema)})
-        stream = StreamSpec(self.stream.name, partitions=1)
-        found = {file.path: file for file in files_of(table, snapshot, schema, where, self._storage, stream)}
+        found = {file.path: file for file in self._version(table).files(bounds)}
         self._within.update(found)
         return [file for file in self.live_files(table) if self.path_of(file) in found]
 
     def rows_of(self, table: Table, file: DataFile, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        stream, snapshot = (
-            StreamSpec(self.stream.name, partitions=1),
+        consumer = partial(IcebergConsumer, self._storage)
+        return file_rows(self._version(table), self._within[self.path_of(file)], consumer, names)
+
+    def _version(self, table: Table) -> IcebergVersion:
+        snapshot, stream = (
             table.metadata.snapshot_by_name(self._head(table)),
+            StreamSpec(self.stream.name, partitions=1),
         )
-        listed = [self._within[self.path_of(file)]]
-        described = described_range(table, stream, snapshot, table.schema(), listed)
-        range_ = {**described, "partitions": 1, "offsets": None, "splits": [[[0, 0, None]]]}
-        consumer = IcebergConsumer(self._storage, stream, range_)
-        for envelope in consumer.read(SystemStreamPartition("", stream.name, 0), None, names):
-            if isinstance(envelope, MessageRun):
-                yield envelope.batch
+        return IcebergVersion(table, snapshot, table.schema(), stream, self._storage)
 
     def described_files(self, table: Table, staged: StagedFiles) -> list[DataFile]:
         return as_data_files(staged, table)

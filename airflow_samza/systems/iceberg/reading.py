@@ -10,10 +10,10 @@ import pyarrow as pa
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, InputFile
 from airflow_samza.systems.iceberg.deletes import DeleteFile, deleted_positions
-from airflow_samza.systems.iceberg.slicing import input_file
 from airflow_samza.systems.iceberg.storage import TableStorage
+from airflow_samza.systems.iceberg.table_version import input_file
 from airflow_samza.systems.system import StreamSpec
-from airflow_samza.systems.tables.consumer import TableConsumer
+from airflow_samza.systems.tables.inputs.consumer import TableConsumer
 from airflow_samza.systems.tables.projection import FileField, file_fields
 from airflow_samza.systems.tables.vectors import Positions
 

@@ -8,18 +8,18 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.capabilities import OutputCommit
 from airflow_samza.systems.files.location import Location
-from airflow_samza.systems.iceberg.arrivals import fix_arrivals
 from airflow_samza.systems.iceberg.branches import properties_of, reject_foreign
 from airflow_samza.systems.iceberg.catalogs import find_table, load_table, opened_catalog
 from airflow_samza.systems.iceberg.data_files import live_entries
 from airflow_samza.systems.iceberg.expiry import expiring, may_delete, metadata_folder, names_in_use
 from airflow_samza.systems.iceberg.held_snapshots import hold_snapshot
+from airflow_samza.systems.iceberg.history import IcebergHistory
 from airflow_samza.systems.iceberg.options import CatalogSettings, TableOptions, identifier_of, table_name
 from airflow_samza.systems.iceberg.output_options import OutputOptions
 from airflow_samza.systems.iceberg.output_target import data_folder, fix_target
@@ -27,15 +27,13 @@ from airflow_samza.systems.iceberg.partitions import reject_untold
 from airflow_samza.systems.iceberg.publishing import discard_branch, find_published, publish, publish_branch
 from airflow_samza.systems.iceberg.reading import IcebergConsumer
 from airflow_samza.systems.iceberg.rewrites import entries_by_era
-from airflow_samza.systems.iceberg.slicing import KIND, fix_changes, fix_slice, table_schema
 from airflow_samza.systems.iceberg.snapshots import first_since, time_of
 from airflow_samza.systems.iceberg.storage import TableStorage
+from airflow_samza.systems.iceberg.table_version import KIND
 from airflow_samza.systems.iceberg.tables_made import check_columns_of_fields, make_table
 from airflow_samza.systems.made_tables import MadeTable, note_made, was_made
 from airflow_samza.systems.system import (
-    ColumnBound,
     Publication,
-    StreamMetadata,
     StreamSpec,
     SystemBinding,
 )
@@ -49,8 +47,25 @@ from airflow_samza.systems.tables.sweeping import DATA_FILES, METADATA_FILES, sw
 from airflow_samza.systems.tables.upserts import made_columns
 
 if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
+
+
+class _Tables(NamedTuple):
+    """The tables of a catalog."""
+
+    catalog: Catalog
+    settings: CatalogSettings
+    storage: TableStorage
+
+    def find(self, stream: StreamSpec) -> IcebergHistory | None:
+        table = find_table(self.catalog, TableOptions.of(stream).identifier)
+        return None if table is None else IcebergHistory(table, stream, self.storage)
+
+    def load(self, stream: StreamSpec, intake: Mapping[str, Any] | None = None) -> IcebergHistory:
+        table = load_table(self.catalog, self.settings, TableOptions.of(stream).identifier, stream.name)
+        return IcebergHistory(table, stream, self.storage, intake)
 
 
 class IcebergSystem(TableOutputs):
@@ -63,6 +78,7 @@ class IcebergSystem(TableOutputs):
 
     kind = KIND
     options_of = staticmethod(OutputOptions.of)
+    versions = ("snapshot", "as_of")
 
     def __init__(self, name: str, binding: SystemBinding, root: str | None = None) -> None:
         super().__init__(name, binding)
@@ -70,59 +86,11 @@ class IcebergSystem(TableOutputs):
         self._storage = TableStorage(self.settings.properties)
         self._under = root
 
-    def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
-        """Return the declared partition counts of streams whose table exists, and its columns where none are declared.
-
-        The count never follows from the files, which change from snapshot to snapshot.
-        """
-        metadata: dict[str, StreamMetadata] = {}
-        read = [stream for stream in streams if not stream.written]
-        if not read:
-            return metadata
+    @contextmanager
+    def tables(self) -> Iterator[_Tables]:
+        """Open the catalog."""
         with opened_catalog(self.settings) as catalog:
-            for stream in read:
-                options = TableOptions.of(stream)
-                table = find_table(catalog, options.identifier)
-                if table is not None:
-                    columns = table_schema(table, stream)
-                    metadata[stream.name] = StreamMetadata(self.partitions(stream), schema=columns)
-        return metadata
-
-    def slice_within(self, stream: StreamSpec, bounds: Sequence[ColumnBound]) -> dict[str, Any]:
-        """Return the input range without files that cannot have a row that fulfils all bounds."""
-        options = TableOptions.of(stream)
-        with opened_catalog(self.settings) as catalog:
-            table = load_table(catalog, self.settings, options.identifier, stream.name)
-            return fix_slice(table, stream, self.partitions(stream), self._storage, bounds)
-
-    def changes(self, stream: StreamSpec, since: str, remedy: str, *, carried: bool = False) -> dict[str, Any]:
-        """Return the range of the rows that are in one only of two snapshots; with ``carried``, in both."""
-        options = TableOptions.of(stream)
-        with opened_catalog(self.settings) as catalog:
-            table = load_table(catalog, self.settings, options.identifier, stream.name)
-            partitions = self.partitions(stream)
-            return fix_changes(table, stream, partitions, self._storage, since, remedy, carried=carried)
-
-    def arrived(
-        self,
-        stream: StreamSpec,
-        intake: Mapping[str, Any] | None,
-        *,
-        first_chunk: int = 0,
-        all_of_it: bool = False,
-        unread: bool = False,
-        bounds: Sequence[ColumnBound] = (),
-    ) -> dict[str, Any]:
-        """Return the range of what was appended since the record ``intake``; None: of all rows that there are.
-
-        Files without a row that fulfils all ``bounds`` are left out.
-        """
-        options = TableOptions.of(stream)
-        with opened_catalog(self.settings) as catalog:
-            table = load_table(catalog, self.settings, options.identifier, stream.name)
-            return fix_arrivals(
-                table, stream, self.partitions(stream), self._storage, intake, first_chunk, unread=unread, bounds=bounds
-            )
+            yield _Tables(catalog, self.settings, self._storage)
 
     def first_commit(self, stream: StreamSpec, at: datetime) -> tuple[str, datetime] | None:
         """Return id and time of the first snapshot at or after a time that is no compaction; None: there is none."""
@@ -188,11 +156,6 @@ class IcebergSystem(TableOutputs):
         except SamzaError as error:
             return error.sentence.rstrip(".")
         return None
-
-    def branch(self, stream: StreamSpec) -> str | None:
-        """Return the branch to which an output commits; None: readers see at once what it commits."""
-        branch = OutputOptions.of(stream).branch
-        return None if branch == MAIN else branch
 
     def check_branch(self, stream: StreamSpec, run: str) -> None:
         """Reject a branch that exists, and is not of the run ``<application>/<run>``."""

@@ -1,11 +1,11 @@
-"""Systems whose streams are tables: what is alike whatever keeps the records of commits to them."""
+"""Systems whose streams are tables, as outputs: what is alike whatever keeps the records of commits to them."""
 
 from __future__ import annotations
 
 import uuid
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
 
@@ -13,15 +13,14 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.capabilities import Written
 from airflow_samza.systems.files.durable_files import write_probe
 from airflow_samza.systems.files.failures import storage_errors
-from airflow_samza.systems.files.formats.options import partition_count
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
-from airflow_samza.systems.system import ColumnBound, StreamSpec, SystemBinding
-from airflow_samza.systems.tables.arrivals import LOOK_SECONDS
+from airflow_samza.systems.system import StreamSpec, SystemBinding
 from airflow_samza.systems.tables.commits import Committed, TableView, heading, output_digest
 from airflow_samza.systems.tables.folded_records import Heading
+from airflow_samza.systems.tables.inputs.table_inputs import TableInputs
 from airflow_samza.systems.tables.output import TableProducer
-from airflow_samza.systems.tables.output_options import TableOutputOptions
+from airflow_samza.systems.tables.output_options import MAIN, TableOutputOptions
 from airflow_samza.systems.tables.output_target import (
     OutputTarget,
     check_messages,
@@ -33,11 +32,9 @@ from airflow_samza.systems.tables.publication_checks import reject_namesake
 from airflow_samza.systems.tables.upserts import ChangeProducer, check_options, fix_key, made_columns
 from airflow_samza.systems.tables.written_rows import written_rows
 
-S = TypeVar("S")
 
-
-class TableOutputs(ABC):
-    """Part of a system of tables that all kinds of them have: most of that is for those that are written.
+class TableOutputs(TableInputs):
+    """System of tables that are written, too, but for what each format does in its own way.
 
     ``planned`` has the tables of outputs as :meth:`fix_output` has loaded them: a plan loads each once.
     """
@@ -46,22 +43,8 @@ class TableOutputs(ABC):
     options_of: Callable[[StreamSpec], TableOutputOptions]
 
     def __init__(self, name: str, binding: SystemBinding) -> None:
-        self.name = name
-        self.binding = binding
+        super().__init__(name, binding)
         self.planned: dict[str, Any] = {}
-
-    @property
-    def admin(self: S) -> S:
-        """The system is its own admin."""
-        return self
-
-    def slice(self, stream: StreamSpec) -> dict[str, Any]:
-        """Return the files of the version that a stream means, and which partition reads what of them."""
-        return self.slice_within(stream, ())
-
-    @abstractmethod
-    def slice_within(self, stream: StreamSpec, bounds: Sequence[ColumnBound]) -> dict[str, Any]:
-        """Return the input range without files that cannot have a row that fulfils all bounds."""
 
     @abstractmethod
     def target(self, stream: StreamSpec, run: str) -> dict[str, Any] | None:
@@ -86,6 +69,11 @@ class TableOutputs(ABC):
     def whole_files(self, stream: StreamSpec) -> tuple[str, Iterable[str]]:
         """Return the version of the table of an output, and the names of its data files of which no row is deleted."""
 
+    def branch(self, stream: StreamSpec) -> str | None:
+        """Return the branch to which an output commits; None: readers see at once what it commits."""
+        branch = self.options_of(stream).branch
+        return None if branch == MAIN else branch
+
     def fix_output(self, stream: StreamSpec, columns: Schema | None, run: str = "") -> dict[str, Any]:
         """Return what tasks need to write to the table of an output; messages that do not fit it are rejected.
 
@@ -104,10 +92,6 @@ class TableOutputs(ABC):
         if columns is not None:
             check_messages(OutputTarget.of(fixed), columns, stream.name)
         return fixed
-
-    def look_seconds(self, stream: StreamSpec) -> float:
-        """Return how long a continuous run waits between two looks at the table."""
-        return LOOK_SECONDS
 
     def check_writable(self, stream: StreamSpec, fixed: Mapping[str, Any] | None = None) -> None:
         """Reject a table that does not exist, or cannot be written here, and a folder that may not be written.
@@ -178,10 +162,6 @@ class TableOutputs(ABC):
     def successor(self, stream: StreamSpec, producer: str) -> str | None:
         """Return the producer of the run that has replaced what a producer wrote; None: it stands, or never wrote."""
         return self.view(stream, _of_producer(stream, producer)).successor(producer, stream.name)
-
-    def partitions(self, stream: StreamSpec) -> int:
-        """Return the partition count of an input."""
-        return partition_count(stream, self.name, self.binding)
 
 
 def _of_producer(stream: StreamSpec, producer: str) -> Heading:

@@ -25,9 +25,9 @@ from airflow_samza.systems.files.failures import is_missing, storage_errors
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.output_slots import UPSERT
 from airflow_samza.systems.system import ColumnBound, StreamSpec
-from airflow_samza.systems.tables.changes import ADDED, AFTER, BEFORE, CHANGE, REMOVED
 from airflow_samza.systems.tables.columns import TableField, TableType, inner_fields
 from airflow_samza.systems.tables.file_columns import null_error
+from airflow_samza.systems.tables.inputs.change_columns import ADDED, AFTER, BEFORE, CHANGE, REMOVED
 from airflow_samza.systems.tables.output import TableProducer
 from airflow_samza.systems.tables.output_options import BRANCH, RUN_COLUMN, TableOutputOptions
 from airflow_samza.systems.tables.output_target import OutputTarget

@@ -17,7 +17,7 @@ from airflow_samza.errors import PushError
 from airflow_samza.quoting import plainly
 from airflow_samza.runs.tables.lake_changes import PUSH_ALL
 from airflow_samza.runs.tables.table_version import DELETED
-from airflow_samza.systems.tables.changes import ADDED, CARRIED, REMOVED
+from airflow_samza.systems.tables.inputs.change_columns import ADDED, CARRIED, REMOVED
 
 Mask = npt.NDArray[np.bool_]
 

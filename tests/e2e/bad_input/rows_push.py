@@ -26,7 +26,7 @@ from airflow_samza.spark.push_failures import failures_of_source
 from airflow_samza.spark.push_source import read_source
 from airflow_samza.systems.delta.system import DeltaSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
-from airflow_samza.systems.tables.changes import CARRIED, REMOVED
+from airflow_samza.systems.tables.inputs.change_columns import CARRIED, REMOVED
 from airflow_samza.task.tables.push_changes import changed_rows
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.scene import APPLICATION, Scene, raised

@@ -9,71 +9,43 @@ commit by commit (decision 115).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
-from airflow_samza.application.descriptors import CHANGE_TYPE
 from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.schema import Field, Schema, parse_type
 from airflow_samza.systems.files.failures import is_missing
 from airflow_samza.systems.files.formats.casts import fits
 from airflow_samza.systems.files.formats.options import FileOptions
-from airflow_samza.systems.files.packing import Unit, pack
+from airflow_samza.systems.files.packing import pack
 from airflow_samza.systems.files.slicing import cut_from
 from airflow_samza.systems.tables.columns import TableField, column_type
-
-CHANGE, COMMIT, COMMITTED = CHANGE_TYPE, "_commit_version", "_commit_timestamp"
-"""The columns of changes: what became of a row, in which commit, and when; a range for a push has the first alone."""
-
-CHANGE_FIELDS = (
-    Field(CHANGE, parse_type("string"), nullable=False),
-    Field(COMMIT, parse_type("bigint"), nullable=False),
-    Field(COMMITTED, parse_type("timestamp"), nullable=False),
-)
-"""The columns of changes as an input has them."""
-
-CARRIED, REMOVED, ADDED = "carried", "delete", "insert"
-"""Its values, in the order in which the rows of a key are resolved. Carried rows are in both versions."""
-
-BEFORE, AFTER = "update_preimage", "update_postimage"
-"""Its values for a row before its update and behind it, in a change data feed."""
+from airflow_samza.systems.tables.inputs.change_columns import ADDED, CARRIED, CHANGE, REMOVED
+from airflow_samza.systems.tables.inputs.table_version import TableFile, TableVersion
 
 
-class _File(Protocol):
-    @property
-    def path(self) -> str: ...
-
-    @property
-    def size(self) -> int: ...
-
-
-File = TypeVar("File", bound=_File)
-
-
-class ChangedPart(NamedTuple, Generic[File]):
+class ChangedPart(NamedTuple):
     """Rows of a data file that share their fate: those that ``only`` names (if any), less those that ``deletes`` names.
 
     Both are descriptions of deletes, as input ranges have them. With ``feed`` the file is one of a change data feed,
     whose rows say themselves what became of them, and the part has those that are gone, or those that have come.
     """
 
-    file: File
+    file: TableFile
     change: str
     deletes: tuple[dict[str, Any], ...] = ()
     only: tuple[dict[str, Any], ...] = ()
     feed: bool = False
 
 
-def changed_parts(
-    before: Sequence[File], now: Sequence[File], deletes: Callable[[File], Sequence[Any]]
-) -> list[ChangedPart[File]]:
+def changed_parts(before: Sequence[TableFile], now: Sequence[TableFile]) -> list[ChangedPart]:
     """Return the parts of files whose rows are in one of two versions only."""
-    parts: list[ChangedPart[File]] = []
+    parts: list[ChangedPart] = []
     former, present = ({file.path: file for file in files} for files in (before, now))
     for path in sorted({*former, *present}):
         old, new = former.get(path), present.get(path)
-        of_old, of_new = (() if file is None else _plain(deletes(file)) for file in (old, new))
+        of_old, of_new = (() if file is None else _plain(file) for file in (old, new))
         if old is not None and new is not None:
             # Deletes that came later take rows away, and those that are gone bring rows back.
             for file, change, gone, only in ((old, REMOVED, of_old, of_new), (new, ADDED, of_new, of_old)):
@@ -86,36 +58,42 @@ def changed_parts(
     return parts
 
 
-def carried_parts(
-    before: Sequence[File], now: Sequence[File], deletes: Callable[[File], Sequence[Any]]
-) -> list[ChangedPart[File]]:
+def carried_parts(before: Sequence[TableFile], now: Sequence[TableFile]) -> list[ChangedPart]:
     """Return the parts of files whose rows are in both versions."""
-    former = {file.path: _plain(deletes(file)) for file in before}
-    return [
-        ChangedPart(file, CARRIED, (*former[file.path], *_plain(deletes(file)))) for file in now if file.path in former
-    ]
+    former = {file.path: _plain(file) for file in before}
+    return [ChangedPart(file, CARRIED, (*former[file.path], *_plain(file))) for file in now if file.path in former]
 
 
-def _plain(deletes: Sequence[Any]) -> tuple[dict[str, Any], ...]:
-    return tuple(one.plain() for one in deletes)
+def _plain(file: TableFile) -> tuple[dict[str, Any], ...]:
+    return tuple(one.plain() for one in file.deletes)
 
 
-def changed_range(
-    parts: Sequence[ChangedPart[File]],
-    described: Callable[[Sequence[File]], dict[str, Any]],
-    units: Callable[[Sequence[File], int], list[Unit]],
-    partitions: int,
-    remedy: str,
-) -> dict[str, Any]:
-    """Return the input range of changed parts: as one of whole files, with the column :data:`CHANGE` behind others.
+def changed_range(version: TableVersion, partitions: int, since: str, remedy: str, *, carried: bool) -> dict[str, Any]:
+    """Return the range of the rows that are in one only of two versions; with ``carried``, of those in both.
 
-    ``described`` and ``units`` are as those of arrivals. ``remedy`` says what helps where a file is gone.
+    It is as one of whole files, with the column :data:`CHANGE` behind others. ``since`` is the older version, "" the
+    empty table before the first one; ``remedy`` says what helps where that, or a file, is gone.
     """
+    check_comparable((), version, "the beginning", remedy)
+    former: list[TableFile] = []
+    if since:
+        then = version.at(since)
+        if then is None:
+            raise TopicError(
+                f"The changes of the table {version.name} since the {version.word} {since} cannot be read: that "
+                f"{version.word} is not there any more.",
+                hint=remedy,
+                table=version.name,
+                **{version.word: since},
+            )
+        check_comparable(then.columns, version, f"the {version.word} {since}", remedy)
+        former = then.files()
+    parts = (carried_parts if carried else changed_parts)(former, version.files())
     files = [part.file for part in parts]
-    range_ = {**described_parts(parts, described), "remedy": remedy}
+    range_ = {**described_parts(parts, version), "remedy": remedy}
     columns = Schema.of(range_["schema"])
     with files_there(range_):
-        splits = pack(units(files, cut_from(sum(file.size for file in files), partitions)), partitions)
+        splits = pack(version.units(files, cut_from(sum(file.size for file in files), partitions)), partitions)
     return {
         **range_,
         "schema": Schema((*columns.fields, Field(CHANGE, parse_type("string")))).ddl(),
@@ -125,11 +103,9 @@ def changed_range(
     }
 
 
-def described_parts(
-    parts: Sequence[ChangedPart[File]], described: Callable[[Sequence[File]], dict[str, Any]]
-) -> dict[str, Any]:
+def described_parts(parts: Sequence[ChangedPart], version: TableVersion) -> dict[str, Any]:
     """Return the keys of an input range of parts of files: as those of files, which also say what became of rows."""
-    range_ = described([part.file for part in parts])
+    range_ = version.described([part.file for part in parts])
     deletes: list[dict[str, Any]] = []
     places: dict[str, int] = {}
     for listed, part in zip(range_["files"], parts, strict=True):
@@ -157,12 +133,10 @@ def files_there(range_: Mapping[str, Any]) -> Iterator[None]:
         raise TopicError(error.sentence, hint=range_["remedy"], table=range_["table"]) from error
 
 
-def check_comparable(
-    before: Sequence[TableField], now: Sequence[TableField], since: str, table: str, remedy: str
-) -> None:
+def check_comparable(before: Sequence[TableField], version: TableVersion, since: str, remedy: str) -> None:
     """Reject a column that is another one than the column of its name in the older version, or of a type apart."""
-    former = {column.name: column for column in before}
-    for column in now:
+    former, table = {column.name: column for column in before}, version.name
+    for column in version.columns:
         old = former.get(column.name)
         if column.name.lower() == CHANGE:  # engines of SQL, such as Spark, tell no upper case from lower
             what, helps = (
@@ -193,13 +167,3 @@ def _is_comparable(old: TableField, new: TableField, table: str) -> bool:
         )
     is_wider: bool = fits(column_type(old, table).to_arrow(), column_type(new, table).to_arrow(), FileOptions())
     return is_wider
-
-
-def not_there(since: str, table: str, word: str, remedy: str) -> TopicError:
-    """Return the error of a version, up to which a table was read, that cannot be read any more."""
-    return TopicError(
-        f"The changes of the table {table} since the {word} {since} cannot be read: that {word} is not there any more.",
-        hint=remedy,
-        table=table,
-        **{word: since},
-    )

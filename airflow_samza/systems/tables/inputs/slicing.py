@@ -12,8 +12,8 @@ from airflow_samza.systems.files.formats.file_format import InputFile, open_form
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.packing import Unit
 from airflow_samza.systems.system import StreamSpec
-from airflow_samza.systems.tables.changes import CHANGE_FIELDS
 from airflow_samza.systems.tables.columns import TableField, column_type, fields_of
+from airflow_samza.systems.tables.inputs.change_columns import CHANGE_FIELDS
 
 
 class _File(Protocol):

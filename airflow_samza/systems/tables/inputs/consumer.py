@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -32,15 +32,17 @@ from airflow_samza.systems.files.reading import (
 from airflow_samza.systems.system import (
     ColumnBound,
     Envelope,
+    MessageRun,
     OffsetRange,
     StreamSpec,
     SystemStreamPartition,
 )
-from airflow_samza.systems.tables.changes import ADDED, BEFORE, CHANGE, COMMIT, COMMITTED, REMOVED
 from airflow_samza.systems.tables.columns import TableField, TableType, columns_of, data_type
+from airflow_samza.systems.tables.inputs.change_columns import ADDED, BEFORE, CHANGE, COMMIT, COMMITTED, REMOVED
+from airflow_samza.systems.tables.inputs.rewritten import RewrittenRows
+from airflow_samza.systems.tables.inputs.rows import TableRows
+from airflow_samza.systems.tables.inputs.table_version import TableFile, TableVersion
 from airflow_samza.systems.tables.projection import FileField
-from airflow_samza.systems.tables.rewritten import RewrittenRows
-from airflow_samza.systems.tables.rows import TableRows
 from airflow_samza.systems.tables.vectors import NONE, Positions
 
 WHOLE = Split(0, 0, None)
@@ -230,6 +232,20 @@ class TableConsumer(ABC):
             stream=file.stream,
             **facts,
         )
+
+
+def file_rows(
+    version: TableVersion,
+    file: TableFile,
+    consumer: Callable[[StreamSpec, Mapping[str, Any]], TableConsumer],
+    names: Sequence[str] | None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of one data file of a version, without deleted ones, in some columns of it; None: in all."""
+    stream = version.stream
+    range_ = {**version.described([file]), "partitions": 1, "offsets": None, "splits": [[[0, 0, None]]]}
+    for envelope in consumer(stream, range_).read(SystemStreamPartition("", stream.name, 0), None, names):
+        if isinstance(envelope, MessageRun):
+            yield envelope.batch
 
 
 def _marked(batch: pa.RecordBatch, target: pa.Schema, marks: Mapping[str, pa.Scalar]) -> pa.RecordBatch:

@@ -7,40 +7,25 @@ others in, the parts are read together, so that rows that were only written anew
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from airflow_samza.errors import StateError
 from airflow_samza.systems.files.packing import Unit, pack_chunks
 from airflow_samza.systems.files.slicing import CHUNK_BYTES, cut_from
-from airflow_samza.systems.tables.arrivals import RESET, ArrivalsRequest, recorded_range
-from airflow_samza.systems.tables.changes import ADDED, REMOVED, ChangedPart, described_parts, files_there
-
-WHOLE = ""
-"""The version before the first one: all rows are new since then."""
-
+from airflow_samza.systems.tables.inputs.arrivals import RESET, ArrivalsRequest, Commit, recorded_range
+from airflow_samza.systems.tables.inputs.change_columns import ADDED, REMOVED
+from airflow_samza.systems.tables.inputs.changes import ChangedPart, check_comparable, described_parts, files_there
+from airflow_samza.systems.tables.inputs.table_version import TableVersion
 
 _NAME = re.compile(r"(\d*)\.\.(\d+)/\d+")
 """Name of parts that are read together: two versions, and a number; files have others in records of appended rows."""
 
 
-class Commit(NamedTuple):
-    """Changes between two versions, ``since`` and ``until``, as parts of files: mostly those of one commit.
-
-    ``number`` grows from commit to commit, ``time`` is in milliseconds since 1970.
-    """
-
-    since: str
-    until: str
-    number: int
-    time: int
-    parts: Sequence[ChangedPart[Any]]
-
-
 class _Entry(NamedTuple):
     """Parts that are read together, with a name that stays the same in other ranges."""
 
-    parts: Sequence[ChangedPart[Any]]
+    parts: Sequence[ChangedPart]
     commit: Commit
     name: str
 
@@ -49,24 +34,23 @@ class _Entry(NamedTuple):
         return sum(part.file.size for part in self.parts)
 
 
-def changes_range(
-    request: ArrivalsRequest[Any],
-    spans: Sequence[tuple[str, str]],
-    changed: Callable[[str, str], Commit],
-    *,
-    keep: str,
-) -> dict[str, Any]:
-    """Return the range of the changes in some spans of versions, with the record of it, as a system of arrivals has it.
+def changes_range(request: ArrivalsRequest) -> dict[str, Any]:
+    """Return the range of the changes since a record, with the record of it, as a system of arrivals has it.
 
-    ``changed`` returns the changes of a span. Parts that the run before has left unread come first. Appended rows are
-    read by all partitions; where rows were taken away, the first one reads the range, in the order of commits. ``keep``
-    says how files stay that long.
+    Parts that the run before has left unread come first. Appended rows are read by all partitions; where rows were
+    taken away, the first one reads the range, in the order of commits.
     """
-    entries = [entry for span in spans for entry in _entries(changed(*span))]
+    version, intake = request.version, request.intake
+    spans = version.spans(intake)
+    since = intake[version.word] if intake is not None else None
+    then = version.at(since) if since is not None else None
+    if then is not None:
+        check_comparable(then.columns, version, f"the {version.word} {since}", f"To go on, {RESET}")
+    entries = [entry for span in spans for entry in _entries(version.commit(*span))]
     skipped = len(entries) if request.unread else 0
-    entries = [] if request.unread else [*_left(request, changed), *entries]
+    entries = [] if request.unread else [*_left(request), *entries]
     parts = [part for entry in entries for part in entry.parts]
-    range_ = {**described_parts(parts, request.describe), "remedy": f"{keep} To go on, {RESET}"}
+    range_ = {**described_parts(parts, version), "remedy": f"{version.keep} To go on, {RESET}"}
     commits = {(entry.commit.number, entry.commit.time): None for entry in entries}
     places = {commit: place for place, commit in enumerate(commits)}
     listed = iter(range_["files"])
@@ -81,7 +65,7 @@ def changes_range(
     range_["commits"] = [{"number": number, "time": time} for number, time in commits]
     spread = request.partitions if all(part.change == ADDED for part in parts) else 1
     with files_there(range_):
-        cut = _cut(entries, request.units, min(cut_from(int(range_["bytes"]), spread), CHUNK_BYTES))
+        cut = _cut(entries, version, min(cut_from(int(range_["bytes"]), spread), CHUNK_BYTES))
     nothing: list[Any] = [[] for _ in range(request.partitions - spread)]
     chunks = [[*chunk, *nothing] for chunk in pack_chunks(cut, spread, CHUNK_BYTES)]
     return recorded_range(request, range_, chunks, skipped=skipped)
@@ -102,25 +86,25 @@ def _together(files: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return {"path": files[0]["path"], "size": sum(int(file["size"]) for file in files), "parts": list(files)}
 
 
-def _cut(entries: Sequence[_Entry], units: Callable[[Sequence[Any], int], list[Unit]], threshold: int) -> list[Unit]:
+def _cut(entries: Sequence[_Entry], version: TableVersion, threshold: int) -> list[Unit]:
     """Return the units of entries: large files are cut by row groups, what is read together is not."""
     single = [place for place, entry in enumerate(entries) if len(entry.parts) == 1]
     cut = [
         unit._replace(file=single[unit.file])
-        for unit in units([entries[place].parts[0].file for place in single], threshold)
+        for unit in version.units([entries[place].parts[0].file for place in single], threshold)
     ]
     together = [Unit(place, 0, None, entry.size) for place, entry in enumerate(entries) if len(entry.parts) > 1]
     return sorted([*cut, *together], key=lambda unit: (unit.file, unit.start))
 
 
-def _left(request: ArrivalsRequest[Any], changed: Callable[[str, str], Commit]) -> list[_Entry]:
+def _left(request: ArrivalsRequest) -> list[_Entry]:
     """Return the parts that the run before has left unread; one that cannot be read any more is an error."""
     names = dict.fromkeys((request.intake or {}).get("unread", ()))
     spans = dict.fromkeys(named.group(1, 2) for name in names if (named := _NAME.fullmatch(name)) is not None)
-    entries = [entry for span in spans for entry in _entries(changed(*span)) if entry.name in names]
+    entries = [entry for span in spans for entry in _entries(request.version.commit(*span)) if entry.name in names]
     gone = sorted(set(names).difference(entry.name for entry in entries))
     if gone:
-        table, stream = request.describe([])["table"], request.stream.name
+        table, stream = request.version.name, request.version.stream.name
         raise StateError(
             f"The run before has left changes of the table {table} (input {stream!r}) unread, those of "
             f"{gone[0]}, and they are not there any more.",

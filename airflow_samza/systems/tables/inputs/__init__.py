@@ -1,0 +1,1 @@
+"""Tables as inputs: versions, input ranges, changes, and the rows of files."""
