@@ -21,7 +21,6 @@ from airflow_samza.systems.capabilities import (
     ReplacesSlots,
     ReportsNews,
     Superseded,
-    SupersedesOutput,
     TakesArrivals,
 )
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -195,7 +194,7 @@ class AvailableInputs:
         """Reject an input of which a writer has replaced what tasks of this run, or a run before, have read."""
         former = self._looked[stream_id]
         planned = (bound.slice or {}).get("offsets")
-        if planned is None or "commit" not in former or not isinstance(system, SupersedesOutput):
+        if planned is None or "commit" not in former or not isinstance(system, HasSections):
             return
         began = (bound.slice or {}).get("first") or [int(first) for first, _ in planned]
         heads = [[int(first), int(end)] for (first, _), (_, end) in zip(planned, former["offsets"], strict=True)]

@@ -35,7 +35,7 @@ from airflow_samza.runs.tables.table_version import FULL, ROLLBACK, TableVersion
 from airflow_samza.runs.tables.version_errors import taken
 from airflow_samza.schema import Schema
 from airflow_samza.system_kinds import traits_of
-from airflow_samza.systems.capabilities import TellsChanges
+from airflow_samza.systems.capabilities import HasTableVersions
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamSpec, System, SystemBinding
 
@@ -263,7 +263,7 @@ def _of_changes(files: Filesystem, system: System, request: PushRequest) -> Push
     request = replace(request, since=changed_since(files, request))
     lake = request.lake
     assert lake is not None
-    assert isinstance(system, TellsChanges)
+    assert isinstance(system, HasTableVersions)
     if lake.version != lake.since:
         with lake.failures(request.table):
             system.changes(lake.stream(1), str(lake.since), PUSH_ALL)

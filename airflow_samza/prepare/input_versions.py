@@ -14,7 +14,7 @@ from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.progress.run_costs import slice_facts
 from airflow_samza.runs.records.run_plan import CONTINUOUS, STAGED, BoundStream, side_input_key
 from airflow_samza.system_kinds import traits_of
-from airflow_samza.systems.capabilities import TellsChanges
+from airflow_samza.systems.capabilities import HasTableVersions
 from airflow_samza.systems.system import System
 from airflow_samza.systems.tables.options import WAITING
 
@@ -79,7 +79,7 @@ def reject_changes(spec: ApplicationSpec, streams: Mapping[str, BoundStream], sy
     """Reject an input whose changes nobody can tell."""
     for stream_id, stream in spec.inputs.items():
         bound = streams[stream_id]
-        if stream.changes and not isinstance(systems[bound.system], TellsChanges):
+        if stream.changes and not isinstance(systems[bound.system], HasTableVersions):
             raise ConfigError(
                 f"The input {stream_id!r} has changes=True, and the system {bound.system!r} has no tables of which "
                 "changes are known.",

@@ -24,7 +24,7 @@ from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan, StageReuse
 from airflow_samza.runs.records.stage_result import CODE, StageResult
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.systems.capabilities import FindsOutput
+from airflow_samza.systems.capabilities import RemembersWriters
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 from airflow_samza.systems.tables.output_target import OF_A_PLAN
@@ -166,7 +166,7 @@ def _gone(
             if bound.spec.name not in systems[bound.system].admin.metadata([bound.spec]):
                 return f"its topic {stream_id} is deleted, and a stage that runs has to read it"
         system: object = systems.get(bound.system)
-        if stream_id in sent and isinstance(system, FindsOutput):
+        if stream_id in sent and isinstance(system, RemembersWriters):
             lost = system.lost(bound.spec, producer, generation)
             if lost is not None:
                 return f"what it wrote to {stream_id} is there no more: {lost}"

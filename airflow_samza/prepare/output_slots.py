@@ -18,7 +18,6 @@ from airflow_samza.systems.capabilities import (
     FixesOutputs,
     PublishesBranches,
     PublishesForGood,
-    RemembersRoots,
     ReplacesSlots,
 )
 from airflow_samza.systems.filesystems.filesystem import Filesystem, root_identity
@@ -95,7 +94,7 @@ def with_root(files: Filesystem, run: RunPlan, systems: Mapping[str, System]) ->
     kept = [
         (system, bound.spec, run.producer(stage.stage_id))
         for stage, bound in written
-        if not run.is_own(bound.stream_id) and isinstance(system := systems[bound.system], RemembersRoots)
+        if not run.is_own(bound.stream_id) and isinstance(system := systems[bound.system], ReplacesSlots)
     ]
     if not kept:
         return run

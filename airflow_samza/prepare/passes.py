@@ -72,7 +72,7 @@ from airflow_samza.runs.state_history.state_changes import (
 )
 from airflow_samza.runs.state_history.versions import Version
 from airflow_samza.schema import Schema
-from airflow_samza.systems.capabilities import ExpiresMessages, SlicesWithin, TakesArrivals
+from airflow_samza.systems.capabilities import ExpiresMessages, HasTableVersions, TakesArrivals
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import ColumnBound, StreamMetadata, System, SystemBinding
 from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
@@ -317,7 +317,7 @@ def _bounds(draft: Draft) -> dict[str, tuple[ColumnBound, ...]]:
     asking = {
         name
         for name, bound in run.streams.items()
-        if bound.role == StreamRole.INPUT.value and isinstance(draft.systems[bound.system], SlicesWithin)
+        if bound.role == StreamRole.INPUT.value and isinstance(draft.systems[bound.system], HasTableVersions)
     }
     if not asking:
         return {}
@@ -361,7 +361,7 @@ def _with_range(
     elif declared.intervals is not None:
         slice_ = intervals_slice(declared, stream, system, spec, request)
     else:
-        if isinstance(system, SlicesWithin):
+        if isinstance(system, HasTableVersions):
             slice_ = system.slice_within(stream.spec, bounds)
         else:
             slice_ = system.slice(stream.spec)

@@ -41,7 +41,7 @@ from airflow_samza.runs.tables.version_history import (
 )
 from airflow_samza.schema import Schema
 from airflow_samza.system_kinds import traits_of
-from airflow_samza.systems.capabilities import DatesCommits, HasSections
+from airflow_samza.systems.capabilities import HasSections, HasTableVersions
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 
@@ -178,7 +178,7 @@ def _all_there_is(spec: ApplicationSpec, system: System, stream: BoundStream) ->
     An unbounded stream needs a latest offset (rule S5); a table has versions in its place.
     """
     slice_ = all_there_is(system, stream)
-    bounded = spec.side_inputs[stream.stream_id].bounded or isinstance(system, DatesCommits)
+    bounded = spec.side_inputs[stream.stream_id].bounded or isinstance(system, HasTableVersions)
     if slice_.get("offsets") is None and not bounded:
         raise TopicError(
             f"The system {stream.system!r} does not report the latest offset of the side input "

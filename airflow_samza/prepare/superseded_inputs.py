@@ -17,7 +17,7 @@ from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.versions import Version
-from airflow_samza.systems.capabilities import Superseded, SupersedesOutput
+from airflow_samza.systems.capabilities import HasSections, Superseded
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.output_slots import run_of
 from airflow_samza.systems.sections import Section
@@ -49,7 +49,7 @@ class InputHistory:
         """Reject an input of whose messages the state holds some that were superseded since they were read."""
         stream_id = stream.stream_id
         positions = self.version.read.get(stream_id) if self.version is not None else None
-        if self.version is None or positions is None or not isinstance(system, SupersedesOutput):
+        if self.version is None or positions is None or not isinstance(system, HasSections):
             return
         superseded = system.superseded(stream.spec, positions, positions["first"], self.version.offsets[stream_id])
         if superseded:

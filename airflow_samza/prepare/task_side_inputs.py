@@ -20,7 +20,7 @@ from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.runs.tables.compactions import sections_since
 from airflow_samza.storage.offsets_file import STALE_SECONDS
 from airflow_samza.storage.side_inputs import Place
-from airflow_samza.systems.capabilities import CompactsTopics, DatesTopics, IdentifiesTopics, ReadsBySection
+from airflow_samza.systems.capabilities import CompactsTopics, HasSections, IdentifiesTopics, ReadsBySection
 from airflow_samza.systems.system import Envelope, OffsetRange, System, SystemConsumer, SystemStreamPartition
 from airflow_samza.task.loop.reading import TaskInput
 from airflow_samza.task.loop.side_tables import SideTables
@@ -180,7 +180,7 @@ COMPACTION = "compaction"
 
 def topic_identity(system: System, bound: BoundStream) -> int | str | None:
     """Return when the topic of a stream was made, or its identity and how it is read; None where nobody knows."""
-    if isinstance(system, DatesTopics):
+    if isinstance(system, HasSections):
         return system.creation_time(bound.spec.name)
     if not isinstance(system, IdentifiesTopics):
         return None

@@ -19,7 +19,7 @@ from airflow_samza.spark.sealed_bindings import unsealed
 from airflow_samza.spark.sessions.driver_session import DriverSession
 from airflow_samza.spark.worker_rows import own_partition
 from airflow_samza.systems.bindings import bind_system
-from airflow_samza.systems.capabilities import TellsChanges
+from airflow_samza.systems.capabilities import HasTableVersions
 from airflow_samza.systems.system import MessageRun, StreamSpec, SystemStreamPartition
 from airflow_samza.systems.tables.inputs.change_columns import CHANGE, REMOVED
 from airflow_samza.task.expressions.column_use import columns_named
@@ -40,7 +40,7 @@ def read_lake(driver: DriverSession, spark: SparkSession, push: PushContext, sou
     system = bind_system(source.system, push.bindings[source.system], push.files.root)
     if source.since is None:
         return _frame(driver, spark, push, source, _chosen(push, source, system.slice))
-    assert isinstance(system, TellsChanges)
+    assert isinstance(system, HasTableVersions)
     changes = partial(system.changes, since=source.since, remedy=PUSH_ALL)
     changed = _chosen(push, source, changes)
     frame = _frame(driver, spark, push, source, changed)

@@ -10,11 +10,11 @@ import pytest
 
 from airflow_samza.errors import TopicError
 from airflow_samza.system_kinds import find_kind, kinds
-from airflow_samza.systems.capabilities import RemembersRoots, RemembersWriters, ReplacesSlots
+from airflow_samza.systems.capabilities import RemembersWriters, ReplacesSlots
 from airflow_samza.systems.output_slots import OutputSlot
 from tests.support.budgets import nightly_but
 from tests.support.iceberg_catalogs import CATALOGS, binding_of
-from tests.support.slotted import WHOLE, Slotted, day
+from tests.support.slotted import Slotted, day
 
 PLACES = [
     "memory",
@@ -51,14 +51,9 @@ def test_these_kinds_replace_slots() -> None:
     assert found == ["memory", "log", "files", "iceberg", "delta"]
 
 
-def test_these_kinds_remember_roots() -> None:
-    found = [kind for kind in kinds() if (known := find_kind(kind)) and issubclass(known.load(), RemembersRoots)]
-    assert found == ["memory", "log", *WHOLE]
-
-
 @pytest.mark.parametrize("slot", [None, day(1)], ids=["of no slot", "of a day"])
 def test_a_run_of_the_same_name_under_another_root_is_rejected(output: Slotted, slot: OutputSlot | None) -> None:
-    assert isinstance(output.system, RemembersRoots)
+    assert isinstance(output.system, ReplacesSlots)
     output.publish("monday", [1], slot, root="here")
     said = "generation .* of app/monday/stage has committed, .* under another root, whose identity is 'here'"
     for generation, ids in itertools.product(("1.1", "1.2", "2.1"), ([2], [])):

@@ -11,8 +11,6 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.system_kinds import find_kind, kinds, traits_of
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.capabilities import (
-    CountsOutput,
-    DatesTopics,
     DiscardsStaged,
     ExpiresTopics,
     HasSections,
@@ -22,7 +20,6 @@ from airflow_samza.systems.capabilities import (
     RemembersWriters,
     ReportsNews,
     Superseded,
-    SupersedesOutput,
 )
 from airflow_samza.systems.files.location import open_location
 from airflow_samza.systems.spark.system import CarriedByDriver
@@ -182,7 +179,7 @@ def test_the_traits_of_a_kind_agree_with_its_capabilities(kind: str, tmp_path: P
     assert isinstance(system, CarriedByDriver) == traits.through_topics
     assert isinstance(system, PublishesForGood) == traits.stages_outputs
     if traits.keeps_versions:
-        for capability in (HasSections, RemembersWriters, DatesTopics, DiscardsStaged):
+        for capability in (HasSections, RemembersWriters, DiscardsStaged):
             assert isinstance(system, capability)
     if traits.carries_control and not traits.in_one_process:  # as the topics of a run need
         assert isinstance(system, IdentifiesTopics)
@@ -214,9 +211,9 @@ def test_a_topic_that_was_made_anew_has_another_identity(system: TopicSystem) ->
     assert len({*found, None}) == 3
 
 
-@having(DatesTopics)
+@having(HasSections)
 def test_a_topic_has_a_date_when_it_is_there(system: TopicSystem) -> None:
-    assert isinstance(system, DatesTopics)
+    assert isinstance(system, HasSections)
     assert system.creation_time(STREAM.name) is None
     system.admin.create([STREAM])
     assert system.creation_time(STREAM.name) == system.creation_time(STREAM.name) is not None
@@ -233,9 +230,9 @@ def test_remembers_the_newest_generation_of_a_writer(system: TopicSystem) -> Non
     assert system.standing(STREAM, "app/run/another") is None
 
 
-@having(SupersedesOutput)
+@having(HasSections)
 def test_names_what_was_read_and_superseded_since(system: TopicSystem) -> None:
-    assert isinstance(system, SupersedesOutput)
+    assert isinstance(system, HasSections)
     system.admin.create([STREAM])
     publish(system, 0, {1: batch(0, 2)})
     fixed = system.slice(STREAM)
@@ -246,9 +243,9 @@ def test_names_what_was_read_and_superseded_since(system: TopicSystem) -> None:
     assert system.superseded(STREAM, fixed, [0, 0, 0], [0, 0, 0]) == []
 
 
-@having(CountsOutput)
+@having(HasSections)
 def test_counts_how_far_each_writer_has_come(system: TopicSystem) -> None:
-    assert isinstance(system, CountsOutput)
+    assert isinstance(system, HasSections)
     assert system.written_ends(STREAM) == {}
     system.admin.create([STREAM])
     publish(system, 0, {0: batch(0, 2)})

@@ -21,7 +21,7 @@ from airflow_samza.provider.connections.missing_connections import adding, candi
 from airflow_samza.provider.connections.root_access import find_access
 from airflow_samza.system_kinds import find_kind
 from airflow_samza.systems.bindings import bind_system
-from airflow_samza.systems.capabilities import DatesCommits
+from airflow_samza.systems.capabilities import HasTableVersions
 from airflow_samza.systems.system import StreamSpec, SystemBinding, option_text
 
 GetConnection = Callable[[str], Any]
@@ -115,7 +115,7 @@ def find_commit(
     except AirflowNotFoundException:
         raise not_defined(conn_id, ("iceberg", "delta"), candidates=candidate_ids()) from None
     system = bind_system("lake", binding_of("lake", conn_id, connection, get_connection), "")
-    if not isinstance(system, DatesCommits):
+    if not isinstance(system, HasTableVersions):
         raise ConfigError(
             f"The connection {conn_id!r} is of type {connection.conn_type}, which has no tables with commits.",
             hint="Name a connection of type iceberg or delta.",

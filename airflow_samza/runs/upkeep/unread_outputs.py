@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from airflow_samza.runs.records.folders import RunFolder, numbers, read
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.state_history.versions import Version
-from airflow_samza.systems.capabilities import CountsOutput
+from airflow_samza.systems.capabilities import HasSections
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamSpec, System
 
@@ -60,7 +60,7 @@ class UnreadOutputs:
                 if (
                     run.is_own(stream_id)
                     or stream.spec.name not in self._readers
-                    or not isinstance(system, CountsOutput)
+                    or not isinstance(system, HasSections)
                 ):
                     continue
                 producer = run.producer(stage.stage_id)
@@ -75,7 +75,7 @@ class UnreadOutputs:
                         return reader.application
         return None
 
-    def _ends(self, system: CountsOutput, stream: StreamSpec) -> Mapping[str, tuple[int, ...]]:
+    def _ends(self, system: HasSections, stream: StreamSpec) -> Mapping[str, tuple[int, ...]]:
         place = system.location(stream)
         if place not in self._written:
             self._written[place] = system.written_ends(stream)

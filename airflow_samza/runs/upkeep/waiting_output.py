@@ -17,7 +17,7 @@ from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.state_history.state_at_end import reject_fenced
-from airflow_samza.systems.capabilities import StagesOutput
+from airflow_samza.systems.capabilities import PublishesForGood
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamSpec, System
 
@@ -45,7 +45,7 @@ class WaitingOutput:
 
 def waiting_output(files: Filesystem, systems: Mapping[str, System], run: RunPlan) -> list[WaitingOutput]:
     """Return what waits of the stages under a plan, in generations whose turn it is."""
-    if not any(isinstance(system, StagesOutput) for system in systems.values()):
+    if not any(isinstance(system, PublishesForGood) for system in systems.values()):
         return []  # and no file of the run is looked at
     try:
         reject_fenced(files, run)
@@ -93,10 +93,10 @@ def _of_stage(files: Filesystem, systems: Mapping[str, System], run: RunPlan, st
 
 def _staged(
     systems: Mapping[str, System], run: RunPlan, stage_id: str, generation: Generation
-) -> Iterator[tuple[str, tuple[StagesOutput, StreamSpec]]]:
+) -> Iterator[tuple[str, tuple[PublishesForGood, StreamSpec]]]:
     for stream_id in run.plan.stage(stage_id).outputs:
         bound = output_stream(run, stream_id, generation)
         if stream_id not in run.approvals and bound.system in systems and bound.spec.through is not None:
             system = systems[bound.system]
-            if isinstance(system, StagesOutput):
+            if isinstance(system, PublishesForGood):
                 yield stream_id, (system, bound.spec)
