@@ -198,7 +198,7 @@ def test_files_that_a_run_has_left_unread_are_read_by_the_next_also_when_they_we
 def test_a_continuous_run_follows_a_table_until_it_is_drained(
     following: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_samza.systems.tables.outputs.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("airflow_samza.systems.tables.inputs.table_inputs.LOOK_SECONDS", 0.0)
     following.append(1)
     plan = following.here.plan(FOLLOWING, "live", mode=CONTINUOUS)
     failed = list[BaseException]()

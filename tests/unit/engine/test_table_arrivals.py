@@ -294,7 +294,7 @@ def test_a_catalog_that_rejects_the_tag_is_a_note(following: Following, monkeypa
 def test_a_continuous_run_follows_a_table_until_it_is_drained(
     following: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_samza.systems.tables.outputs.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("airflow_samza.systems.tables.inputs.table_inputs.LOOK_SECONDS", 0.0)
     following.append(1)
     plan = following.here.plan(FOLLOWING, "live", mode=CONTINUOUS)
     failed = list[BaseException]()
@@ -330,7 +330,7 @@ def test_a_continuous_run_follows_a_table_until_it_is_drained(
 def test_a_continuous_run_goes_on_where_what_it_has_read_was_compacted_and_has_expired(
     following: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_samza.systems.tables.outputs.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("airflow_samza.systems.tables.inputs.table_inputs.LOOK_SECONDS", 0.0)
     following.append(1)
     following.append(2)
     plan = following.here.plan(FOLLOWING, "live", mode=CONTINUOUS)
