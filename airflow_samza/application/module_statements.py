@@ -72,7 +72,7 @@ class Statement(ast.NodeVisitor):
     ``text`` has no comments and no layout. ``binds`` are the names that it gives to the module, ``names`` all that it
     mentions, at any depth: those of local variables, too, which mean nothing unless the module has them. ``called`` are
     names that it calls, decorates with or derives classes from. ``stores`` are those whose attributes or items it sets,
-    ``changes`` those whose objects it may change in another way: it calls a method of one, or has one at hand when the
+    ``changes`` those whose objects it may change in another way: it calls a method of one, or refers to one when the
     module is imported. ``imports`` are modules. ``acts``: it is there for its effect. ``doubts``: any name of the
     module, or ``*``, any module, may be behind it.
     """
@@ -123,7 +123,7 @@ class Statement(ast.NodeVisitor):
         self.stores.update(node.names)
 
     def visit_Name(self, node: ast.Name) -> None:
-        """Note a name; what has an object at hand while the module is imported may change it."""
+        """Note a name; a statement that refers to an object while the module is imported may change it."""
         self.names.add(node.id)
         self._doubt(node.id)
         if not isinstance(node.ctx, ast.Load):

@@ -1,4 +1,4 @@
-"""The head gate: nothing is chosen while a stream that has to reach its head first has nothing at hand.
+"""The head gate: nothing is chosen while a stream that has to reach its head first has no message to choose.
 
 Source: message-chooser, "To support bootstrapping"; rule M3.
 """

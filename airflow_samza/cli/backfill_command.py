@@ -136,7 +136,7 @@ def _application_lines(preview: ApplicationPreview) -> list[str]:
     cells = {name: [text(each) for each in preview.slices] for name, text in amounts.items()}
     shown_cells = {name: column for name, column in cells.items() if set(column) != {UNKNOWN}}
     rows = [
-        [each.slice.text, *(column[place] for column in shown_cells.values()), _there(each), _cost(each)]
+        [each.slice.text, *(column[place] for column in shown_cells.values()), _existing_runs(each), _cost(each)]
         for place, each in enumerate(preview.slices)
     ]
     text = columns(["SLICE", *shown_cells, "THERE", "ESTIMATE"], rows)
@@ -178,7 +178,7 @@ def _summary(preview: ApplicationPreview) -> list[str]:
     return notes
 
 
-def _there(each: SlicePreview) -> str:
+def _existing_runs(each: SlicePreview) -> str:
     """Return what exists already: Airflow's run of the date, and runs of the application over the interval."""
     notes = [f"Dag run {each.airflow_run}"] if each.airflow_run else []
     for run in each.there[:1]:

@@ -15,7 +15,7 @@ from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_runners import is_worked_on
 from airflow_samza.runs.upkeep.kept_runs import load_plans
-from airflow_samza.runs.upkeep.run_fsck import fsck_run, published_by, written_by
+from airflow_samza.runs.upkeep.run_fsck import checked, fsck_run, published_by, written_by
 from airflow_samza.runs.upkeep.state_fsck import fsck_state, fsck_tables
 from airflow_samza.runs.upkeep.waiting_output import waiting_output
 from airflow_samza.systems.bindings import bind_log, log_under
@@ -23,6 +23,7 @@ from airflow_samza.systems.filesystems.filesystem import IDENTITY, Filesystem, r
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.fsck import Finding, Published, is_sound, without_messages
 from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.made_tables import DAMAGED, MADE_TABLES, MadeTable
 from airflow_samza.systems.system import SystemBinding
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Look:
-    """Findings on one thing; ``kind`` is root, topic, run, state, table or output."""
+    """Findings on one thing; ``kind`` is root, topic, run, state, table, made table or output."""
 
     kind: str
     name: str
@@ -67,6 +68,8 @@ def fsck(environment: Environment) -> Iterator[Look]:
         yield Look("state", name, tuple(findings))
     for name, findings in fsck_tables(files):
         yield Look("table", name, tuple(findings))
+    for name in files.list(MADE_TABLES):
+        yield Look("made table", name, tuple(checked(files, f"{MADE_TABLES}/{name}", MadeTable, remedy=DAMAGED)))
     producers = _Producers(files)
     for system, path in _outputs(files, runs):
         yield Look("output", path, tuple(_output_findings(environment, system, path, producers)))

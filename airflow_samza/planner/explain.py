@@ -127,7 +127,7 @@ def _step_rows(plan: ExecutionPlan, stage: Stage, engines: Mapping[str, str]) ->
     for operator in operators:
         text = operator_text(operator)
         source = _source_text(plan, operator, former, several)
-        rows.append(["does", operator_title(operator), _cut(text), source, engines.get(operator.op_id, "")])
+        rows.append(["does", operator_title(operator), _shortened(text), source, engines.get(operator.op_id, "")])
         former = operator.op_id
     return rows
 
@@ -173,6 +173,7 @@ def _aligned(rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
     return aligned(shown, width, margin=_MARGIN, further=below, least=(len("side input"),))
 
 
-def _cut(text: str) -> str:
+def _shortened(text: str) -> str:
+    """Return a text in one line, as long as a column may be."""
     plain = " ".join(text.split())
     return plain if len(plain) <= _WIDEST else plain[: _WIDEST - 1] + "…"

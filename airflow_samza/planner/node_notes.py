@@ -34,7 +34,7 @@ def node_notes(spec: ApplicationSpec) -> dict[str, dict[str, str]]:
         *((f"table:{name}", table.doc, table.location) for name, table in spec.tables.items()),
     ):
         place = "" if location is None else shown_place(location, roots)
-        noted = {name: text for name, text in (("doc", _cut(doc)), ("place", place)) if text}
+        noted = {name: text for name, text in (("doc", _shortened(doc)), ("place", place)) if text}
         if noted:
             notes[node] = noted
     return notes
@@ -75,5 +75,6 @@ def _first_paragraph(whose: Any) -> str:
     return "" if text.startswith(f"{whose.__name__}(") else " ".join(text.split())  # a dataclass makes itself one
 
 
-def _cut(text: str) -> str:
+def _shortened(text: str) -> str:
+    """Return a text, as long as a note may be."""
     return text if len(text) <= MOST else f"{text[: MOST - 1].rstrip()}…"

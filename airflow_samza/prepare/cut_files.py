@@ -22,7 +22,7 @@ def reject_cut_files(spec: ApplicationSpec, streams: Mapping[str, BoundStream]) 
         if not isinstance(op, KeyedResultSpec | DistinctSpec | ApplyChangesSpec) or not op.assume_partitioned_by:
             continue
         for stream_id in streams_arriving(op):
-            path = _cut(streams[stream_id].slice or {}) if stream_id in spec.inputs else None
+            path = _file_in_parts(streams[stream_id].slice or {}) if stream_id in spec.inputs else None
             if path is not None:
                 errors.append(
                     PartitioningMismatch(
@@ -38,7 +38,7 @@ def reject_cut_files(spec: ApplicationSpec, streams: Mapping[str, BoundStream]) 
     return errors
 
 
-def _cut(slice_: Mapping[str, Any]) -> str | None:
+def _file_in_parts(slice_: Mapping[str, Any]) -> str | None:
     """Return the path of a file of a slice of which several partitions read parts; None: there is none."""
     splits: Sequence[Sequence[Sequence[Any]]] = slice_.get("splits", ())
     read: set[int] = set()

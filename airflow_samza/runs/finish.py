@@ -129,7 +129,7 @@ def finish_epoch(
 ) -> tuple[Commit, Facts]:
     """Commits an epoch and publishes it to every output that does not wait for an approval.
 
-    ``former`` is the commit before it, where the caller has it at hand, ``seconds`` the time for which attempts have
+    ``former`` is the commit before it, where the caller has read it, ``seconds`` the time for which attempts have
     run the stage by now.
     """
     results = _judged(files, run_plan, folder, intent, manifests, former)

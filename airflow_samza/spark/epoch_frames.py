@@ -29,7 +29,7 @@ class EpochFrames:
     """The maker of an epoch's frame, with one partition for each group of the tasks that run in it.
 
     What Catalyst runs is planned anew for each epoch: it fixes the current time, for one, when it plans. With a
-    ``placement`` Spark gets the place of each task: to the executor that ran it before, which has its state at hand.
+    ``placement`` Spark gets the place of each task: to the executor that ran it before, which has its state in memory.
     """
 
     def __init__(

@@ -168,7 +168,7 @@ class TaskForker:
 
     ``cores`` is the number of tasks that the master runs at a time. Each stage has a process; the further ones are one
     fewer than cores for all stages together. Those that stages give back serve the next ones, as Spark's workers do:
-    they have its code imported, and memory at hand.
+    they have its code imported, and memory allocated.
     """
 
     def __init__(self, channel: socket.socket, life: int, *, has_imports: bool, cores: int = 1) -> None:

@@ -15,10 +15,13 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 MADE_TABLES = "made-tables"
 """The folder of the records below the root."""
 
+DAMAGED = "Restore the file, or delete it: then nobody expires the table's past."
+"""The remedy for a record that cannot be read."""
+
 _ID = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 
-@durable("table that an output has made", hint="Restore the file, or delete it: then nobody expires the table's past.")
+@durable("table that an output has made", hint=DAMAGED)
 @dataclass(frozen=True)
 class MadeTable:
     """Table as an output has made it: its kind, its name, and the folder of its files."""

@@ -112,7 +112,7 @@ def test_whenever_envelopes_come_all_are_chosen_in_the_end(
         run = chooser.choose()
         if run is None:
             arrived = [ssp for ssp in waiting if waiting[ssp] and ssp not in outstanding]
-            assert arrived, "it waits, though all that there is is at hand"
+            assert arrived, "it waits, though all messages have arrived"
             outstanding.add(arrived[0])
             chooser.update(waiting[arrived[0]].pop(0))
         else:

@@ -28,24 +28,36 @@ class Outcome:
     traceback: str = ""
 
 
+class Reports:
+    """The reports of tests that have not ended."""
+
+    def __init__(self) -> None:
+        self._phases: dict[str, list[pytest.TestReport]] = {}
+
+    def outcome(self, report: pytest.TestReport) -> Outcome | None:
+        """Return the outcome of a test with its last report: of the teardown, or of a worker process that was lost."""
+        phases = self._phases.setdefault(report.nodeid, [])
+        phases.append(report)
+        if report.when in ("setup", "call"):
+            return None
+        del self._phases[report.nodeid]
+        failed = [phase.longreprtext for phase in phases if phase.failed]
+        outcome = "failed" if failed else "skipped" if any(phase.skipped for phase in phases) else "passed"
+        seconds = sum(phase.duration for phase in phases)
+        return Outcome(report.nodeid, outcome, round(seconds, 3), "\n".join(failed))
+
+
 class Outcomes:
     """Writes the outcome of each test when it has ended."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._phases: dict[str, list[pytest.TestReport]] = {}
+        self._reports = Reports()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collect the reports of a test; its last one is that of the teardown, or of a worker process that was lost."""
-        phases = self._phases.setdefault(report.nodeid, [])
-        phases.append(report)
-        if report.when in ("setup", "call"):
-            return
-        del self._phases[report.nodeid]
-        failed = [phase.longreprtext for phase in phases if phase.failed]
-        outcome = "failed" if failed else "skipped" if any(phase.skipped for phase in phases) else "passed"
-        seconds = sum(phase.duration for phase in phases)
-        write(self._file, Outcome(report.nodeid, outcome, round(seconds, 3), "\n".join(failed)))
+        """Write the outcome of a test that has ended."""
+        if (outcome := self._reports.outcome(report)) is not None:
+            write(self._file, outcome)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Write a file of tests that cannot be read as one that has failed."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.durations import Durations
+from tests.support.outcomes import Outcome, Reports
 
 _EVERY = 30.0
 
@@ -21,8 +22,8 @@ class Progress:
     def __init__(self, terminal: pytest.TerminalReporter) -> None:
         self._terminal = terminal
         self._seconds: dict[str, float] = {}
-        self._ended: set[str] = set()
-        self._failed: set[str] = set()
+        self._reports = Reports()
+        self._outcomes: dict[str, Outcome] = {}
         self._began = self._printed = time.monotonic()
 
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
@@ -42,10 +43,8 @@ class Progress:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a test that has ended; print how far the run is, if that has not been said for half a minute."""
-        if report.failed:
-            self._failed.add(report.nodeid)
-        if report.when == "teardown":
-            self._ended.add(report.nodeid)
+        if (outcome := self._reports.outcome(report)) is not None:
+            self._outcomes[outcome.test] = outcome
         if time.monotonic() - self._printed >= _EVERY:
             self._printed = time.monotonic()
             self._write(self.line(self._printed - self._began))
@@ -53,10 +52,11 @@ class Progress:
     def line(self, elapsed: float) -> str:
         """Return the line for a run that has taken so many seconds."""
         total = sum(self._seconds.values())
-        over = sum(self._seconds.get(nodeid, 0.0) for nodeid in self._ended)
+        over = sum(self._seconds.get(nodeid, 0.0) for nodeid in self._outcomes)
+        failed = sum(outcome.outcome == "failed" for outcome in self._outcomes.values())
         share = over / total if total else 1.0
         left = f", about {_words(elapsed * (1 - share) / share)} left" if share else ""
-        counts = f"{len(self._ended):,} of {len(self._seconds):,} tests, {len(self._failed)} failed"
+        counts = f"{len(self._outcomes):,} of {len(self._seconds):,} tests, {failed} failed"
         return f"{share:4.0%}: {counts}, {_words(elapsed)}{left}"
 
     def _write(self, line: str) -> None:

@@ -55,11 +55,15 @@ class SubmittedDriver(OwnProcess):
         settings: RunnerSettings,
         driver: DriverFiles,
         properties: str,
+        command: Sequence[str],
+        pod: DriverPod | None,
     ) -> None:
         super().__init__(files, process, log, settings.submit.start_seconds)
         self._settings = settings
         self._driver = driver
         self._properties = properties
+        self._command = command
+        self._pod = pod
 
     def claimed(self, runner: RunnerFolder) -> None:
         """Delete what it was given."""
@@ -79,23 +83,7 @@ class ClusterDriver(SubmittedDriver):
     """A spark-submit that waits for a driver in the cluster, and is let go once that has claimed its place."""
 
     is_here = False
-
-    def __init__(
-        self,
-        files: Filesystem,
-        process: subprocess.Popen[bytes],
-        log: str,
-        settings: RunnerSettings,
-        driver: DriverFiles,
-        properties: str,
-        command: Sequence[str],
-        pod: DriverPod | None,
-    ) -> None:
-        super().__init__(files, process, log, settings, driver, properties)
-        self._command = command
-        self._master = parse_master(settings.master)
-        self._ended_at: float | None = None
-        self._pod = pod
+    _ended_at: float | None = None
 
     def state(self) -> StartState:
         """Return the end of spark-submit, which has waited for the driver's, or what the driver's pod waits for."""
@@ -144,7 +132,7 @@ class ClusterDriver(SubmittedDriver):
 
     def failure(self, what: str, remedy: str = "") -> StageFailed:
         """Return the error with the driver's own reason, if it has left one; else spark-submit's, or the cluster's."""
-        files = self._files
+        files, master = self._files, parse_master(self._settings.master).shown
         carry(files, scratch_path(files, self.log), self.log)
         by_driver = lines_of(files, self._driver.driver_log)
         lines = by_driver or lines_of(files, self.log)
@@ -152,7 +140,7 @@ class ClusterDriver(SubmittedDriver):
         where = f"Its log is {files.location(self.log)}"
         if remedy:
             return StageFailed(
-                f"{self._master.shown} cannot run the driver of {self._settings.root}: {what}. It is deleted.",
+                f"{master} cannot run the driver of {self._settings.root}: {what}. It is deleted.",
                 hint=f"{remedy} {where}.",
                 log=log,
             )
@@ -160,7 +148,7 @@ class ClusterDriver(SubmittedDriver):
         if rejected is not None and not by_driver:
             said = said_by_api_server(rejected) or most_informative_line([rejected])
             return StageFailed(
-                f"{self._master.shown} rejects the driver of {self._settings.root}: {said}",
+                f"{master} rejects the driver of {self._settings.root}: {said}",
                 hint=f"{REJECTED} {where}.",
                 log=log,
             )
@@ -168,7 +156,7 @@ class ClusterDriver(SubmittedDriver):
         if self._process.poll() is None:
             hint = f"{_FULL_CLUSTER} {hint}"
         return StageFailed(
-            f"The driver that spark-submit started on {self._master.shown} never reported under the root "
+            f"The driver that spark-submit started on {master} never reported under the root "
             f"{self._settings.root}: {what}.{last_line(lines)}",
             hint=f"{hint} {where}; the driver's own is in the cluster",
             log=log,
@@ -200,9 +188,8 @@ def submit_driver(files: Filesystem, run: RunFolder, settings: RunnerSettings) -
         pyspark=find_environment(python, KEY).spark_home if python else "",
     )
     process = spawn(files, command, log, subprocess.DEVNULL, python, driver.environment)
-    if submit.in_cluster:
-        return ClusterDriver(files, process, log, settings, driver, properties, command, pod)
-    return SubmittedDriver(files, process, log, settings, driver, properties)
+    kind = ClusterDriver if submit.in_cluster else SubmittedDriver
+    return kind(files, process, log, settings, driver, properties, command, pod)
 
 
 class ServicedDriver(Started):

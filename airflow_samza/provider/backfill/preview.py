@@ -11,14 +11,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from airflow_samza.application.loader import load_application
 from airflow_samza.errors import NoSuchVersion, SamzaError, TopicError
-from airflow_samza.prepare.run_request import FRESH
-from airflow_samza.provider.backfill.slices import Slice, find_dag, for_slice, planning_tasks, request_of, slices_of
+from airflow_samza.provider.backfill.slices import Slice, for_slice, planned_slices
 from airflow_samza.provider.backfill.waits import Awaited, awaited, awaited_by, others_before
-from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.hooks.samza import SamzaHook
-from airflow_samza.provider.operators.planning import FUSED, PlanningOperator
+from airflow_samza.provider.operators.planning import PlanningOperator
 from airflow_samza.provider.run_identity import run_id_of
 from airflow_samza.runs.progress.later_writers import LaterWriters, later_writers
 from airflow_samza.runs.progress.run_costs import (
@@ -29,7 +26,7 @@ from airflow_samza.runs.progress.run_costs import (
     amounts,
     history,
 )
-from airflow_samza.runs.records.run_plan import STAGED, RunPlan
+from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.tables.versions import by_number
 from airflow_samza.secrecy import without_passwords
 from airflow_samza.systems.spark.system import KIND as SPARK
@@ -102,10 +99,8 @@ def preview_backfill(dag_id: str, first: datetime, last: datetime, file: Path | 
 
     ``file`` is the Dag file; without one the Dag bundles are looked through.
     """
-    dag = find_dag(dag_id, file)
-    slices = slices_of(dag, first, last)
+    tasks, slices = planned_slices(dag_id, first, last, file)
     runs, notes = _airflow_runs(dag_id, slices)
-    tasks = planning_tasks(dag)
     if not tasks:
         notes.append(f"The Dag {dag_id} has no task that plans an application: only its slices are known.")
     return BackfillPreview(dag_id, tuple(slices), tuple(_of_task(task, slices, runs) for task in tasks), tuple(notes))
@@ -115,7 +110,7 @@ def _of_task(task: PlanningOperator, slices: Sequence[Slice], runs: Mapping[date
     of_function = getattr(task, "module", None)
     if of_function is not None:  # a decorated function's, which the task would write on its worker
         of_function.bring()
-    name = load_application(task.application).spec(_config(task)).name
+    name = task.application_spec().name
     former_runs = _FormerRuns(name)
     slice_previews = _behind_the_last(tuple(_of_slice(task, slice_, runs, former_runs) for slice_ in slices))
     former = former_runs.newest
@@ -154,17 +149,10 @@ def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str
     before: dict[str, Awaited] = {}
     try:
         hook = rendered.hook
-        request = replace(
-            request_of(rendered, context),
-            mode=STAGED if rendered.mode == FUSED else rendered.mode,
-            state_from=str(rendered.state_from or FRESH),
-            tables=text_map("table_versions", rendered.table_versions),
-            input_versions=text_map("input_versions", rendered.input_versions),
-            sections=text_map("sections", rendered.sections),
-            reuse=rendered.reuse,
-        )
+        spec = rendered.application_spec()
+        request = rendered.run_request(hook, spec, context)
         former = past.of(hook)
-        before = awaited(task, slice_, hook, request)
+        before = awaited(task, slice_, hook, spec, request)
         run = hook.preview(request)
         tables = _tables(hook, run)
     except (SamzaError, OSError) as error:
@@ -219,10 +207,6 @@ def _is_nothing(amount: InputAmount) -> bool:
 
 def _unknown(amount: InputAmount) -> InputAmount:
     return replace(amount, files=None, bytes=None, offsets=None)
-
-
-def _config(task: PlanningOperator) -> dict[str, str]:
-    return text_map("config", task.config)
 
 
 def _listed(hook: SamzaHook, run: RunPlan, amount: InputAmount) -> InputAmount:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -12,12 +12,9 @@ from typing import Any, TypeVar
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, UnknownName
-from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.provider.airflow_versions import dags_in, scheduler_form
-from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.operators.planning import PlanningOperator
 from airflow_samza.provider.operators.samza_operator import SamzaOperator
-from airflow_samza.provider.run_identity import interval_of, partition_key_of, run_id_of
 
 Task = TypeVar("Task", bound=SamzaOperator)
 
@@ -78,17 +75,14 @@ def find_dag(dag_id: str, file: Path | None = None) -> Any:
     )
 
 
-def planning_tasks(dag: Any) -> list[PlanningOperator]:
-    """Return the tasks of a Dag that plan an application each."""
-    return [
-        task
-        for task in dag.tasks
-        if isinstance(task, PlanningOperator) and getattr(task, "plan", None) is None and task.application
-    ]
+def planned_slices(
+    dag_id: str, first: datetime, last: datetime, file: Path | None = None
+) -> tuple[list[PlanningOperator], list[Slice]]:
+    """Return the tasks of a Dag that plan an application each, and its runs from ``first`` to ``last``, oldest first.
 
-
-def slices_of(dag: Any, first: datetime, last: datetime) -> list[Slice]:
-    """Return the runs of a Dag from ``first`` to ``last`` as ``airflow backfill create`` makes them, oldest first."""
+    They are those that ``airflow backfill create`` makes.
+    """
+    dag = find_dag(dag_id, file)
     if last < first:
         raise ConfigError(
             f"--from {first.isoformat()} is after --to {last.isoformat()}.",
@@ -96,7 +90,12 @@ def slices_of(dag: Any, first: datetime, last: datetime) -> list[Slice]:
             key="--from",
             value=first.isoformat(),
         )
-    return list(scheduled_slices(scheduler_form(dag), first, last))
+    tasks = [
+        task
+        for task in dag.tasks
+        if isinstance(task, PlanningOperator) and getattr(task, "plan", None) is None and task.application
+    ]
+    return tasks, list(scheduled_slices(scheduler_form(dag), first, last))
 
 
 def scheduled_slices(form: Any, first: datetime, last: datetime) -> Iterator[Slice]:
@@ -118,16 +117,6 @@ def for_slice(task: Task, slice_: Slice) -> tuple[Task, dict[str, Any]]:
     rendered = copy(task)
     rendered.render_template_fields(context)  # type: ignore[arg-type]  # it is as much of one as a preview has
     return rendered, context
-
-
-def request_of(task: SamzaOperator, context: Mapping[str, Any]) -> RunRequest:
-    """Return the request that a rendered task would make of a run, as far as it says where streams are."""
-    run_id = run_id_of(context, task.task_id if task.scope is None else task.scope)
-    interval = interval_of(context, getattr(task, "data_interval", None))
-    config = text_map("config", task.config)
-    return RunRequest(
-        task.application, run_id, config=config, interval=interval, partition_key=partition_key_of(context)
-    )
 
 
 def _context(task: Any, slice_: Slice, ti: Any) -> dict[str, Any]:

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.application.loader import load_application
 from airflow_samza.errors import NoSuchVersion, SamzaError, TopicError
 from airflow_samza.planner.planner import plan_shape
 from airflow_samza.prepare.bound_systems import declared_systems, run_bindings, system_name
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.prepare.run_streams import described
-from airflow_samza.provider.backfill.slices import Slice, for_slice, request_of
+from airflow_samza.provider.backfill.slices import Slice, for_slice
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.lineage.dataset_names import DatasetName, dataset_at, unvarying
 from airflow_samza.provider.lineage.push_lineage import table_dataset
@@ -36,12 +35,13 @@ class Awaited:
     task_id: str
 
 
-def awaited(task: PlanningOperator, slice_: Slice, hook: SamzaHook, request: RunRequest) -> dict[str, Awaited]:
+def awaited(
+    task: PlanningOperator, slice_: Slice, hook: SamzaHook, spec: ApplicationSpec, request: RunRequest
+) -> dict[str, Awaited]:
     """Return what tasks before a plan task write of what its run reads.
 
     By all names that an error may give a stream: its id, its name in its system, the id of its table.
     """
-    spec = load_application(request.application).spec(request.config)
     read = _read(spec, hook, request)
     if not read:
         return {}
@@ -95,21 +95,19 @@ def _written(writer: Any, slice_: Slice) -> Iterator[tuple[str, DatasetName]]:
     with suppress(Exception):  # whatever a template of the user's raises
         rendered, context = for_slice(writer, slice_)
         if isinstance(rendered, TableOperator):
-            request = request_of(rendered, context)
-            yield writer.task_id, table_dataset(rendered.hook, request.application, rendered.table, request.config)
+            yield writer.task_id, rendered.dataset(rendered.hook)
             return
         yield from _outputs(rendered, context)
 
 
 def _outputs(writer: PlanningOperator, context: Mapping[str, Any]) -> Iterator[tuple[str, DatasetName]]:
-    request = request_of(writer, context)
-    spec = load_application(request.application).spec(request.config)
-    shape = plan_shape(spec)
+    hook, spec = writer.hook, writer.application_spec()
+    request, shape = writer.run_request(hook, spec, context), plan_shape(spec)
     tasks = run_tasks(writer, context).by_stage(shape)
     for stage in shape.stages:
         for stream_id in stage.outputs:
             if stream_id in spec.outputs:
-                place, _ = _place(spec, stream_id, writer.hook, request)
+                place, _ = _place(spec, stream_id, hook, request)
                 yield tasks.get(stage.stage_id, writer.task_id), place
 
 

@@ -6,9 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError, StageError, UnknownName
-from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.deferral import (
     check_intervals,
     deadline_of,
@@ -86,7 +84,7 @@ class SamzaDrainOperator(SamzaOperator):
                     value=self.action,
                 )
             hook = self.hook
-            application = load_application(self.application).spec(text_map("config", self.config)).name
+            application = self.application_spec().name
             runs = active_runs(hook.files, application, self.run_id or None, self.dag_id_ or None)
             if not runs:
                 self._nothing_is_on(application)

@@ -12,7 +12,6 @@ from datetime import timedelta
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.application.loader import load_application
 from airflow_samza.application.rejections import unknown_mode
 from airflow_samza.application.times import duration_ms
 from airflow_samza.config import Config
@@ -109,25 +108,9 @@ class PlanningOperator(SamzaOperator):
 
     def plan_run(self, hook: SamzaHook, context: Any, generation: int, deadline: float | None = None) -> PlannedRun:
         """Plan the run, or adopt the stored plan; defer while another run holds the state."""
-        config = text_map("config", self.config)
-        spec = load_application(self.application).spec(config)
+        spec = self.application_spec()
         self.check_tasks(plan_shape(spec), context)
-        request = RunRequest(
-            self.application,
-            self._run_id(context),
-            generation=generation,
-            plans_anew=True,
-            reuse=self.reuse,
-            config=config,
-            interval=interval_of(context, self.data_interval),
-            partition_key=partition_key_of(context),
-            mode=STAGED if self.mode == FUSED else self.mode,
-            state_from=self._state_from(context, hook, spec.name),
-            sections=self._sections(context, spec),
-            tables=text_map("table_versions", self.table_versions),
-            input_versions=self._input_versions(context, hook, spec),
-            bundle=bundle_of(context),
-        )
+        request = self.run_request(hook, spec, context, generation)
         try:
             planned = hook.plan_run(self._asked(hook, request), airflow_run_of(context))
         except StateBusy as busy:
@@ -147,6 +130,25 @@ class PlanningOperator(SamzaOperator):
                 planned.run, at=time.time() + seconds_of(self.run_for, self.task_id), who=f"run_for={self.run_for}"
             )
         return planned
+
+    def run_request(self, hook: SamzaHook, spec: ApplicationSpec, context: Any, generation: int = 1) -> RunRequest:
+        """Return the request for the run of the task in a Dag run."""
+        return RunRequest(
+            self.application,
+            self._run_id(context),
+            generation=generation,
+            plans_anew=True,
+            reuse=self.reuse,
+            config=text_map("config", self.config),
+            interval=interval_of(context, self.data_interval),
+            partition_key=partition_key_of(context),
+            mode=STAGED if self.mode == FUSED else self.mode,
+            state_from=self._state_from(context, hook, spec.name),
+            sections=self._sections(context, spec),
+            tables=text_map("table_versions", self.table_versions),
+            input_versions=self._input_versions(context, hook, spec),
+            bundle=bundle_of(context),
+        )
 
     def _asked(self, hook: SamzaHook, request: RunRequest) -> RunRequest:
         """Return the request for the run as the task asks for it."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
 
+from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import SamzaError
 from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout
@@ -120,6 +121,10 @@ class SamzaOperator(BaseOperator):
         hook.application = self.application
         return hook
 
+    def application_spec(self) -> ApplicationSpec:
+        """Return the application with the configuration of this task."""
+        return load_application(self.application).spec(text_map("config", self.config))
+
     def tell(self, text: str) -> None:
         """Write text to the task's log, a record a line: Airflow's page shows line breaks within a record badly."""
         for line in text.splitlines():
@@ -173,6 +178,6 @@ class EndOfRunOperator(SamzaOperator):
         """Return the runs that the task is for: that of its plan, else those of scopes in this Dag run."""
         if self.plan is not None:
             return [hook.load_plan(PlanTicket.from_dict(self.plan))]
-        application = load_application(self.application).spec(text_map("config", self.config)).name
+        application = self.application_spec().name
         run_ids = dict.fromkeys(self._run_id(context, scope) for scope in scopes)
         return [hook.load_run(application, run_id) for run_id in run_ids if hook.has_run(application, run_id)]

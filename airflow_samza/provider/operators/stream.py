@@ -336,9 +336,7 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
         if self.plan is not None:
             run = hook.load_plan(PlanTicket.from_dict(self.plan))
         else:
-            run = hook.load_run(
-                load_application(self.application).spec(text_map("config", self.config)).name, self._run_id(context)
-            )
+            run = hook.load_run(self.application_spec().name, self._run_id(context))
         lineage = self._lineage = self._begun(hook, run)
         lineage.error = sentence_of(error)
         for stage_id in lineage.stage_ids:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ConfigError, PushError, SamzaError
 from airflow_samza.provider.assets import version_facts
 from airflow_samza.provider.connections.bindings import text_map
@@ -21,6 +20,7 @@ from airflow_samza.provider.deferral import (
 from airflow_samza.provider.disclosure import sentence_of
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.samza import SamzaHook
+from airflow_samza.provider.lineage.dataset_names import DatasetName
 from airflow_samza.provider.lineage.methods import TellsLineage, openlineage_is_active
 from airflow_samza.provider.lineage.outlets import announce_version, outlets_of_table, reject_partitions
 from airflow_samza.provider.lineage.push_lineage import push_lineage, table_dataset
@@ -69,6 +69,10 @@ class TableOperator(TellsLineage, SamzaOperator):
         self.push_id = push_id
         self.partition_key = partition_key
 
+    def dataset(self, hook: SamzaHook) -> DatasetName:
+        """Return the name of the table that is pushed: that of the stream that its readers read."""
+        return table_dataset(hook, self.application, self.table, text_map("config", self.config))
+
     def _push_id(self, context: Any) -> str:
         return self.push_id or self._run_id(context)
 
@@ -81,7 +85,7 @@ class TableOperator(TellsLineage, SamzaOperator):
         if self._lineage is not None:
             self._lineage.version = version
         key = self.partition_key or context.get("partition_key")
-        place = table_dataset(hook, self.application, self.table, text_map("config", self.config))
+        place = self.dataset(hook)
         announce_version(
             hook,
             context.get("outlet_events"),
@@ -230,7 +234,7 @@ class SamzaTablePushOperator(WatchesStages, TableOperator):
         self._note_lineage(hook)
         if self._lineage is not None:
             self._lineage.error = sentence_of(error)
-        application = load_application(self.application).spec(text_map("config", self.config)).name
+        application = self.application_spec().name
         hook.cancel(push_handle(application, self.table, self._push_id(context)))
 
     def _run_push(
@@ -268,7 +272,7 @@ class SamzaTablePushOperator(WatchesStages, TableOperator):
         return self._announced(hook, context, version)
 
     def _emit(self, failures: Mapping[str, int]) -> None:
-        application = load_application(self.application).spec(text_map("config", self.config)).name
+        application = self.application_spec().name
         emit_push(application, self.table, failures)
 
     def _submit(self, hook: SamzaHook, context: Any) -> StageHandle:

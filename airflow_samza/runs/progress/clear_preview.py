@@ -33,7 +33,7 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
 
 Effect = Literal["runs again", "stays", "must run again"]
-AGAIN: Effect = "runs again"
+RUNS_AGAIN: Effect = "runs again"
 STAYS: Effect = "stays"
 MUST: Effect = "must run again"
 
@@ -47,7 +47,7 @@ _KEPT = (
 
 @dataclass(frozen=True)
 class ClearedStage:
-    """A stage, what becomes of it (:data:`AGAIN`, :data:`STAYS`, :data:`MUST`), and why; its last result's figures."""
+    """A stage, what becomes of it (:data:`RUNS_AGAIN`, :data:`STAYS`, :data:`MUST`), why, and its last figures."""
 
     stage_id: str
     effect: Effect
@@ -102,7 +102,7 @@ def clear_preview(
         if plan and downstream:
             never = why_never(files, run, stage, result) or _replaced(systems, run, stage)
             never = never or written_behind(files, run, stage.stage_id, result)
-            effect, why = (AGAIN, f"It runs by the new plan: {never}.") if never else (STAYS, _KEPT)
+            effect, why = (RUNS_AGAIN, f"It runs by the new plan: {never}.") if never else (STAYS, _KEPT)
         else:
             effect, why = _effect(run, stage.stage_id, states, asked, left, gone, plan)
         messages = result.read if result is not None else None
@@ -153,7 +153,7 @@ def _effect(
     begun = states[stage_id] != NOT_STARTED
     if stage_id in asked:
         if stage_id not in left:
-            return AGAIN, "It is cleared: a new generation writes its output anew, in place of the former one."
+            return RUNS_AGAIN, "It is cleared: a new generation writes its output anew, in place of the former one."
         before = ", ".join(name for name in run.plan.stage(stage_id).upstream if name in left)
         return STAYS, f"Airflow does not start it behind {before}, which has not succeeded, until that is cleared, too."
     if plan:

@@ -100,9 +100,9 @@ class StageProgress:
     """The progress of a stage of several epochs, as its runner reports it.
 
     ``epochs`` that are committed and the user messages that they read (``messages``) and wrote (``written``); ``lag``
-    the offsets that are at hand and not read yet. ``waiting_for``: the stage that has to start first. ``restored``:
-    the bytes of state with which tasks began their epochs, by where they were: in the ``memory`` of the process, on the
-    ``host``, or only under the ``root``.
+    the offsets that are in the inputs and not read yet. ``waiting_for``: the stage that has to start first.
+    ``restored``: the bytes of state with which tasks began their epochs, by where they were: in the ``memory`` of the
+    process, on the ``host``, or only under the ``root``.
     """
 
     epochs: int = 0

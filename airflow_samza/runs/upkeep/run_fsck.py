@@ -50,7 +50,9 @@ _TELLING = ("closed.json", "comparison.json", "not-planned.json", "origin.json",
 """Records of a run whose presence counts, or that only say where it comes from."""
 
 
-def checked(files: Filesystem, path: str, kind: type | None, *, tells: bool = False) -> Iterator[Finding]:
+def checked(
+    files: Filesystem, path: str, kind: type | None, *, tells: bool = False, remedy: str = DECIDES
+) -> Iterator[Finding]:
     """Yield what is wrong with one record, if it is there."""
     try:
         if kind is None:
@@ -60,7 +62,7 @@ def checked(files: Filesystem, path: str, kind: type | None, *, tells: bool = Fa
             read(files, path, kind)
     except SamzaError as error:
         why = str(error.facts.get("why") or error.sentence)
-        yield Finding(files.location(path), f"is damaged: {why}", TELLS if tells else DECIDES, serious=not tells)
+        yield Finding(files.location(path), f"is damaged: {why}", TELLS if tells else remedy, serious=not tells)
 
 
 def fsck_run(files: Filesystem, run: RunFolder) -> Iterator[Finding]:

@@ -50,6 +50,7 @@ from airflow_samza.systems.system import ColumnBound, Publication, StreamSpec
 from airflow_samza.systems.tables.columns import TableField
 from airflow_samza.systems.tables.commits import Committed, Slot, TableView, comparable
 from airflow_samza.systems.tables.inputs.consumer import file_rows
+from airflow_samza.systems.tables.leaving_files import LeavingFiles
 from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile
 from airflow_samza.systems.tables.output import TableProducer
 from airflow_samza.systems.tables.output_target import OutputTarget
@@ -295,7 +296,7 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
     def small_files(self, table: Table, own: Committed) -> Iterator[SmallFile[AddedFile]]:
         """Yield the live files of a generation that have no deletion vector, and of which the log has the rows."""
         _, number, _ = self.present(table)
-        mine = [file for file in table[1].files if file.vector is None and self._begins_with(file, own.prefixes)]
+        mine = [file for file in table[1].files if file.vector is None and self.begins_with(file, own.prefixes)]
         for file, partition in zip(mine, self.partitions_of(table, mine, number), strict=True):
             if (rows := rows_of(file.stats)) is not None:
                 yield SmallFile(file, file.path, file.size, rows, partition)
@@ -366,7 +367,7 @@ class _Stager(_Publisher):
             return view
         return TableView({**view.slots, self.key: slot.with_commit(waiting)})
 
-    def rest(self, table: Table) -> list[AddedFile]:
+    def rest(self, table: Table, files: LeavingFiles[Table, AddedFile]) -> list[AddedFile]:
         """Write nothing anew: who publishes the branch does, from the table as it is by then."""
         return []
 

@@ -195,19 +195,15 @@ def _is_young(snapshot: Snapshot, at: float, held_ms: float) -> bool:
 def forget_metadata(io: FileIO, base: TableMetadata, metadata: TableMetadata) -> None:
     """Delete the files of metadata that have fallen out of a table's log, where it says that they are to be.
 
-    What they name is remembered, for :func:`forget_snapshots`.
+    The manifest lists that they name are remembered, for :func:`forget_snapshots`.
     """
     if may_delete(metadata.properties) and metadata.properties.get(_DELETES, "false").lower() == "true":
-        gone = _own(metadata, _log(base) - _log(metadata))
-        for path in gone:
-            lists_in(io, path)
-        _delete(io, gone)
+        _delete(io, _forgotten(io, base, metadata))
 
 
 def forget_snapshots(table: Table, base: TableMetadata, storage: TableStorage) -> None:
     """Delete the manifest lists and manifests that metadata named which has gone since ``base``, and none does now."""
-    gone = _own(table.metadata, _log(base) - _log(table.metadata))
-    lists = frozenset[str]().union(*(lists_in(table.io, path) for path in gone))
+    lists = frozenset[str]().union(*_forgotten(table.io, base, table.metadata).values())
     lists -= {one.manifest_list for one in table.metadata.snapshots}
     for former in table.metadata.metadata_log[:1]:
         lists -= lists_in(table.io, former.metadata_file)
@@ -215,6 +211,11 @@ def forget_snapshots(table: Table, base: TableMetadata, storage: TableStorage) -
         named = names_in_use(table, storage, data=False)
         files = _own(table.metadata, files_of(table.io, lists))
         _delete(table.io, {path for path in files if file_name(path) not in named})
+
+
+def _forgotten(io: FileIO, base: TableMetadata, metadata: TableMetadata) -> dict[str, frozenset[str]]:
+    """Return the files of metadata that have fallen out of a table's log, each with manifest lists that it names."""
+    return {path: lists_in(io, path) for path in _own(metadata, _log(base) - _log(metadata))}
 
 
 def _log(metadata: TableMetadata) -> set[str]:

@@ -301,7 +301,7 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
         spec = table.spec().spec_id
         for entry, key in entries_by_era(table):
             file = entry.data_file
-            if self._begins_with(file, own.prefixes) and file.spec_id == spec:
+            if self.begins_with(file, own.prefixes) and file.spec_id == spec:
                 path, (partition,) = self.path_of(file), self.partitions_of(table, [file], spec)
                 check_address(table, path)
                 self._sequences[path] = entry.sequence_number or 0

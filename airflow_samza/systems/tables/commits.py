@@ -34,14 +34,18 @@ OPEN_RECORDS = 100
 """Records that a table has as properties of their own; with more the oldest are folded."""
 
 
+REPLACED = -1
+"""Number of rows on record of commits that had none and were replaced: no file of theirs that is gone tells it."""
+
+
 @dataclass(frozen=True)
 class Committed:
     """Commits of one generation of a producer's output to a table, up to ``epoch``.
 
     ``turn`` orders the runs of a slot. ``files`` are the live data files that its commits have added, whose names begin
-    with one of ``prefixes``: 0 when another commit has replaced them. ``snapshot`` is that of its last commit, ``root``
-    the identity of the run's root ("": of a former version, which did not note it). ``partitions`` are names of those
-    that it has written, where it has replaced partitions.
+    with one of ``prefixes``: 0 when another commit has replaced them; ``rows`` stay on record. ``snapshot`` is that of
+    its last commit, ``root`` the identity of the run's root ("": of a former version, which did not note it).
+    ``partitions`` are names of those that it has written, where it has replaced partitions.
     """
 
     producer: str
@@ -60,6 +64,11 @@ class Committed:
     def owner(self) -> tuple[str, str]:
         """The producer's output, as a digest, and the generation."""
         return output_digest(self.producer, self.stream), self.generation
+
+    @property
+    def is_replaced(self) -> bool:
+        """Another commit has replaced all that these have added."""
+        return not self.files and bool(self.rows)
 
     def as_turn(self) -> Turn:
         """Return the commits as a turn at their slot."""

@@ -26,9 +26,10 @@ from airflow_samza.systems.files.durable_files import delete_file, sync_director
 from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.tables.commits import Committed
+from airflow_samza.systems.tables.leaving_files import File, Table
 from airflow_samza.systems.tables.output import SORTED_BYTES, DataFileWriter, schema_of_files
 from airflow_samza.systems.tables.output_target import OutputTarget
-from airflow_samza.systems.tables.publishing import LOOKED_AT, File, Table, TableCommit, TablePublisher
+from airflow_samza.systems.tables.publishing import LOOKED_AT, TableCommit, TablePublisher
 from airflow_samza.systems.tables.staged_files import StagedFiles
 
 logger = logging.getLogger(__name__)

@@ -15,14 +15,13 @@ import logging
 import random
 import time
 import uuid
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_samza.errors import SamzaError, StorageUnavailable, TopicError
@@ -31,9 +30,9 @@ from airflow_samza.systems.files.failures import is_missing
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.output_slots import UPSERT, next_turn
-from airflow_samza.systems.system import ColumnBound, Publication, StreamSpec
-from airflow_samza.systems.tables.columns import TableField
+from airflow_samza.systems.system import Publication, StreamSpec
 from airflow_samza.systems.tables.commits import (
+    REPLACED,
     TOLD,
     UNTOLD,
     Committed,
@@ -42,14 +41,13 @@ from airflow_samza.systems.tables.commits import (
     heading,
     output_digest,
     partition_name,
-    run_digest,
     slot_key,
 )
+from airflow_samza.systems.tables.leaving_files import File, LeavingFiles, Table, TableFiles, are_in
 from airflow_samza.systems.tables.output import TableProducer, name_prefix
 from airflow_samza.systems.tables.output_options import REPLACE_PARTITIONS, REPLACE_TABLE, TableOutputOptions
 from airflow_samza.systems.tables.output_target import OutputTarget, changes
 from airflow_samza.systems.tables.publication_checks import reject_late, reject_met, reject_namesake
-from airflow_samza.systems.tables.rejections import compacted, repartitioned, rewritten_by_others
 from airflow_samza.systems.tables.staged_files import StagedFiles
 from airflow_samza.systems.tables.upserts import Upserts, merged
 
@@ -74,9 +72,6 @@ UPSERTED = "upserted"
 """The writer of files that upserts make, by name."""
 
 _LONGEST_WAIT = 2.0
-
-Table = TypeVar("Table")
-File = TypeVar("File")
 
 
 @dataclass(frozen=True)
@@ -104,7 +99,7 @@ class TableCommit(Generic[File]):
         return dataclasses.replace(self.committed, snapshot=version)
 
 
-class TablePublisher(ABC, Generic[Table, File]):
+class TablePublisher(TableFiles[Table, File]):
     """Publisher of one epoch to a table, of which each try loads a state anew.
 
     ``version`` is the name that versions of such tables have. With ``by_ids`` columns are found in files by ids: they
@@ -121,16 +116,13 @@ class TablePublisher(ABC, Generic[Table, File]):
         publication: Publication,
         system: str,
     ) -> None:
-        self.options = options
-        self.stream = stream
-        self.publication = publication
+        super().__init__(options, stream, publication)
         self.system = system
-        self.described = [publication.staged[task] for task in sorted(publication.staged)]
         self.staged = StagedFiles(self.place, [file for one in self.described for file in one["files"]], stream.name)
+        self.prefixes = {str(one["prefix"]) for one in self.described if one["files"]}
         self.key = slot_key(publication.slot, publication.producer, stream.name)
-        self.run_digest = run_digest(publication.producer)
         self.generation = parse_generation(publication.generation)
-        mine = Committed(
+        self.mine = Committed(
             publication.producer,
             stream.name,
             publication.generation,
@@ -138,8 +130,7 @@ class TablePublisher(ABC, Generic[Table, File]):
             epoch=publication.epoch,
             root=publication.root,
         )
-        self.mine = mine
-        self.owner = mine.owner
+        self.owner = self.mine.owner
         self.sought = (
             None
             if options.mode in (REPLACE_PARTITIONS, REPLACE_TABLE)
@@ -153,9 +144,6 @@ class TablePublisher(ABC, Generic[Table, File]):
         """The producer of files that the last try has written anew."""
         self.feed: TableProducer | None = None
         """The producer of what the last try has written for readers of changes, where the table wants that."""
-        self._mixed = dict[str, File]()
-        self._runs_gone = set[str]()
-        """Files with rows of former runs by the column of runs, by path, and the names of these runs."""
         self.has_grown = False
         """The generation has added so many files that somebody should look for some to be merged."""
 
@@ -172,44 +160,16 @@ class TablePublisher(ABC, Generic[Table, File]):
         """Return the records of the commits to a table."""
 
     @abstractmethod
-    def present(self, table: Table) -> tuple[str, int, Iterable[TableField]]:
-        """Return what tells a table from others of its name, the number of its partitioning, and its columns."""
-
-    @abstractmethod
     def new_files(self, table: Table) -> list[File]:
         """Return the staged files as the table's metadata has them."""
-
-    @abstractmethod
-    def merged_target(self, table: Table) -> OutputTarget:
-        """Return the table for files that are written anew, under a name that no run has."""
 
     def change_feed(self, table: Table, target: OutputTarget) -> TableProducer | None:
         """Return the producer of files that say what becomes of each row, where the table wants that; else None."""
         return None
 
     @abstractmethod
-    def files_within(self, table: Table, bounds: Sequence[ColumnBound]) -> Iterable[File]:
-        """Return the live files that may have rows which fulfil all bounds."""
-
-    @abstractmethod
-    def rows_of(self, table: Table, file: File, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a live file, without deleted ones, in some columns of the table; None: in all."""
-
-    @abstractmethod
     def described_files(self, table: Table, staged: StagedFiles) -> list[File]:
         """Return data files that were written anew as the table's metadata has them."""
-
-    @abstractmethod
-    def live_files(self, table: Table) -> Iterable[File]:
-        """Return the data files of which readers see the rows."""
-
-    @abstractmethod
-    def path_of(self, file: File) -> str:
-        """Return the path of a data file."""
-
-    @abstractmethod
-    def partitions_of(self, table: Table, files: Collection[File], spec: int) -> list[Hashable]:
-        """Return the partition of each file by a partitioning of a number; None: its own does not tell."""
 
     @abstractmethod
     def commit(self, table: Table, commit: TableCommit[File]) -> Committed:
@@ -293,19 +253,19 @@ class TablePublisher(ABC, Generic[Table, File]):
     def _try(self) -> dict[str, Any]:
         table = self.load()
         view = self.view(table)
-        table_name, prefixes = self.options.table, {str(one["prefix"]) for one in self.described if one["files"]}
         with self._discarding(view):
-            reject_namesake(view, self.mine, table_name, prefixes)
-            reject_late(view, self.mine, self.publication.slot, table_name)
+            reject_namesake(view, self.mine, self.options.table, self.prefixes)
+            reject_late(view, self.mine, self.publication.slot, self.options.table)
         slot = view.slots.get(self.key) or Slot(self.key, self.publication.slot)
         own = self._own(slot)
         self.looked_up(own)
         if own is not None and self.has_landed(own):
-            self._forget_changes()
+            if self.upserts:  # the table has the staged changes by now
+                self._remove_staged()
             return self._facts(own, ())
         if own is None:
             with self._discarding(view):
-                reject_met(view, self.mine, self.publication.slot, table_name)
+                reject_met(view, self.mine, self.publication.slot, self.options.table)
         if own is not None and not len(self.staged):
             return self._facts(own, ())  # nothing comes, and nothing that is there has to go
         self.check(table)
@@ -313,9 +273,10 @@ class TablePublisher(ABC, Generic[Table, File]):
         if self.upserts:
             return self._upsert(table, view, slot, own)
         new = self.new_files(table)
-        leaving = self._leaving(table, view, own, former, new)
-        commit = self._commit_of(table, view, slot, own, former, new, leaving)
-        committed = self.commit(table, dataclasses.replace(commit, new=[*new, *self.rest(table)]))
+        files = LeavingFiles(self, table, view, former, new, begins=own is None)
+        leaving = files.chosen()
+        commit = self._commit_of(table, view, slot, own, former, new, leaving, takes_all=files.takes_all)
+        committed = self.commit(table, dataclasses.replace(commit, new=[*new, *self.rest(table, files)]))
         step = LOOKED_AT * (len(new) if own is not None else 1) or 1
         self.has_grown = committed.files // step > (own.files if own is not None else 0) // step
         return self._facts(committed, leaving)
@@ -337,11 +298,11 @@ class TablePublisher(ABC, Generic[Table, File]):
         new = self.described_files(table, StagedFiles(self.place, described, self.stream.name)) if described else []
         commit = self._commit_of(table, view, slot, own, (), new, leaving)
         record = dataclasses.replace(commit.committed, prefixes=(), files=0, rows=0)
-        before = sum(self._begins_with(file, self.upserted) for file in self.live_files(table))
-        after = before + len(new) - sum(self._begins_with(file, self.upserted) for file in leaving)
+        before = sum(self.begins_with(file, self.upserted) for file in self.live_files(table))
+        after = before + len(new) - sum(self.begins_with(file, self.upserted) for file in leaving)
         committed = self.commit(table, dataclasses.replace(commit, committed=record))
         self.has_grown = after // LOOKED_AT > before // LOOKED_AT
-        self._forget_changes()
+        self._remove_staged()
         return {**self._facts(committed, leaving), "files": [file_name(str(one["path"])) for one in described]}
 
     def _keyed(self, target: OutputTarget) -> OutputTarget:
@@ -353,11 +314,6 @@ class TablePublisher(ABC, Generic[Table, File]):
         if lost is not None:
             raise self.outdated_plan(f"has no column {lost!r} any more, which is of the key,")
         return dataclasses.replace(target, key=tuple(name for name in key if name is not None))
-
-    def _forget_changes(self) -> None:
-        """Remove the staged changes, which the table has by now."""
-        if self.upserts:
-            self._remove_staged()
 
     def _own(self, slot: Slot) -> Committed | None:
         """Return what this generation has committed to a slot; None: nothing yet."""
@@ -386,135 +342,20 @@ class TablePublisher(ABC, Generic[Table, File]):
     def _turn(self, view: TableView, slot: Slot) -> int:
         return next_turn([one.as_turn() for one in slot.commits], view.holders.get(slot.key), self.run_digest)
 
-    def _leaving(
-        self,
-        table: Table,
-        view: TableView,
-        own: Committed | None,
-        former: Iterable[tuple[Slot, Committed]],
-        new: Collection[File],
-    ) -> list[File]:
-        """Return the live data files that the commit takes out."""
-        earlier = [one for _, one in former if one.prefixes]  # files that had gone come back by a restore of others
-        mode = self.options.mode
-        begins = self._takes_all(view, own)
-        if not (earlier or begins or (mode == REPLACE_PARTITIONS and len(self.staged))):
-            return []
-        live = list(self.live_files(table))
-        if begins:
-            return live
-        leaving, taken, moved = dict[str, File](), dict[str, File](), []
-        self._mixed, self._runs_gone = {}, set()
-        for one in earlier:
-            files = self._written_by(one, live)
-            found = self._with_rows_of(table, one) if one.files and len(files) != one.files else {}
-            if found is None:
-                moved.append((one, len(files)))
-            taken.update(found or {})
-            leaving.update(files)
-        if mode == REPLACE_PARTITIONS:
-            self._reject_rewritten(view, former, live)
-            staying = [file for file in live if self.path_of(file) not in leaving]
-            leaving.update(self._in_the_same_partitions(table, view, staying, new))
-        for one, left in moved:
-            staying = [file for file in live if self.path_of(file) not in leaving]
-            if mode != REPLACE_PARTITIONS or self._may_hold(table, view, one, staying):
-                raise compacted(self.options.table, self.stream.name, one, left, mode)
-        self._mixed = {path: file for path, file in self._mixed.items() if path not in leaving}
-        return list((taken | leaving).values())
-
-    def _with_rows_of(self, table: Table, former: Committed) -> dict[str, File] | None:
-        """Return the files with rows that have a former commit's name in the column of runs; None: not all are there.
-
-        They were written without the column, or somebody has deleted some.
-        """
-        column, names = self.options.run_column, set(former.prefixes)
-        if column not in self.merged_target(table).declared.names:
-            return None
-        found, mixed, rows = dict[str, File](), dict[str, File](), 0
-        for file in self.files_within(table, [ColumnBound(column, "in", former.prefixes)]):
-            are_mine = [_are_in(batch.column(0), names) for batch in self.rows_of(table, file, [column])]
-            count = sum(one.true_count for one in are_mine)
-            if count:
-                found[self.path_of(file)] = file
-            if 0 < count < sum(map(len, are_mine)):
-                mixed[self.path_of(file)] = file
-            rows += count
-        if rows != former.rows:
-            return None
-        self._mixed |= mixed
-        self._runs_gone |= names
-        return found
-
-    def rest(self, table: Table) -> list[File]:
+    def rest(self, table: Table, files: LeavingFiles[Table, File]) -> list[File]:
         """Return new files with the other rows of those that leave with rows of runs: no run's record counts them."""
-        if not self._mixed:
+        if not files.mixed:
             return []
         target = self.merged_target(table)
         place, writer = self.place(target.data), f"rewritten-{uuid.uuid4().hex}"
         self.rewritten = producer = TableProducer(place, StreamSpec(self.stream.name), writer, target)
-        for file in self._mixed.values():
+        for file in files.mixed.values():
             for batch in self.rows_of(table, file, None):
                 runs = batch.column(batch.schema.get_field_index(self.options.run_column))
-                others = batch.filter(pc.invert(_are_in(runs, self._runs_gone)))
+                others = batch.filter(pc.invert(are_in(runs, files.runs_gone)))
                 if others.num_rows:
                     producer.write(0, others)
         return self.described_files(table, StagedFiles(self.place, producer.finish()["files"], self.stream.name))
-
-    def _may_hold(self, table: Table, view: TableView, former: Committed, files: Iterable[File]) -> bool:
-        """Return whether files of others may have rows of a former commit: they are of a partition that it wrote.
-
-        Where the record does not tell the partitions, each may. Files with the name of a commit have its rows only.
-        """
-        known = [prefix for _, one in view.commits() for prefix in one.prefixes]
-        others = [file for file in files if not self._begins_with(file, known)]
-        if UNTOLD in former.partitions or not former.partitions:
-            return bool(others)
-        for partitioning in {int(one.partition(":")[0]) for one in former.partitions}:
-            for partition in self.partitions_of(table, others, partitioning):
-                if partition is None or partition_name(partitioning, partition) in former.partitions:
-                    return True
-        return False
-
-    def _takes_all(self, view: TableView, own: Committed | None) -> bool:
-        """Return whether the commit replaces the table, since nothing of its run stands there."""
-        return (
-            self.options.mode == REPLACE_TABLE
-            and own is None
-            and not any(
-                one.as_turn().run == self.run_digest and view.stands(slot, one) and (one.files or not one.rows)
-                for slot, one in view.commits()
-            )
-        )
-
-    def _reject_rewritten(
-        self, view: TableView, former: Iterable[tuple[Slot, Committed]], live: Collection[File]
-    ) -> None:
-        """Reject a table in which files of others hold rows of this run that the ``former`` commits have not written.
-
-        Who has compacted the table has moved them there.
-        """
-        gone = {one.owner for _, one in former}
-        for slot, one in view.commits():
-            if one.as_turn().run == self.run_digest and one.owner not in gone and view.stands(slot, one) and one.files:
-                left = len(self._written_by(one, live))
-                if left != one.files:
-                    raise rewritten_by_others(self.options.table, self.stream.name, one, left)
-
-    def _in_the_same_partitions(
-        self, table: Table, view: TableView, live: Iterable[File], new: Collection[File]
-    ) -> dict[str, File]:
-        """Return the files of others in the partitions to which the epoch writes."""
-        of_run = [one.prefixes for _, one in view.commits() if one.as_turn().run == self.run_digest]
-        prefixes = {str(one["prefix"]) for one in self.described}.union(*of_run)
-        others = [file for file in live if not self._begins_with(file, prefixes)] if new else []
-        _, partitioning, _ = self.present(table)
-        mine = set(self.partitions_of(table, new, partitioning))
-        partitions = self.partitions_of(table, others, partitioning)
-        if None in partitions:
-            raise repartitioned(self.options.table, self.stream.name)
-        pairs = zip(others, partitions, strict=True)
-        return {self.path_of(file): file for file, partition in pairs if partition in mine}
 
     def _written_partitions(self, table: Table, own: Committed | None, new: Collection[File]) -> tuple[str, ...]:
         """Return the partitions that the generation has written, as its record has them, where the mode needs them."""
@@ -525,14 +366,6 @@ class TablePublisher(ABC, Generic[Table, File]):
         written.update(own.partitions if own is not None else ())
         return tuple(sorted(written)) if len(written) <= TOLD and UNTOLD not in written else (UNTOLD,)
 
-    def _written_by(self, one: Committed, files: Iterable[File]) -> dict[str, File]:
-        """Return those of some files that a generation has written, by their paths."""
-        return {self.path_of(file): file for file in files if self._begins_with(file, one.prefixes)}
-
-    def _begins_with(self, file: File, prefixes: Iterable[str]) -> bool:
-        """Return whether the name of a data file begins with one of some prefixes."""
-        return file_name(self.path_of(file)).startswith(tuple(prefixes))
-
     def _commit_of(
         self,
         table: Table,
@@ -542,21 +375,22 @@ class TablePublisher(ABC, Generic[Table, File]):
         former: Iterable[tuple[Slot, Committed]],
         new: list[File],
         leaving: list[File],
+        *,
+        takes_all: bool = False,
     ) -> TableCommit[File]:
-        prefixes = {str(one["prefix"]) for one in self.described if one["files"]}
         committed = dataclasses.replace(
             self.mine,
             turn=own.turn if own is not None else self._turn(view, slot),
-            prefixes=tuple(sorted(prefixes.union(own.prefixes if own is not None else ()))),
+            prefixes=tuple(sorted(self.prefixes.union(own.prefixes if own is not None else ()))),
             files=len(new) + (own.files if own is not None else 0),
             rows=sum(int(one["rows"]) for one in self.described) + (own.rows if own is not None else 0),
             partitions=self._written_partitions(table, own, new),
         )
-        gone, takes_all = {one.owner for _, one in former}, self._takes_all(view, own)
+        gone = {one.owner for _, one in former}
         others = []
         for its_slot, one in view.commits():
-            left = 0 if one.owner in gone else one.files - len(self._written_by(one, leaving))
-            rows = one.rows or -takes_all  # of a commit without rows, this tells that it is replaced
+            left = 0 if one.owner in gone else one.files - len(self.written_by(one, leaving))
+            rows = one.rows or (REPLACED if takes_all else 0)
             if one.owner != self.owner and (left, rows) != (one.files, one.rows):
                 others.append((its_slot, dataclasses.replace(one, files=left, rows=rows)))
         return TableCommit(view, committed, slot, new, leaving, others)
@@ -576,24 +410,18 @@ class TablePublisher(ABC, Generic[Table, File]):
 
         Those of an epoch that was committed and replaced since are in older snapshots, which people may still read.
         """
-        if any(one.owner == self.owner and one.epoch >= self.publication.epoch for _, one in view.commits()):
-            return
-        self._remove_staged()
+        if all(one.owner != self.owner or one.epoch < self.publication.epoch for _, one in view.commits()):
+            self._remove_staged()
 
     def _remove_staged(self) -> None:
-        for described in self.described:
-            for file in described["files"]:
-                with suppress(OSError):
-                    delete_file(self.place(str(file["path"])))
+        for file in self.staged.files:
+            with suppress(OSError):
+                delete_file(self.place(str(file["path"])))
 
 
 def _is_late(error: SamzaError) -> bool:
     """Return whether a file is gone: the look at the table may have been one from before others have tidied it up."""
     return isinstance(error.__cause__, OSError) and is_missing(error.__cause__)
-
-
-def _are_in(column: pa.Array, names: Collection[str]) -> pa.BooleanArray:
-    return pc.is_in(column, pa.array(sorted(names), column.type))
 
 
 def file_name(path: str) -> str:

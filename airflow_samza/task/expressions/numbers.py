@@ -95,7 +95,7 @@ def _whole(name: str, operand: Expression, function: Callable[[Any], Any]) -> Ex
         return (
             operand
             if kind.scale == 0
-            else applied(target, [operand], _cut(kind, target, "down" if name == "floor" else "up"))
+            else applied(target, [operand], _rounding(kind, target, "down" if name == "floor" else "up"))
         )
     if kind.is_integer:
         return widened(operand, BIGINT)
@@ -110,8 +110,8 @@ def _whole(name: str, operand: Expression, function: Callable[[Any], Any]) -> Ex
     return applied(BIGINT, [operand], kernel, fails=True)
 
 
-def _cut(kind: DataType, target: DataType, mode: str) -> Callable[[Any], Any]:
-    """Decimals rounded to the target's scale, with room for one digit more, which rounding may need."""
+def _rounding(kind: DataType, target: DataType, mode: str) -> Callable[[Any], Any]:
+    """Return what rounds decimals to the target's scale, with room for one digit more, which rounding may need."""
     if kind.precision == 38:
         raise UnsupportedExpression(f"a {kind.ddl()} is rounded")
     roomy, final = pa.decimal128(kind.precision + 1, kind.scale), target.to_arrow()
@@ -143,7 +143,7 @@ def rounded(operand: Expression, digits: Expression | None = None) -> Expression
         target = DataType("decimal", kind.precision - kind.scale + 1 + scale, scale)
         if target.precision > 38:
             raise UnsupportedExpression(f"round is given a {kind.ddl()}")
-        return applied(target, [operand], _cut(kind, target, "half_towards_infinity"))
+        return applied(target, [operand], _rounding(kind, target, "half_towards_infinity"))
     if kind.name == "float":
         raise UnsupportedExpression("round is given a float")
     return applied(kind, [operand], lambda values: masked(_half_up(values_of(values), places), values, pa.float64()))

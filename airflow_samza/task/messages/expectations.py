@@ -216,7 +216,7 @@ class Expectations:
 
     def _count(self, tally: _Tally, batch: pa.RecordBatch) -> None:
         if tally.keys is not None:
-            there = self._there(tally, batch)
+            there = self._rows_present(tally, batch)
             batch = batch if there is None else batch.filter(pa.array(there))
             tally.rows += batch.num_rows
             tally.keys.add(decoded(batch.select(list(tally.expectation.columns))))
@@ -232,7 +232,7 @@ class Expectations:
         else:
             tally.rows += batch.num_rows
 
-    def _there(self, tally: _Tally, batch: pa.RecordBatch) -> np.ndarray | None:
+    def _rows_present(self, tally: _Tally, batch: pa.RecordBatch) -> np.ndarray | None:
         """Return which rows an expectation is about; None: all."""
         if tally.of_tombstones:
             return None
@@ -241,7 +241,7 @@ class Expectations:
 
     def _wrong(self, tally: _Tally, batch: pa.RecordBatch) -> np.ndarray | None:
         """Return which rows do not meet an expectation (None: all do), and count them."""
-        there = self._there(tally, batch)
+        there = self._rows_present(tally, batch)
         if there is None:
             return self._wrong_of(tally, batch)
         among = self._wrong_of(tally, batch.filter(pa.array(there)))

@@ -196,6 +196,18 @@ def test_damaged_records_of_pushed_tables_are_named(root: Root) -> None:
     assert f"table log.profiles: damaged\n  {folder}/{1:020}.json is damaged: it has no" in done.stdout
 
 
+def test_damaged_records_of_tables_that_outputs_have_made_are_named(root: Root) -> None:
+    folder = root.root / "made-tables"
+    folder.mkdir()
+    (folder / "1.json").write_text('{"kind": "delta", "table": "web.clicks", "location": "/lake/web/clicks"}')
+    (folder / "2.json").write_text("{")
+    done = root.fsck()
+    assert done.exit_code == 1
+    assert "made table 1.json: sound" in done.stdout
+    assert f"made table 2.json: damaged\n  {folder}/2.json is damaged: it is not a JSON object" in done.stdout
+    assert "Restore the file, or delete it: then nobody expires the table's past." in done.stdout
+
+
 def test_programs_get_an_object_for_each_thing_that_was_looked_at(root: Root) -> None:
     found = [json.loads(line) for line in root.fsck("--json").stdout.splitlines()]
     assert {look["kind"] for look in found} >= {"topic", "run", "state", "output"}

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from airflow_samza.cli.app import app as command
 from airflow_samza.cli.backfill_command import _of_slice
 from airflow_samza.errors import ConfigError, UnknownName
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.provider.airflow_versions import events_take_partitions
 from airflow_samza.provider.backfill import preview as backfill_preview
 from airflow_samza.provider.backfill import slices as backfill_slices
@@ -32,6 +33,8 @@ from airflow_samza.provider.backfill.preview import (
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.run_identity import interval_of
 from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.records.names import safe
+from airflow_samza.runs.records.run_plan import RunPlan
 from tests.support.airflow_tables import DAY, airflow_tables
 from tests.support.runs_here import Here
 
@@ -62,6 +65,13 @@ def hive(app):
     """Copy what Spark reads: of a path, or of a table of the catalog."""
     place = {"path": "orders/{data_interval_start:%Y-%m-%d}.json"} if app.config["read"] == "path" else {"options": {"table": "shop.orders"}}
     read = app.input_stream("orders", system="hive", schema=ORDER, format="json" if "path" in place else None, **place)
+    read.send_to(app.output_stream("copied", system="log", partitions=1))
+
+
+@stream_application("previewed-carried")
+def carried(app):
+    """Count orders from run to run."""
+    read = app.input_stream("orders", system="data", schema=ORDER, path="orders", format="json", partitions=1, bounded=False)
     read.send_to(app.output_stream("copied", system="log", partitions=1))
 
 
@@ -101,6 +111,9 @@ if hasattr(sdk, "CronPartitionTimetable"):
 
 with DAG("newest", schedule=CronDataIntervalTimetable("@daily", timezone="UTC"), start_date=pendulum.datetime(2013, 1, 1)):
     SamzaTaskGroup("keep", application="previewed_orders_app:newest", systems={"data": "orders_data", "tables": "orders_tables"})
+
+with DAG("carried", schedule=CronDataIntervalTimetable("@daily", timezone="UTC"), start_date=pendulum.datetime(2013, 1, 1)):
+    SamzaTaskGroup("copy", application="previewed_orders_app:carried", systems={"data": "orders_data"}, state_from="manual__1")
 
 with DAG("by_hand", schedule=None):
     SamzaTaskGroup("copy", application="previewed_orders_app:orders", systems={"data": "orders_data"})
@@ -227,6 +240,21 @@ def test_later_runs_whose_rows_would_be_replaced_are_named_but_those_of_the_back
     assert [each["later"] for each in found["applications"][0]["slices"]] == [["day-3"], ["day-3"]]
 
 
+def test_a_state_is_named_as_for_the_plan_task_by_the_id_of_airflows_run(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[RunRequest] = []
+    plan = SamzaHook.preview
+
+    def noted(hook: SamzaHook, request: RunRequest) -> RunPlan:
+        asked.append(request)
+        return plan(hook, request)
+
+    monkeypatch.setattr(SamzaHook, "preview", noted)
+    (found,) = slices(preview(place, day(1), day(1), "carried"))
+    assert (found.problem, [each.state_from for each in asked]) == (None, [safe("carried~copy~manual__1")])
+
+
 def test_dates_to_come_are_no_slices(place: Path) -> None:
     today = datetime.now(timezone.utc).replace(hour=0, minute=0, second=0, microsecond=0)
     found = preview(place, today - timedelta(days=1), today + timedelta(days=5))
@@ -312,9 +340,7 @@ def test_what_only_a_task_knows_is_said(place: Path) -> None:
 
 
 def test_a_runs_own_interval_is_what_airflow_would_give_it(place: Path) -> None:
-    dag = backfill_slices.find_dag("orders", place / "dags" / "orders.py")
-    (task,) = backfill_slices.planning_tasks(dag)
-    (one,) = backfill_slices.slices_of(dag, day(1), day(1))
+    (task,), (one,) = backfill_slices.planned_slices("orders", day(1), day(1), place / "dags" / "orders.py")
     _, context = backfill_slices.for_slice(task, one)
     assert interval_of(context) == DataInterval(day(1), day(2))
     assert (context["ds"], context["ts_nodash"]) == ("2013-01-01", "20130101T000000")

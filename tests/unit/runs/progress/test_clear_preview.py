@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from airflow_samza.runs.progress.clear_preview import AGAIN, MUST, STAYS, ClearPreview, clear_preview
+from airflow_samza.runs.progress.clear_preview import MUST, RUNS_AGAIN, STAYS, ClearPreview, clear_preview
 from airflow_samza.runs.records.folders import RunFolder, replace, write_once
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.names import Generation
@@ -59,9 +59,9 @@ def previews(tmp_path: Path) -> Previews:
 
 def test_stages_that_have_read_what_a_cleared_one_wrote_must_run_again(previews: Previews) -> None:
     previews.here.stages(previews.run)
-    assert previews.effects([FIRST]) == {FIRST: AGAIN, FEW: MUST, MORE: MUST, MET: MUST}
-    assert previews.effects([FEW]) == {FIRST: STAYS, FEW: AGAIN, MORE: STAYS, MET: MUST}
-    assert previews.effects([MET]) == {FIRST: STAYS, FEW: STAYS, MORE: STAYS, MET: AGAIN}
+    assert previews.effects([FIRST]) == {FIRST: RUNS_AGAIN, FEW: MUST, MORE: MUST, MET: MUST}
+    assert previews.effects([FEW]) == {FIRST: STAYS, FEW: RUNS_AGAIN, MORE: STAYS, MET: MUST}
+    assert previews.effects([MET]) == {FIRST: STAYS, FEW: STAYS, MORE: STAYS, MET: RUNS_AGAIN}
 
 
 def test_the_nearest_cleared_producers_are_named_each_once(previews: Previews) -> None:
@@ -75,7 +75,7 @@ def test_the_nearest_cleared_producers_are_named_each_once(previews: Previews) -
 
 def test_a_stage_that_has_not_begun_reads_what_is_written_anew(previews: Previews) -> None:
     previews.here.stages(previews.run, FIRST)
-    assert previews.effects([FIRST]) == {FIRST: AGAIN, FEW: STAYS, MORE: STAYS, MET: STAYS}
+    assert previews.effects([FIRST]) == {FIRST: RUNS_AGAIN, FEW: STAYS, MORE: STAYS, MET: STAYS}
     assert previews.why(FEW, [FIRST]) == f"It has not begun, and will read what {FIRST} writes anew."
 
 
@@ -84,10 +84,10 @@ def test_a_stage_that_airflow_has_left_behind_a_failed_one_must_be_cleared_too(p
     stage = RunFolder(previews.run.application, "run-1").stage(FEW, Generation(1, 1))
     write_once(previews.files, stage.attempt(1, "request"), StageRequest(FEW, "1.1", 1, runner=RunnerPlace("key", 1)))
     replace(previews.files, stage.attempt(1, "status"), StatusRecord(FAILED, at=1.0))
-    assert previews.effects([FEW]) == {FIRST: STAYS, FEW: AGAIN, MORE: STAYS, MET: MUST}
+    assert previews.effects([FEW]) == {FIRST: STAYS, FEW: RUNS_AGAIN, MORE: STAYS, MET: MUST}
     assert previews.why(MET, [FEW]) == ("It has not begun, and Airflow starts it only when it is cleared, too.")
     assert previews.effects([], plan=True) == {FIRST: MUST, FEW: MUST, MORE: STAYS, MET: MUST}
-    assert previews.effects([FEW], downstream=True)[MET] == AGAIN
+    assert previews.effects([FEW], downstream=True)[MET] == RUNS_AGAIN
 
 
 def test_a_cleared_stage_does_not_run_before_what_has_failed_before_it_is_cleared_too(previews: Previews) -> None:
@@ -99,15 +99,15 @@ def test_a_cleared_stage_does_not_run_before_what_has_failed_before_it_is_cleare
     assert previews.why(MET, [MET]) == (
         f"Airflow does not start it behind {FEW}, which has not succeeded, until that is cleared, too."
     )
-    assert previews.effects([MORE], downstream=True) == {FIRST: STAYS, FEW: MUST, MORE: AGAIN, MET: STAYS}
-    assert previews.effects([MORE]) == {FIRST: STAYS, FEW: MUST, MORE: AGAIN, MET: MUST}
-    assert previews.effects([FEW, MET]) == {FIRST: STAYS, FEW: AGAIN, MORE: STAYS, MET: AGAIN}
+    assert previews.effects([MORE], downstream=True) == {FIRST: STAYS, FEW: MUST, MORE: RUNS_AGAIN, MET: STAYS}
+    assert previews.effects([MORE]) == {FIRST: STAYS, FEW: MUST, MORE: RUNS_AGAIN, MET: MUST}
+    assert previews.effects([FEW, MET]) == {FIRST: STAYS, FEW: RUNS_AGAIN, MORE: STAYS, MET: RUNS_AGAIN}
 
 
 def test_a_stage_of_a_run_that_is_over_must_be_cleared_too(previews: Previews) -> None:
     previews.here.stages(previews.run, FIRST)
     write_once(previews.files, RunFolder(previews.run.application, "run-1").closed, RunEnd(False, 0.0))
-    assert previews.effects([FIRST]) == {FIRST: AGAIN, FEW: MUST, MORE: MUST, MET: MUST}
+    assert previews.effects([FIRST]) == {FIRST: RUNS_AGAIN, FEW: MUST, MORE: MUST, MET: MUST}
 
 
 def test_a_stage_at_work_stops_when_what_it_reads_is_cleared(previews: Previews) -> None:
@@ -126,8 +126,8 @@ def test_a_stage_at_work_stops_when_what_it_reads_is_cleared(previews: Previews)
 
 def test_downstream_clears_the_readers_too(previews: Previews) -> None:
     previews.here.stages(previews.run)
-    assert previews.effects([FEW], downstream=True) == {FIRST: STAYS, FEW: AGAIN, MORE: STAYS, MET: AGAIN}
-    assert set(previews.effects([FIRST], downstream=True).values()) == {AGAIN}
+    assert previews.effects([FEW], downstream=True) == {FIRST: STAYS, FEW: RUNS_AGAIN, MORE: STAYS, MET: RUNS_AGAIN}
+    assert set(previews.effects([FIRST], downstream=True).values()) == {RUNS_AGAIN}
 
 
 def test_a_stage_shows_what_its_last_result_has(previews: Previews) -> None:
@@ -141,16 +141,16 @@ def test_a_cleared_stage_whose_input_is_deleted_needs_those_that_write_it(previe
     previews.here.stages(previews.run)
     for stream_id in ("by-member", "few-by-page"):
         previews.delete_topic(stream_id)
-    assert previews.effects([MET]) == {FIRST: MUST, FEW: MUST, MORE: MUST, MET: AGAIN}
+    assert previews.effects([MET]) == {FIRST: MUST, FEW: MUST, MORE: MUST, MET: RUNS_AGAIN}
     assert previews.why(FEW, [MET]) == (
         "Its output 'few-by-page' is deleted by now, and a cleared stage has to read it."
     )
-    assert previews.effects([FIRST]) == {FIRST: AGAIN, FEW: MUST, MORE: MUST, MET: MUST}
+    assert previews.effects([FIRST]) == {FIRST: RUNS_AGAIN, FEW: MUST, MORE: MUST, MET: MUST}
 
 
 def test_a_topic_that_nobody_has_written_is_not_missed(previews: Previews) -> None:
     previews.here.stages(previews.run, FIRST)
-    assert previews.effects([MET]) == {FIRST: STAYS, FEW: STAYS, MORE: STAYS, MET: AGAIN}
+    assert previews.effects([MET]) == {FIRST: STAYS, FEW: STAYS, MORE: STAYS, MET: RUNS_AGAIN}
 
 
 def test_a_new_plan_leaves_what_has_run_by_the_former_one_and_runs_the_rest(previews: Previews) -> None:
@@ -162,7 +162,7 @@ def test_a_new_plan_leaves_what_has_run_by_the_former_one_and_runs_the_rest(prev
 
 def test_a_new_plan_with_all_stages_runs_those_whose_results_it_cannot_keep(previews: Previews) -> None:
     previews.here.stages(previews.run)
-    assert set(previews.effects([], plan=True, downstream=True).values()) == {AGAIN}
+    assert set(previews.effects([], plan=True, downstream=True).values()) == {RUNS_AGAIN}
     assert previews.why(FIRST, [], plan=True, downstream=True).startswith("It runs by the new plan: ")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.progress import run_list
-from airflow_samza.runs.progress.clear_preview import AGAIN, STAYS, clear_preview
+from airflow_samza.runs.progress.clear_preview import RUNS_AGAIN, STAYS, clear_preview
 from airflow_samza.runs.progress.later_writers import near
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.folders import RunFolder, write_once
@@ -160,7 +160,7 @@ def test_a_later_run_that_is_cleared_behind_an_older_one_keeps_no_result(here: M
     submitted(here, plans[1])
     assert here.newest() == [(1, "corrected")]
     why = "It runs by the new plan: the older run 'day-1' has written to history behind it."
-    assert [of_stage(number) for number in (2, 3)] == [(AGAIN, why)] * 2
+    assert [of_stage(number) for number in (2, 3)] == [(RUNS_AGAIN, why)] * 2
     for number in (2, 3):
         plans[number] = here.plan(APPLICATION, f"day-{number}", interval=day(number), generation=2)
         assert not plans[number].reuse["by-member"].kept
