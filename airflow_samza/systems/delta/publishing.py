@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from contextlib import suppress
 from decimal import Decimal
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -71,35 +71,33 @@ class _Lost(Exception):
     """Somebody else has committed the version that was to be committed."""
 
 
-def publish(
-    folder: Location,
-    files: Filesystem,
-    load: Callable[[], Table],
-    stream: StreamSpec,
-    publication: Publication,
-    system: str,
-    is_ours: Callable[[TableState], bool],
-    branch: Branch | None = None,
-) -> dict[str, Any]:
-    """Commit one epoch to the table in a folder; doing it again, from any point, changes nothing more.
+class OutputTable(NamedTuple):
+    """Table of an output of a ``system``: its folder, and the storage of it, by which commits are made.
 
-    ``files`` is the storage of the folder, and ``load`` looks at the table; ``is_ours`` says whether an output of the
-    root has made it. With a ``branch`` the commit waits there.
+    ``load`` looks at the table; ``is_ours`` says whether an output of the root has made it.
+    """
+
+    system: str
+    folder: Location
+    storage: Filesystem
+    load: Callable[[], Table]
+    is_ours: Callable[[TableState], bool]
+
+
+def publish(
+    place: OutputTable, stream: StreamSpec, publication: Publication, branch: Branch | None = None
+) -> dict[str, Any]:
+    """Commit one epoch to a table; doing it again, from any point, changes nothing more.
+
+    With a ``branch`` the commit waits there.
     """
     if branch is None:
-        return _Publisher(folder, files, load, stream, publication, system, is_ours).run()
-    return _Stager(folder, files, load, stream, publication, system, is_ours, branch).run()
+        return _Publisher(place, stream, publication).run()
+    return _Stager(place, stream, publication, branch).run()
 
 
 def publish_waiting(
-    folder: Location,
-    files: Filesystem,
-    load: Callable[[], Table],
-    stream: StreamSpec,
-    system: str,
-    is_ours: Callable[[TableState], bool],
-    branch: Branch,
-    committed: Collection[OutputCommit],
+    place: OutputTable, stream: StreamSpec, branch: Branch, committed: Collection[OutputCommit]
 ) -> str | None:
     """Commit what waits on a branch as one version of the table, which is returned; None: it is there already.
 
@@ -107,13 +105,13 @@ def publish_waiting(
     before finds it in the table the next time.
     """
     waiting = committed_ones(branch.commits(), committed)
-    log, state = load()
+    log, state = place.load()
     view = view_of(log, state.transactions)
     branch.reject_incomplete(waiting, view, committed)
     works = publications(not_published(waiting, view), stream)
     made: str | None = None
     while works and made is None:  # where the last one is in the table by now, it has committed nothing of the others
-        *before, last = [_Publisher(folder, files, load, spec, work, system, is_ours) for spec, work in works]
+        *before, last = [_Publisher(place, spec, work) for spec, work in works]
         last.before, last.waited_on = before, branch
         last.run()
         made = last.made
@@ -131,20 +129,9 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
     by_ids = False
     version = "version"
 
-    def __init__(
-        self,
-        folder: Location,
-        files: Filesystem,
-        load: Callable[[], Table],
-        stream: StreamSpec,
-        publication: Publication,
-        system: str,
-        is_ours: Callable[[TableState], bool],
-    ) -> None:
-        self._folder = folder
-        self._is_ours = is_ours
-        self._storage = files
-        self._load = load
+    def __init__(self, place: OutputTable, stream: StreamSpec, publication: Publication) -> None:
+        self._place = place
+        self._load = place.load
         self.before: Sequence[_Publisher] = ()
         """Publishers of other outputs whose files and records the same version brings."""
         self.waited_on: Branch | None = None
@@ -153,10 +140,10 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
         self._is_part = False
         self.made: str | None = None
         """The version that was made, or may have been, until the next look at the table tells."""
-        super().__init__(OutputOptions.of(stream), stream, publication, system)
+        super().__init__(OutputOptions.of(stream), stream, publication, place.system)
 
     def place(self, path: str) -> Location:
-        return self._folder / path
+        return self._place.folder / path
 
     def load(self) -> Table:
         log, state = self._load()
@@ -280,10 +267,10 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
     def _write(self, table: Table, actions: list[dict[str, Any]]) -> None:
         log, state = table
         version = state.version + 1
-        if not self._storage.put_if_absent(commit_path(version), encoded(actions)):
+        if not self._place.storage.put_if_absent(commit_path(version), encoded(actions)):
             raise _Lost(f"version {version} is there")
         with suppress(Exception):  # another time, or by whom commits next
-            keep_log_short(self._storage, log, state, version, self._is_ours)
+            keep_log_short(self._place.storage, log, state, version, self._place.is_ours)
 
     def merge_target(self, table: Table) -> OutputTarget | None:
         """Return the table for merged files, if it has the property for them, or this package has made it."""
@@ -337,18 +324,8 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
 class _Stager(_Publisher):
     """Publisher to a branch: it looks at the table as any other, and what it would commit waits under the root."""
 
-    def __init__(
-        self,
-        folder: Location,
-        files: Filesystem,
-        load: Callable[[], Table],
-        stream: StreamSpec,
-        publication: Publication,
-        system: str,
-        is_ours: Callable[[TableState], bool],
-        branch: Branch,
-    ) -> None:
-        super().__init__(folder, files, load, stream, publication, system, is_ours)
+    def __init__(self, place: OutputTable, stream: StreamSpec, publication: Publication, branch: Branch) -> None:
+        super().__init__(place, stream, publication)
         self._branch = branch
 
     def merge_target(self, table: Table) -> OutputTarget | None:
@@ -385,7 +362,7 @@ class _Stager(_Publisher):
                 dict(self.stream.options),
                 publication.slot,
                 publication.root,
-                str(self._folder),
+                str(self._place.folder),
                 tuple(str(self.place(str(file["path"]))) for file in self.staged.files),
             )
         )

@@ -22,7 +22,7 @@ from airflow_samza.systems.delta.history import DeltaHistory
 from airflow_samza.systems.delta.log import DeltaLog, find_log, last_checkpoint
 from airflow_samza.systems.delta.options import VERSIONS, DeltaSettings, TableOptions, path_of
 from airflow_samza.systems.delta.output_options import OutputOptions
-from airflow_samza.systems.delta.publishing import publish, publish_waiting
+from airflow_samza.systems.delta.publishing import OutputTable, publish, publish_waiting
 from airflow_samza.systems.delta.reading import DeltaConsumer
 from airflow_samza.systems.delta.records import view_of
 from airflow_samza.systems.delta.state import AddedFile, TableState, advanced, newest_state, state_at
@@ -141,23 +141,16 @@ class DeltaSystem(TableOutputs):
     def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
         """Commit an epoch; the facts are table, version, rows, bytes, files and what was superseded."""
         self.planned.clear()
-        table = OutputOptions.of(stream).table
-        place, files, load = self._folder(table), self.settings.log_of(table), lambda: self._written(stream, table)
         branch = self._branch(stream, run_of(publication.producer))
-        return publish(place, files, load, stream, publication, self.name, partial(self._is_ours, table), branch)
+        return publish(self._output_table(stream), stream, publication, branch)
 
     def check_branch(self, stream: StreamSpec, run: str) -> None:
         """Reject nothing: each run has branches of its own."""
 
     def publish_branch(self, stream: StreamSpec, run: str, committed: Collection[OutputCommit]) -> str | None:
         """Publish the branch of a run: what waits becomes one version of the table."""
-        table = OutputOptions.of(stream).table
         branch = self._branch(stream, run)
-        if branch is None:
-            return None
-        place, files, load = self._folder(table), self.settings.log_of(table), lambda: self._written(stream, table)
-        is_ours = partial(self._is_ours, table)
-        return publish_waiting(place, files, load, stream, self.name, is_ours, branch, committed)
+        return None if branch is None else publish_waiting(self._output_table(stream), stream, branch, committed)
 
     def published_version(self, stream: StreamSpec, committed: Collection[OutputCommit]) -> str | None:
         """Return the version by which readers see what was committed to a branch; None: they do not."""
@@ -167,6 +160,11 @@ class DeltaSystem(TableOutputs):
         """Drop the branch of a run; return False where there is none, or it is published meanwhile."""
         branch = self._branch(stream, run)
         return branch is not None and branch.drop(lambda: self._view(self._newest(stream, branch.table)))
+
+    def _output_table(self, stream: StreamSpec) -> OutputTable:
+        table = OutputOptions.of(stream).table
+        load, is_ours = partial(self._written, stream, table), partial(self._is_ours, table)
+        return OutputTable(self.name, self._folder(table), self.settings.log_of(table), load, is_ours)
 
     def _branch(self, stream: StreamSpec, run: str) -> Branch | None:
         name = self.branch(stream)

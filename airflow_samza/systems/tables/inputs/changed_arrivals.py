@@ -22,7 +22,7 @@ _NAME = re.compile(r"(\d*)\.\.(\d+)/\d+")
 """Name of parts that are read together: two versions, and a number; files have others in records of appended rows."""
 
 
-class _Entry(NamedTuple):
+class _PartGroup(NamedTuple):
     """Parts that are read together, with a name that stays the same in other ranges."""
 
     parts: Sequence[ChangedPart]
@@ -46,63 +46,65 @@ def changes_range(request: ArrivalsRequest) -> dict[str, Any]:
     then = version.at(since) if since is not None else None
     if then is not None:
         check_comparable(then.columns, version, f"the {version.word} {since}", f"To go on, {RESET}")
-    entries = [entry for span in spans for entry in _entries(version.commit(*span))]
-    skipped = len(entries) if request.unread else 0
-    entries = [] if request.unread else [*_left(request), *entries]
-    parts = [part for entry in entries for part in entry.parts]
+    groups = [group for span in spans for group in _groups(version.commit(*span))]
+    skipped = len(groups) if request.unread else 0
+    groups = [] if request.unread else [*_unread_groups(request), *groups]
+    parts = [part for group in groups for part in group.parts]
     range_ = {**described_parts(parts, version), "remedy": f"{version.keep} To go on, {RESET}"}
-    commits = {(entry.commit.number, entry.commit.time): None for entry in entries}
+    commits = {(group.commit.number, group.commit.time): None for group in groups}
     places = {commit: place for place, commit in enumerate(commits)}
     listed = iter(range_["files"])
     range_["files"] = [
         {
-            **_together([next(listed) for _ in entry.parts]),
-            "commit": places[entry.commit.number, entry.commit.time],
-            "name": entry.name,
+            **_as_one_file([next(listed) for _ in group.parts]),
+            "commit": places[group.commit.number, group.commit.time],
+            "name": group.name,
         }
-        for entry in entries
+        for group in groups
     ]
     range_["commits"] = [{"number": number, "time": time} for number, time in commits]
     spread = request.partitions if all(part.change == ADDED for part in parts) else 1
     with files_there(range_):
-        cut = _cut(entries, version, min(cut_from(int(range_["bytes"]), spread), CHUNK_BYTES))
+        cut = _units(groups, version, min(cut_from(int(range_["bytes"]), spread), CHUNK_BYTES))
     nothing: list[Any] = [[] for _ in range(request.partitions - spread)]
     chunks = [[*chunk, *nothing] for chunk in pack_chunks(cut, spread, CHUNK_BYTES)]
     return recorded_range(request, range_, chunks, skipped=skipped)
 
 
-def _entries(commit: Commit) -> list[_Entry]:
+def _groups(commit: Commit) -> list[_PartGroup]:
     """Return what of a commit is read one after the other: rows that are gone before those that have come."""
-    gone, come = ([part for part in commit.parts if part.change == change] for change in (REMOVED, ADDED))
-    ordered = [*gone, *come]
-    groups = [ordered] if gone and come and not ordered[0].feed else [[part] for part in ordered]
-    return [_Entry(group, commit, f"{commit.since}..{commit.until}/{place}") for place, group in enumerate(groups)]
+    removed, added = ([part for part in commit.parts if part.change == change] for change in (REMOVED, ADDED))
+    ordered = [*removed, *added]
+    groups = [ordered] if removed and added and not ordered[0].feed else [[part] for part in ordered]
+    return [
+        _PartGroup(group, commit, f"{commit.since}..{commit.until}/{number}") for number, group in enumerate(groups)
+    ]
 
 
-def _together(files: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def _as_one_file(files: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return the description of parts that are read together as one file of a range."""
     if len(files) == 1:
         return files[0]
     return {"path": files[0]["path"], "size": sum(int(file["size"]) for file in files), "parts": list(files)}
 
 
-def _cut(entries: Sequence[_Entry], version: TableVersion, threshold: int) -> list[Unit]:
-    """Return the units of entries: large files are cut by row groups, what is read together is not."""
-    single = [place for place, entry in enumerate(entries) if len(entry.parts) == 1]
+def _units(groups: Sequence[_PartGroup], version: TableVersion, threshold: int) -> list[Unit]:
+    """Return the units of groups: large files are cut by row groups, what is read together is not."""
+    single = [place for place, group in enumerate(groups) if len(group.parts) == 1]
     cut = [
         unit._replace(file=single[unit.file])
-        for unit in version.units([entries[place].parts[0].file for place in single], threshold)
+        for unit in version.units([groups[place].parts[0].file for place in single], threshold)
     ]
-    together = [Unit(place, 0, None, entry.size) for place, entry in enumerate(entries) if len(entry.parts) > 1]
+    together = [Unit(place, 0, None, group.size) for place, group in enumerate(groups) if len(group.parts) > 1]
     return sorted([*cut, *together], key=lambda unit: (unit.file, unit.start))
 
 
-def _left(request: ArrivalsRequest) -> list[_Entry]:
+def _unread_groups(request: ArrivalsRequest) -> list[_PartGroup]:
     """Return the parts that the run before has left unread; one that cannot be read any more is an error."""
     names = dict.fromkeys((request.intake or {}).get("unread", ()))
     spans = dict.fromkeys(named.group(1, 2) for name in names if (named := _NAME.fullmatch(name)) is not None)
-    entries = [entry for span in spans for entry in _entries(request.version.commit(*span)) if entry.name in names]
-    gone = sorted(set(names).difference(entry.name for entry in entries))
+    groups = [group for span in spans for group in _groups(request.version.commit(*span)) if group.name in names]
+    gone = sorted(set(names).difference(group.name for group in groups))
     if gone:
         table, stream = request.version.name, request.version.stream.name
         raise StateError(
@@ -112,8 +114,8 @@ def _left(request: ArrivalsRequest) -> list[_Entry]:
             table=table,
             stream=stream,
         )
-    return sorted(entries, key=lambda entry: (entry.commit.number, entry.commit.time, _place(entry)))
+    return sorted(groups, key=lambda group: (group.commit.number, group.commit.time, _number_in_commit(group)))
 
 
-def _place(entry: _Entry) -> int:
-    return int(entry.name.rpartition("/")[2])
+def _number_in_commit(group: _PartGroup) -> int:
+    return int(group.name.rpartition("/")[2])
