@@ -1,16 +1,13 @@
-"""Spark's Murmur3 of key values, bit for bit: of one value in Python, and of whole Arrow columns in numpy.
+"""Spark's Murmur3 of key values, bit for bit, of whole Arrow columns in numpy.
 
 Types go by the names that ``partitioner.key_type`` gives them: all integers are a ``bigint``, all floats a ``double``.
 """
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import struct
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.errors import SchemaError
 from airflow_samza.schema import DataType, parse_type
 
 if TYPE_CHECKING:
@@ -22,119 +19,8 @@ SEED = 42
 _C1, _C2 = 0xCC9E2D51, 0x1B873593
 _MASK = 0xFFFFFFFF
 _NAN_BITS = 0x7FF8000000000000
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
-_EPOCH_DATE = datetime.date(1970, 1, 1)
 CHUNK = 16_384
 """Rows hashed at a time: the handful of temporary columns then stays in the processor's cache."""
-
-
-# --- one value -------------------------------------------------------------------------------------------------------
-
-
-def _mix(seed: int, word: int) -> int:
-    word = word * _C1 & _MASK
-    word = (word << 15 | word >> 17) & _MASK
-    seed ^= word * _C2 & _MASK
-    seed = (seed << 13 | seed >> 19) & _MASK
-    return (seed * 5 + 0xE6546B64) & _MASK
-
-
-def _finish(hashed: int, length: int) -> int:
-    hashed ^= length & _MASK
-    hashed ^= hashed >> 16
-    hashed = hashed * 0x85EBCA6B & _MASK
-    hashed ^= hashed >> 13
-    hashed = hashed * 0xC2B2AE35 & _MASK
-    return hashed ^ hashed >> 16
-
-
-def _hash_int(value: int, seed: int) -> int:
-    return _finish(_mix(seed, value & _MASK), 4)
-
-
-def _hash_long(value: int, seed: int) -> int:
-    return _finish(_mix(_mix(seed, value & _MASK), value >> 32 & _MASK), 8)
-
-
-def _hash_bytes(data: bytes, seed: int) -> int:
-    whole = len(data) & ~3
-    for (word,) in struct.iter_unpack("<I", data[:whole]):
-        seed = _mix(seed, word)
-    for byte in data[whole:]:  # Spark mixes each byte of the tail by itself, as a signed number
-        seed = _mix(seed, byte if byte < 128 else byte | 0xFFFFFF00)
-    return _finish(seed, len(data))
-
-
-def hash_value(value: Any, name: str, seed: int) -> int:
-    """The Murmur3 of a value that is not null, chained to a seed."""
-    try:
-        return _hash_of(value, name, seed)
-    except (TypeError, ValueError, AttributeError, decimal.InvalidOperation, OverflowError) as error:
-        raise SchemaError(
-            f"The key value {value!r} is not a {name}.",
-            hint="Give a value that the column's type can hold.",
-            value=repr(value),
-            type=name,
-        ) from error
-
-
-def _hash_of(value: Any, name: str, seed: int) -> int:
-    if name == "bigint":
-        if isinstance(value, bool):
-            raise TypeError(name)
-        return _hash_long(_in_64_bits(value.__index__()), seed)
-    if name == "string":
-        return _hash_bytes(value.encode(), seed)
-    if name == "binary":
-        return _hash_bytes(bytes(memoryview(value)), seed)
-    if name == "double":
-        number = float(value) + 0.0
-        bits = _NAN_BITS if number != number else struct.unpack("<q", struct.pack("<d", number))[0]
-        return _hash_long(bits, seed)
-    if name == "boolean":
-        if not isinstance(value, bool):
-            raise TypeError(name)
-        return _hash_int(int(value), seed)
-    if name == "date":
-        day = value.date() if isinstance(value, datetime.datetime) else value
-        return _hash_int((day - _EPOCH_DATE).days, seed)
-    if name.startswith("timestamp"):
-        moment = value if value.tzinfo else value.replace(tzinfo=datetime.timezone.utc)
-        return _hash_long((moment - _EPOCH) // datetime.timedelta(microseconds=1), seed)
-    kind = parse_type(name)
-    unscaled = _unscaled(decimal.Decimal(value), kind.scale)
-    return (
-        _hash_long(_in_64_bits(unscaled), seed) if kind.precision <= 18 else _hash_bytes(_big_integer(unscaled), seed)
-    )
-
-
-def _in_64_bits(value: int) -> int:
-    if not -(1 << 63) <= value < 1 << 63:
-        raise OverflowError(value)
-    return value
-
-
-def _unscaled(value: decimal.Decimal, scale: int) -> int:
-    sign, digits, exponent = value.as_tuple()
-    if not isinstance(exponent, int):
-        raise ValueError(value)
-    number: int = int("".join(map(str, digits)))
-    shift = exponent + scale
-    if shift >= 0:
-        number *= 10**shift
-    elif number % 10**-shift:
-        raise ValueError(value)
-    else:
-        number //= 10**-shift
-    return -number if sign else number
-
-
-def _big_integer(value: int) -> bytes:
-    """The shortest big-endian two's complement, as Java's ``BigInteger.toByteArray``."""
-    return value.to_bytes((value if value >= 0 else ~value).bit_length() // 8 + 1, "big", signed=True)
-
-
-# --- a column --------------------------------------------------------------------------------------------------------
 
 
 def hash_column(column: pa.Array, name: str, seeds: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
@@ -288,6 +174,14 @@ _FEW = 16
 """With fewer strings than this still unfinished, Python byte by byte is faster than numpy word by word."""
 
 
+def _mix(seed: int, word: int) -> int:
+    word = word * _C1 & _MASK
+    word = (word << 15 | word >> 17) & _MASK
+    seed ^= word * _C2 & _MASK
+    seed = (seed << 13 | seed >> 19) & _MASK
+    return (seed * 5 + 0xE6546B64) & _MASK
+
+
 def _hash_slices(text: Any, starts: Any, sizes: Any, seeds: Any) -> np.ndarray[Any, Any]:
     """Murmur3 of byte slices: word i of all slices that have one at a time, then the tails byte by byte."""
     import numpy as np
@@ -329,6 +223,13 @@ def _hash_slices(text: Any, starts: Any, sizes: Any, seeds: Any) -> np.ndarray[A
 def _hash_decimals(column: pa.Array, kind: DataType, seeds: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
     import pyarrow as pa
 
-    numbers = column.cast(pa.decimal128(kind.precision, kind.scale)).to_pylist()
-    texts = [None if number is None else _big_integer(_unscaled(number, kind.scale)) for number in numbers]
+    wide = column.cast(pa.decimal128(kind.precision, kind.scale))
+    data = wide.buffers()[1]
+    places = range(16 * wide.offset, 16 * (wide.offset + len(wide)), 16)
+    texts = [_big_integer(int.from_bytes(data[place : place + 16], "little", signed=True)) for place in places]
     return _hash_strings(pa.array(texts, pa.binary()), seeds)
+
+
+def _big_integer(value: int) -> bytes:
+    """The shortest big-endian two's complement, as Java's ``BigInteger.toByteArray``."""
+    return value.to_bytes((value if value >= 0 else ~value).bit_length() // 8 + 1, "big", signed=True)

@@ -1,4 +1,4 @@
-"""Key → partition: one hash and one null rule, bit-equal in Python, on Arrow batches and in Spark (decision 1).
+"""Key → partition: one hash and one null rule, bit-equal on Arrow batches and in Spark (decision 1).
 
 The hash is Spark's Murmur3 (seed 42) of the key columns in order, the partition its ``pmod`` by the partition count:
 
@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import SchemaError
-from airflow_samza.murmur3 import CHUNK, SEED, hash_column, hash_value
-from airflow_samza.schema import DataType, parse_type, type_from_arrow
+from airflow_samza.murmur3 import CHUNK, hash_column
+from airflow_samza.schema import DataType, type_from_arrow
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +27,7 @@ MAX_PARTITIONS = 1 << 31
 def key_type(kind: DataType) -> str:
     """The name under which a key column's type is compared and hashed: equal names hash equal values alike.
 
+    >>> from airflow_samza.schema import parse_type
     >>> key_type(parse_type("int")), key_type(parse_type("float")), key_type(parse_type("decimal(10,2)"))
     ('bigint', 'double', 'decimal(10,2)')
     """
@@ -41,27 +42,6 @@ def key_type(kind: DataType) -> str:
             type=kind.ddl(),
         )
     return kind.ddl()
-
-
-def partition_of(key_values: Sequence[Any], types: Sequence[DataType | str], n: int) -> int:
-    """The partition (0 … n-1) of one key, given as a tuple of column values; the reference for the other two forms.
-
-    >>> partition_of((7,), ("bigint",), 16), partition_of((None,), ("string",), 16)
-    (11, 0)
-    """
-    _check_count(n)
-    if len(key_values) != len(types):
-        raise SchemaError(
-            f"The key has {len(key_values)} values and {len(types)} types.", hint="Give one type per key column."
-        )
-    names = [_type_name(kind) for kind in types]
-    if n == 1 or all(value is None for value in key_values):
-        return 0
-    seed = SEED
-    for value, name in zip(key_values, names, strict=True):
-        if value is not None:
-            seed = hash_value(value, name, seed)
-    return _signed(seed) % n
 
 
 def partition_array(batch: pa.RecordBatch, key_columns: Sequence[str], n: int) -> np.ndarray[Any, Any]:
@@ -133,10 +113,6 @@ def _check_count(n: int) -> None:
         raise SchemaError(f"A stream cannot have {n} partitions.", hint="Declare at least one partition.", partitions=n)
 
 
-def _type_name(kind: DataType | str) -> str:
-    return key_type(parse_type(kind) if isinstance(kind, str) else kind)
-
-
 def _arrow_type_name(column: pa.Array) -> str:
     return key_type(type_from_arrow(column.type))
 
@@ -153,10 +129,6 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
     if pa.types.is_dictionary(column.type) and column.dictionary.null_count:  # a null may hide behind a valid index
         return column.cast(column.type.value_type)
     return column
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 32) if value & 0x80000000 else value
 
 
 def _pmod(hashes: Any, n: int, out: Any) -> None:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from airflow_samza.engine.local_engine import LocalEngine
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_run import bind_inputs, decide
 from airflow_samza.launch.runtime import SparkRuntime
@@ -20,6 +19,7 @@ from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
+from tests.support.local_engine import LocalEngine
 from tests.support.stand_ins import Attempt
 
 

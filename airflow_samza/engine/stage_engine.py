@@ -1,4 +1,4 @@
-"""The port through which stages are driven: an engine runs the tasks of an epoch, on Spark or in this process.
+"""The port through which stages are driven: an engine runs the tasks of an epoch.
 
 Decision 75.
 """

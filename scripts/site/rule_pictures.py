@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from airflow_samza.partitioner import partition_of
+import pyarrow as pa
+
+from airflow_samza.partitioner import partition_array
+from airflow_samza.schema import parse_type
 
 KEYS = range(1, 9)
 ROW, WIDTH, LEFT, RIGHT, TOP = 34, 190, 24, 466, 76
@@ -23,9 +26,9 @@ Partitions = Sequence[Sequence[str]]
 def partitions(kind: str, count: int) -> Partitions:
     """Return the keys 1 to 8 of a type by the partition in which they lie."""
     lying: list[list[str]] = [[] for _ in range(count)]
-    for key in KEYS:
-        value = str(key) if kind == "string" else key
-        lying[partition_of((value,), (kind,), count)].append(f'"{key}"' if kind == "string" else str(key))
+    column = pa.array(KEYS).cast(parse_type(kind).to_arrow())
+    for key, partition in zip(KEYS, partition_array(pa.record_batch({"key": column}), ["key"], count), strict=True):
+        lying[partition].append(f'"{key}"' if kind == "string" else str(key))
     return lying
 
 

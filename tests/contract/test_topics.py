@@ -11,7 +11,6 @@ import pytest
 
 from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
 from airflow_samza.errors import ConfigError, SchemaError, TopicError
-from airflow_samza.partitioner import partition_of
 from airflow_samza.system_kinds import kinds
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.sections import described
@@ -24,6 +23,7 @@ from airflow_samza.systems.system import (
     SystemBinding,
     SystemStreamPartition,
 )
+from tests.support.scalar_partitioner import partition_of
 from tests.support.topic_contract import (
     STREAM,
     TopicSystem,

@@ -16,7 +16,6 @@ from unittest import mock
 import pytest
 
 from airflow_samza.application.loader import load_application
-from airflow_samza.engine.local_engine import LocalStage
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.tables import followed_tables
 from airflow_samza.engine.tables.followed_tables import FollowedTables
@@ -26,6 +25,7 @@ from airflow_samza.runs.records.run_plan import CONTINUOUS
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.systems.system import StreamSpec
 from tests.support.budgets import extended_but
+from tests.support.local_engine import LocalStage
 from tests.support.runs_here import Here
 from tests.unit.prepare.test_side_inputs import profiles, views
 

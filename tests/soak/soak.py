@@ -21,10 +21,10 @@ from typing import Any, TypeVar
 import duckdb
 import httpx
 
-from airflow_samza.partitioner import partition_of
 from demo.airflow_api import AirflowProblem
 from demo.airflow_parts import AirflowInParts
 from demo.flights_answers import Row, asked_of_duckdb, written
+from tests.support.scalar_partitioner import partition_of
 
 SECONDS = float(os.environ.get("SOAK_SECONDS", "3600"))
 SEED = int(os.environ.get("SOAK_SEED", str(int(time.time()))))

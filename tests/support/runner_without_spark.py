@@ -24,13 +24,13 @@ from typing import Any
 import pytest
 
 from airflow_samza.engine import engine_liveness, heartbeat
-from airflow_samza.engine.local_engine import LocalEngine, LocalStage
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_runner import end_process, run_process
 from airflow_samza.engine.stage_setup import StageSetup
 from airflow_samza.launch import launcher, own_process
 from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.systems.filesystems.local import LocalFilesystem
+from tests.support.local_engine import LocalEngine, LocalStage
 
 VARIABLE = "RUNNER_DIALS"
 PULSE_SECONDS = "RUNNER_PULSE_SECONDS"

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from airflow_samza.engine.local_engine import LocalEngine
 from airflow_samza.engine.stage_run import run_stage as run_attempt
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.bound_systems import run_bindings
@@ -22,6 +21,7 @@ from airflow_samza.storage.local_store import default_folder
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
+from tests.support.local_engine import LocalEngine
 from tests.support.stand_ins import Attempt
 
 

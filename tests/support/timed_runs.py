@@ -18,7 +18,6 @@ import pytest
 
 from airflow_samza.application.application import stream_application
 from airflow_samza.engine.attempt_state import AttemptState
-from airflow_samza.engine.local_engine import LocalEngine, LocalStage
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_run import run_stage
 from airflow_samza.engine.stage_setup import StageSetup
@@ -46,6 +45,7 @@ from airflow_samza.runs.stages.stage_state import (
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemBinding, SystemStreamPartition
+from tests.support.local_engine import LocalEngine, LocalStage
 
 START = 1_767_225_600.0
 ROW = "n bigint, seconds double, act string, score double"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_samza.partitioner import partition_of
 from airflow_samza.runs.tables.table_version import DELETED, TableVersion
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemStreamPartition
+from tests.support.scalar_partitioner import partition_of
 
 
 def topic_rows(log: LogSystem, topic: str) -> list[dict[str, Any]]:

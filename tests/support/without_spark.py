@@ -15,7 +15,6 @@ import sys
 import threading
 from collections.abc import Mapping
 
-from airflow_samza.engine.local_engine import LocalEngine
 from airflow_samza.engine.stage_run import run_stage as run_attempt
 from airflow_samza.errors import SamzaError
 from airflow_samza.launch.runtime import SparkRuntime
@@ -26,6 +25,7 @@ from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.systems.filesystems.filesystem import TEMPORARY_PREFIX
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
+from tests.support.local_engine import LocalEngine
 from tests.support.stand_ins import Attempt
 
 

@@ -15,7 +15,6 @@ import pytest
 from typer.testing import CliRunner
 
 from airflow_samza.cli.app import app as command_line
-from airflow_samza.engine.local_engine import LocalEngine
 from airflow_samza.engine.stage_run import run_stage
 from airflow_samza.errors import SamzaError
 from airflow_samza.launch.runtime import SparkRuntime
@@ -26,6 +25,7 @@ from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.testing import TestDriver
+from tests.support.local_engine import LocalEngine
 from tests.support.stand_ins import Attempt
 
 MODULE = "page_views"

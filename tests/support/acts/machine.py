@@ -27,7 +27,6 @@ import pytest
 from airflow_samza.application import loader
 from airflow_samza.engine import stage_loop, stage_task, task_section
 from airflow_samza.engine.attempt_state import AttemptState
-from airflow_samza.engine.local_engine import LocalEngine
 from airflow_samza.engine.stage_runner import StageRunner
 from airflow_samza.engine.tables import warm_tables
 from airflow_samza.errors import SamzaError
@@ -43,6 +42,7 @@ from airflow_samza.storage.snapshots import TableCache
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.filesystems.pace import Looks
+from tests.support.local_engine import LocalEngine
 
 PATIENCE_SECONDS = 60.0
 """Seconds after which what is waited for will never come."""

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from airflow_samza.application.loader import load_application
-from airflow_samza.engine.local_engine import LocalEngine
 from airflow_samza.engine.stage_run import run_stage as run_attempt
 from airflow_samza.errors import SamzaError
 from airflow_samza.launch.run_code import code_for
@@ -25,6 +24,7 @@ from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.support.interval_apps import Lake
+from tests.support.local_engine import LocalEngine
 from tests.support.stand_ins import Attempt
 
 MODULES = {

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from airflow_samza import stream_application
-from airflow_samza.engine.local_engine import LocalEngine, LocalStage
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_run import run_stage
 from airflow_samza.engine.stage_setup import StageSetup
@@ -19,6 +18,7 @@ from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import SystemBinding
+from tests.support.local_engine import LocalEngine, LocalStage
 from tests.support.runs_here import Here
 from tests.support.stand_ins import Attempt
 from tests.support.topic_rows import topic_rows

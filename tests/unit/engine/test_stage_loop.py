@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from airflow_samza.engine.local_engine import LocalEngine
 from airflow_samza.engine.positions import TaskPosition
 from airflow_samza.engine.producers import Producers
 from airflow_samza.engine.stage_context import StageContext
@@ -30,6 +29,7 @@ from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_state import StageHandle, StageProgress
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
+from tests.support.local_engine import LocalEngine
 from tests.support.looping import APPLICATION, Place
 from tests.support.stand_ins import Attempt
 from tests.support.waiting import until

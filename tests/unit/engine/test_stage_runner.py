@@ -14,7 +14,6 @@ import pytest
 
 from airflow_samza.engine import stage_runner
 from airflow_samza.engine.heartbeat import RunnerHeartbeat
-from airflow_samza.engine.local_engine import LocalEngine
 from airflow_samza.engine.stage_runner import StageRunner, run_process, start_failure
 from airflow_samza.errors import RuntimeMissing, SamzaError, StageFailed, StageLost
 from airflow_samza.launch.bindings import bindings_to_json
@@ -38,6 +37,7 @@ from airflow_samza.runs.stages.stage_runners import (
 )
 from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, SUCCEEDED, StageHandle, StatusRecord
 from airflow_samza.systems.filesystems.local import LocalFilesystem
+from tests.support.local_engine import LocalEngine
 from tests.support.runs_here import Here
 from tests.support.waiting import until
 

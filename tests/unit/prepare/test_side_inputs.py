@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_samza.engine.local_engine import LocalEngine, LocalStage
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_setup import StageSetup
 from airflow_samza.engine.stage_task import StageTask
@@ -25,6 +24,7 @@ from airflow_samza.spark.standbys import StandbyTask
 from airflow_samza.storage import local_store
 from airflow_samza.storage.local_store import default_folder
 from airflow_samza.systems.log.maintenance import expire
+from tests.support.local_engine import LocalEngine, LocalStage
 from tests.support.runs_here import Here
 from tests.support.side_input_apps import PROFILES, VIEWS
 

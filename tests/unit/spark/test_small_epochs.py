@@ -22,7 +22,6 @@ import pyarrow.csv as csv
 import pytest
 
 from airflow_samza import stream_application
-from airflow_samza.engine.local_engine import LocalEngine, LocalStage
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_setup import StageSetup
 from airflow_samza.errors import MessageError, StageCancelled
@@ -32,6 +31,7 @@ from airflow_samza.spark import small_epochs, task_process
 from airflow_samza.spark.small_epochs import SmallEpochs
 from airflow_samza.spark.task_process import TaskForker, cores_of, fork_task_forker, may_run_beside
 from airflow_samza.systems.system import SystemBinding
+from tests.support.local_engine import LocalEngine, LocalStage
 from tests.support.runs_here import Here, run_stage
 from tests.support.stand_ins import Attempt
 from tests.support.topic_rows import topic_rows

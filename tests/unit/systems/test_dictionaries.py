@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_samza.partitioner import partition_of
 from airflow_samza.systems.dictionaries import GrowingDictionary, decoded
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.log.system import LogSystem
@@ -20,6 +19,7 @@ from airflow_samza.systems.system import (
     SystemBinding,
     SystemStreamPartition,
 )
+from tests.support.scalar_partitioner import partition_of
 
 STREAM = StreamSpec("views/run 1/1.1", partitions=3, schema="id bigint, country string")
 COUNTRIES = ["nl", "de", None, "fr"]

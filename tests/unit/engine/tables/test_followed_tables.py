@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from airflow_samza.engine.local_engine import LocalEngine, LocalStage
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_setup import StageSetup
 from airflow_samza.engine.tables import followed_tables
@@ -27,6 +26,7 @@ from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.tables.table_version import DELETED, INCREMENTAL
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import StreamSpec
+from tests.support.local_engine import LocalEngine, LocalStage
 from tests.support.runs_here import Here
 from tests.support.side_input_apps import PROFILES
 from tests.support.waiting import until
