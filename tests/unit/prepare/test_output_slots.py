@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,6 +90,12 @@ class Brokers(MemorySystem):
 
     def claim(self, stream: StreamSpec, claim: OutputClaim) -> None:
         """Begin."""
+
+    def waiting(self, stream: StreamSpec, staged: Iterable[Mapping[str, Any]]) -> int:
+        return 0
+
+    def has_begun(self, stream: StreamSpec) -> bool:
+        return True
 
 
 @pytest.mark.parametrize(

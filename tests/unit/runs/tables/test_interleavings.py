@@ -50,6 +50,9 @@ class Log:
     def standing(self, stream: StreamSpec, producer: str) -> str | None:
         return max(self.files.list(f"log/{producer.replace('/', '~')}"), default=None)
 
+    def lost(self, stream: StreamSpec, producer: str, generation: str) -> str | None:
+        return None
+
 
 def is_live(files: MemoryFilesystem, section: tuple[str, str]) -> bool:
     producer, generation = section
