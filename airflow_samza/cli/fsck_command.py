@@ -68,7 +68,7 @@ def fsck(environment: Environment) -> Iterator[Look]:
         yield Look("state", name, tuple(findings))
     for name, findings in fsck_tables(files):
         yield Look("table", name, tuple(findings))
-    for name in files.list(MADE_TABLES):
+    for name in sorted(files.list(MADE_TABLES)):
         yield Look("made table", name, tuple(checked(files, f"{MADE_TABLES}/{name}", MadeTable, remedy=DAMAGED)))
     producers = _Producers(files)
     for system, path in _outputs(files, runs):

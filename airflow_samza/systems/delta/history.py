@@ -31,14 +31,15 @@ class DeltaHistory(DeltaVersion, TableHistory):
     def appended(self, intake: Mapping[str, Any], bounds: Sequence[ColumnBound]) -> list[TableFile]:
         """Return the files that versions since a record have added, version by version."""
         files: list[TableFile] = []
-        overwrites = TableOptions.of(self.stream).overwrites
-        for version in self._newer(int(intake["version"])):
-            added, removed, info = _changes(self.log, version)
-            if not removed:
-                files += self.files_of(added, bounds)
-            elif overwrites == REJECT:
-                what = "replaced rows" if added else "deleted rows"
-                raise self.taken_away(version, what, info.get(PRODUCER))
+        overwrites, newer = TableOptions.of(self.stream).overwrites, self._newer(int(intake["version"]))
+        with self.log.understood("what it says of files"):
+            for version in newer:
+                added, removed, info = _changes(self.log, version)
+                if not removed:
+                    files += self.files_of(added, bounds)
+                elif overwrites == REJECT:
+                    what = "replaced rows" if added else "deleted rows"
+                    raise self.taken_away(version, what, info.get(PRODUCER))
         return files
 
     def files_until(self, intake: Mapping[str, Any]) -> list[TableFile]:
@@ -46,8 +47,8 @@ class DeltaHistory(DeltaVersion, TableHistory):
         until = int(intake["version"])
         segment = self.log.segment(until)
         added = {file.path: file for file in (state_at(self.log, segment).files if segment is not None else ())}
-        for version in sorted(self.log.commits):
-            if version <= until:
+        with self.log.understood("what it says of files"):
+            for version in sorted(version for version in self.log.commits if version <= until):
                 for file in _changes(self.log, version)[0]:
                     added.setdefault(file.path, file)
         return self.files_of(list(added.values()))
