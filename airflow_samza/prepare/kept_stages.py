@@ -58,9 +58,9 @@ def reuse(files: Filesystem, systems: Mapping[str, System], run: RunPlan, *, ena
     for stage in reversed(run.plan.stages):
         result = standing.get(stage.stage_id)
         if result is not None and decisions[stage.stage_id].kept:
-            gone = _gone(systems, run, stage, result, decisions)
-            if gone:
-                decisions[stage.stage_id] = StageReuse("", gone)
+            missing = _missing_output(systems, run, stage, result, decisions)
+            if missing:
+                decisions[stage.stage_id] = StageReuse("", missing)
     return decisions
 
 
@@ -146,7 +146,7 @@ def _why_not(
     return ""
 
 
-def _gone(
+def _missing_output(
     systems: Mapping[str, System],
     run: RunPlan,
     stage: Stage,

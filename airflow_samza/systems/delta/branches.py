@@ -28,7 +28,7 @@ from airflow_samza.systems.output_slots import OutputSlot
 from airflow_samza.systems.system import Publication, StreamSpec
 from airflow_samza.systems.tables.commits import TableView, output_digest
 from airflow_samza.systems.tables.output import waiting_folder
-from airflow_samza.systems.tables.rejections import dropped
+from airflow_samza.systems.tables.publication_checks import dropped
 from airflow_samza.typed_values import converted
 
 _DROPPED = "dropped"

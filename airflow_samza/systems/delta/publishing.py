@@ -54,8 +54,8 @@ from airflow_samza.systems.tables.leaving_files import LeavingFiles
 from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile
 from airflow_samza.systems.tables.output import TableProducer
 from airflow_samza.systems.tables.output_target import OutputTarget
+from airflow_samza.systems.tables.publication_checks import dropped
 from airflow_samza.systems.tables.publishing import UPSERTED, TableCommit
-from airflow_samza.systems.tables.rejections import dropped
 from airflow_samza.systems.tables.staged_files import StagedFiles
 from airflow_samza.systems.tables.upserts import feed_target
 

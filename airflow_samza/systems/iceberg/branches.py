@@ -19,7 +19,7 @@ from airflow_samza.systems.capabilities import OutputCommit
 from airflow_samza.systems.iceberg.transactions import transaction_of
 from airflow_samza.systems.tables.commits import Committed, TableView, damages, output_digest
 from airflow_samza.systems.tables.output_options import MAIN
-from airflow_samza.systems.tables.rejections import dropped
+from airflow_samza.systems.tables.publication_checks import dropped
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -6,8 +6,8 @@ from collections.abc import Collection, Hashable
 from typing import TYPE_CHECKING
 
 from airflow_samza.systems.tables.commits import comparable
+from airflow_samza.systems.tables.leaving_files import repartitioned
 from airflow_samza.systems.tables.output_options import MAIN
-from airflow_samza.systems.tables.rejections import repartitioned
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile

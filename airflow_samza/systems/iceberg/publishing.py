@@ -56,8 +56,8 @@ from airflow_samza.systems.tables.inputs.table_version import TableFile
 from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile
 from airflow_samza.systems.tables.output_options import MAIN
 from airflow_samza.systems.tables.output_target import OutputTarget
+from airflow_samza.systems.tables.publication_checks import dropped
 from airflow_samza.systems.tables.publishing import UNKNOWN_TRIES, TableCommit
-from airflow_samza.systems.tables.rejections import dropped
 from airflow_samza.systems.tables.staged_files import StagedFiles
 from airflow_samza.systems.tables.sweeping import ORPHAN_SECONDS
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from airflow_samza.errors import TopicError
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.output_slots import (
     OutputSlot,
@@ -70,3 +71,15 @@ def reject_met(view: TableView, mine: Committed, slot: OutputSlot | None, table:
     """Reject a slot of which another application has written the data, or of which this one has written a part."""
     if slot is not None:
         reject_meeting(slot, view.writers(slot.code), output=table, stream=mine.stream)
+
+
+def dropped(table: str, branch: str, stream: str) -> TopicError:
+    """Return the error of a branch that lacks what its run has committed."""
+    return TopicError(
+        f"The branch {branch!r} of the table {table} was dropped after the output {stream!r} was committed to "
+        "it: what would be published is not all of it.",
+        hint="Clear the stage that writes it: it then begins the branch anew.",
+        table=table,
+        stream=stream,
+        branch=branch,
+    )

@@ -312,17 +312,17 @@ def merged(
     if upserts.rows.num_rows:
         producer.write(0, upserts.rows)
     leaving, replaced = [], []
-    come = _KeySet.of([upserts.rows], upserts.key) if feed is not None else None
+    new_keys = _KeySet.of([upserts.rows], upserts.key) if feed is not None else None
     for file in files:
         if any(not pc.all(upserts.others(batch)).as_py() for batch in rows_of(file, upserts.key) if batch.num_rows):
             leaving.append(file)
             for batch in rows_of(file, None):
                 others = upserts.others(batch)
                 producer.write(0, batch.filter(others))
-                if feed is not None and come is not None:
-                    gone = batch.filter(pc.invert(others))
-                    feed.write(0, _with_change(gone, come.has(gone, upserts.key), BEFORE, REMOVED))
-                    replaced.append(gone)
+                if feed is not None and new_keys is not None:
+                    removed = batch.filter(pc.invert(others))
+                    feed.write(0, _with_change(removed, new_keys.has(removed, upserts.key), BEFORE, REMOVED))
+                    replaced.append(removed)
     if feed is not None and leaving:
         updated = _KeySet.of(replaced, upserts.key).has(upserts.rows, upserts.key)
         feed.write(0, _with_change(upserts.rows, updated, AFTER, ADDED))
