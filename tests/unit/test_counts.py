@@ -18,8 +18,8 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 76_047,
-    "files": 901,
+    "statements": 76_014,
+    "files": 900,
     "files in one folder": 30,
     "kinds of records": 54,
     "error classes": 40,
