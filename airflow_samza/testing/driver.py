@@ -28,7 +28,6 @@ from airflow_samza.application.application import ApplicationSpec, StreamApplica
 from airflow_samza.application.checked_calls import checked_calls
 from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor
 from airflow_samza.application.loader import load_application
-from airflow_samza.application.operator_spec import SendingSpec
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.application.times import duration_ms
 from airflow_samza.errors import InvalidApplication, SchemaError, StageError, UnknownName
@@ -40,6 +39,7 @@ from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.runs.tables.pins import as_of_joins
 from airflow_samza.schema import Schema
 from airflow_samza.systems.memory.system import MemoryProducer, MemorySystem
+from airflow_samza.systems.memory.wire import WireForm
 from airflow_samza.systems.system import ControlEnvelope, Publication, StreamSpec, SystemStreamPartition, is_unreadable
 from airflow_samza.task.messages.change_events import ChangeReader
 from airflow_samza.task.messages.messages import MessageReader
@@ -48,7 +48,6 @@ from airflow_samza.task.program.stage_program import check_application, compile_
 from airflow_samza.task.report import TaskReport
 from airflow_samza.testing.piped_messages import is_raw, piped_batches
 from airflow_samza.testing.stage_epochs import StageEpochs, TableVersionHere
-from airflow_samza.testing.wire_forms import wire_form
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -255,18 +254,7 @@ class TestDriver:
                 hint='It runs "staged" or "pipelined"; step(), drain() and stop() run an application continuously.',
                 value=mode,
             )
-        self._open(new=True)
-        if mode == "pipelined":
-            self._work(self._ends_of_slices, epoch_messages, shuffle)
-        for stage in self._stages if mode == "staged" else ():
-            if not stage.stage.several_epochs:
-                stage.run(whole=True, ends=self._ends_of_slices)
-                continue
-            while stage.run(limit=epoch_messages, ends=self._ends_of_slices) and not stage.ended:
-                pass
-        self._reject_open()
-        self._running = False
-        return self
+        return self._end(self._ends_of_slices, epoch_messages, shuffle, new=True, staged=mode == "staged")
 
     def step(self, *, epoch_messages: int | None = None, shuffle: random.Random | None = None) -> TestDriver:
         """Run the application continuously over what was piped in since the last step, and return the driver.
@@ -278,7 +266,7 @@ class TestDriver:
         :param shuffle: A random generator that draws the order of the stages in each round.
         """
         self._open()
-        self._work(lambda stream: True if self.plan.stream(stream).bounded else None, epoch_messages, shuffle)
+        self._work(self._stages, lambda stream: self._ends_of_slices(stream) or None, epoch_messages, shuffle)
         return self
 
     def drain(self, *, epoch_messages: int | None = None, shuffle: random.Random | None = None) -> TestDriver:
@@ -312,11 +300,24 @@ class TestDriver:
         return self.stop(epoch_messages=epoch_messages, shuffle=shuffle)
 
     def _end(
-        self, ends: Callable[[str], bool | None], epoch_messages: int | None, shuffle: random.Random | None
+        self,
+        ends: Callable[[str], bool | None],
+        epoch_messages: int | None,
+        shuffle: random.Random | None,
+        *,
+        new: bool = False,
+        staged: bool = False,
     ) -> TestDriver:
-        self._open()
-        self._work(ends, epoch_messages, shuffle)
-        self._reject_open()
+        self._open(new=new)
+        for stages in [[stage] for stage in self._stages] if staged else [self._stages]:
+            self._work(stages, ends, epoch_messages, shuffle, alone=staged)
+        left = [stage.stage.stage_id for stage in self._stages if not stage.ended]
+        if left:
+            raise StageError(
+                f"The stage {left[0]!r} does not end: it has nothing more to read, and waits.",
+                hint="Look at its chooser: does it wait for a stream to reach its head?",
+                stage=left[0],
+            )
         self._running = False
         return self
 
@@ -327,7 +328,8 @@ class TestDriver:
         """Begin a run, unless one is going on; ``new``: from the beginning, with nothing kept."""
         if new or not self._stages:
             plan = self.plan
-            self._all_schemas = {**self._schemas, **self._empty_schemas()}
+            self._reject_unknown_columns()
+            self._all_schemas = dict(self._schemas)
             compiled = check_application(self.spec, plan, self._all_schemas)
             self._contents = reduce_topics(self.spec, plan, compiled) if self._reduces else {}
             self._system = MemorySystem()
@@ -352,29 +354,23 @@ class TestDriver:
         self._runs += 1
 
     def _work(
-        self, ends: Callable[[str], bool | None], epoch_messages: int | None, shuffle: random.Random | None
+        self,
+        stages: Sequence[StageEpochs],
+        ends: Callable[[str], bool | None],
+        epoch_messages: int | None,
+        shuffle: random.Random | None,
+        *,
+        alone: bool = False,
     ) -> None:
-        """Run epochs of all stages until none has anything to do."""
+        """Run epochs of stages until none has anything to do."""
         moved = True
         while moved:
-            moved = False
-            turn = list(self._stages)
+            turn = list(stages)
             if shuffle is not None:
                 shuffle.shuffle(turn)
-            for stage in turn:
-                if not stage.ended:
-                    moved = stage.run(limit=epoch_messages, ends=ends) or moved
+            moved = True in [stage.run(ends, epoch_messages, alone=alone) for stage in turn if not stage.ended]
 
-    def _reject_open(self) -> None:
-        left = [stage for stage in self._stages if not stage.ended]
-        if left:
-            raise StageError(
-                f"The stage {left[0].stage.stage_id!r} does not end: it has nothing more to read, and waits.",
-                hint="Look at its chooser: does it wait for a stream to reach its head?",
-                stage=left[0].stage.stage_id,
-            )
-
-    def _empty_schemas(self) -> dict[str, Schema]:
+    def _reject_unknown_columns(self) -> None:
         for stream in self.spec.inputs.values():
             if stream.schema is None and stream.stream_id not in self._schemas:
                 raise SchemaError(
@@ -382,7 +378,6 @@ class TestDriver:
                     hint="Declare schema= of the input, or pipe messages in.",
                     stream=stream.stream_id,
                 )
-        return {}
 
     def _publish_inputs(self) -> None:
         """Make visible what was piped in since the last call."""
@@ -392,7 +387,7 @@ class TestDriver:
                 continue
             count = self._count(stream)
             spec = StreamSpec(stream.stream_id, count, schema.ddl(), stream.key)
-            self._system.make(spec.name, count, spec.schema, form=wire_form(stream))
+            self._system.make(spec.name, count, spec.schema, form=WireForm.of(stream))
             piped = self._piped.get(stream.stream_id, [])
             former = self._published.get(stream.stream_id, 0)
             if former == len(piped):
@@ -413,23 +408,22 @@ class TestDriver:
     ) -> None:
         import pyarrow as pa
 
-        if is_unreadable(batch):
-            producer.write_unreadable(partition or 0, batch)
-        elif is_raw(batch):
-            producer.write_bytes(partition or 0, batch.column(0))
-        elif partition is not None or count == 1:
+        if is_unreadable(batch) or is_raw(batch):
+            producer.write_as_it_is(partition or 0, batch)
+            return
+        if partition is not None or count == 1:
             producer.write(partition or 0, batch)
-        elif stream.key:
+            return
+        if stream.key:
             # Events lie by the key of the rows that are inside of them.
             keyed = batch if stream.events is None else ChangeReader(stream, "what is piped").changed(batch).rows
-            for place, part in split_by_partition(batch, partition_array(keyed, stream.key, count), count):
-                producer.write(place, part)
+            places = partition_array(keyed, stream.key, count)
         else:  # in turn, as files come
             turn = self._turns.get(stream.stream_id, 0)
-            for place in range(count):
-                chosen = [row for row in range(batch.num_rows) if (row + turn) % count == place]
-                producer.write(place, batch.take(pa.array(chosen, pa.int64())))
+            places = pa.array(range(turn, turn + batch.num_rows), pa.int64()).to_numpy() % count
             self._turns[stream.stream_id] = turn + batch.num_rows
+        for place, part in split_by_partition(batch, places, count):
+            producer.write(place, part)
 
     # -- what comes out ------------------------------------------------------------------------------------------------
 
@@ -502,14 +496,8 @@ class TestDriver:
         return name
 
     def _declared(self, stream: str) -> Schema | None:
-        resolved = check_application(self.spec, self.plan, self._all_schemas)
-        descriptor = self.spec.stream(stream)
-        if descriptor.schema is not None:
-            return descriptor.schema
-        for compiled in resolved.values():
-            if isinstance(compiled.spec, SendingSpec) and compiled.spec.stream.stream_id == stream:
-                return compiled.inputs[0]
-        return None
+        writers = (stage for stage in self._stages if stream in stage.stage.outputs)
+        return self.spec.stream(stream).schema or next(writers).program.streams.get(stream)
 
     def table_rows(self, table: str) -> list[Any]:
         """Return the rows of a table after the last run, in the order of tasks.

@@ -6,37 +6,32 @@ Whole, or epoch by epoch as stages on Spark do, with everything between two epoc
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage
+from airflow_samza.control.messages import ControlMessage
+from airflow_samza.engine.task_inputs import TaskInputs
 from airflow_samza.partitioner import partition_array, split_by_partition
 from airflow_samza.planner.plan import Stage
+from airflow_samza.prepare.task_side_inputs import SideInputs
 from airflow_samza.records import from_plain, plain
 from airflow_samza.runs.expectations import Judgement
+from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.expectations import Checked
+from airflow_samza.runs.records.run_plan import BoundStream
+from airflow_samza.system_kinds import EMBEDDED
 from airflow_samza.systems.filesystems.memory import MemoryFilesystem
-from airflow_samza.systems.memory.system import MemoryConsumer, MemorySystem
+from airflow_samza.systems.memory.system import MemorySystem
 from airflow_samza.systems.memory.wire import WireForm
-from airflow_samza.systems.system import (
-    ControlEnvelope,
-    Envelope,
-    OffsetRange,
-    Publication,
-    StreamSpec,
-    SystemStreamPartition,
-)
+from airflow_samza.systems.system import Publication, StreamSpec
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
-from airflow_samza.task.loop.reading import TaskInput
 from airflow_samza.task.loop.run_loop import SectionRun
 from airflow_samza.task.loop.side_tables import SideTables
 from airflow_samza.task.program.stage_program import StageProgram, reject_catalyst
-from airflow_samza.task.report import TaskReport
+from airflow_samza.task.report import InputReport, TaskReport
 from airflow_samza.task.tables.history_store import Changes, HistoryStore
 from airflow_samza.task.tables.store import TableStore
-from airflow_samza.testing.wire_forms import wire_form
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,6 +79,11 @@ class StageEpochs:
         self._epoch = 0
         self._shuts_down = False
         self._sent: dict[str, int] = {}
+        self._systems = {EMBEDDED: system}
+        self._streams = {
+            stream_id: BoundStream(stream_id, "input", EMBEDDED, StreamSpec(self.topic(stream_id)))
+            for stream_id in (*self.stage.inputs, *self.stage.side_inputs)
+        }
         self._tasks = {task: _Task((starts or {}).get(task)) for task in range(self.stage.task_count)}
         self._specs: dict[str, StreamSpec] = {}
         for stream_id in self.stage.outputs:
@@ -91,7 +91,7 @@ class StageEpochs:
             topic = self.topic(stream_id)
             self._specs[stream_id] = StreamSpec(topic, planned.partitions, None, program.spec.stream(stream_id).key)
             schema = program.streams.get(stream_id)
-            form = wire_form(program.spec.stream(stream_id))
+            form = WireForm.of(program.spec.stream(stream_id))
             if intermediate_serde is not None and stream_id in program.spec.intermediates:
                 form = WireForm(intermediate_serde, in_band=True)
             system.make(topic, max(planned.partitions, 1), schema.ddl() if schema is not None else None, form=form)
@@ -127,27 +127,32 @@ class StageEpochs:
             if task.start is not None
         }
 
-    def run(
-        self, *, whole: bool = False, limit: int | None = None, ends: Callable[[str], bool | None] = lambda stream: True
-    ) -> bool:
-        """Run one epoch and publish it; return whether it did anything. ``whole``: everything, in one epoch.
+    def run(self, ends: Callable[[str], bool | None], limit: int | None = None, *, alone: bool = False) -> bool:
+        """Run one epoch and publish it; return whether it did anything.
 
         ``ends`` says how an external input ends when all that is there has been read: True (for good), False (a slice),
-        None: not yet.
+        None: not yet. ``alone``: no stage before it goes on; one that needs one epoch only does everything in it.
         """
         staged: dict[str, dict[int, Any]] = {stream_id: {} for stream_id in self._specs}
         control: dict[str, list[ControlMessage]] = {stream_id: [] for stream_id in self._specs}
+        whole = alone and not self.stage.several_epochs
         moved = False
         checked: list[Mapping[str, Sequence[Checked]]] = []
         keys = MemoryFilesystem()
-        shuts_down = self._shuts_down
+        shuts_down, intent = self._shuts_down, self._intent(ends)
+        inputs = TaskInputs(self.program, self._systems, self._streams, (), intent)
         for number, task in self._tasks.items():
             if task.ended:
                 continue
             if task.side_tables is None:
                 task.side_tables = SideTables(self.program, 0)
-            filled = task.side_tables.fill(self._side_inputs(number, task.side_tables))
+            side_inputs = SideInputs(self.program, self._systems, self._streams, intent, lambda path: False)
+            filled = task.side_tables.fill(side_inputs.of(task.side_tables, number))
+            filled.inputs.update(
+                {name: InputReport() for name in task.side_tables.streams if name not in filled.inputs}
+            )
             self._hold_versions(number, task.side_tables)
+            reached = task.start.checkpoint if task.start is not None else TaskCheckpoint()
             attempt = f"{self._run}-{self.stage.stage_id}-{self._epoch}-{number}"
             producers = {stream_id: self._system.producer(spec, attempt) for stream_id, spec in self._specs.items()}
             task.tables = {}
@@ -162,11 +167,11 @@ class StageEpochs:
                 filled=filled,
                 start=task.start,
                 whole=whole,
-                limit=limit,
+                limit=None if whole else limit,
                 shut_down=shuts_down,
             )
             try:
-                for _ in run.run(self._inputs(number, ends)):
+                for _ in run.run(inputs.of(number, reached)):
                     raise AssertionError("a section without a boundary yields nothing")
             except BaseException:
                 for producer in producers.values():
@@ -236,55 +241,16 @@ class StageEpochs:
             }
             table.store.hold(history, in_order[-1], table.store.versions_of(history, sections))
 
-    def _inputs(self, task: int, ends: Callable[[str], bool | None]) -> list[TaskInput]:
-        return [
-            source
-            for stream in self.stage.inputs
-            for source in self._partitions(stream, task, ends, self.program.reads.get(stream))
-        ]
-
-    def _side_inputs(self, task: int, tables: SideTables) -> list[TaskInput]:
-        inputs: list[TaskInput] = []
-        for stream in tables.streams:
-            inputs += self._partitions(stream, task, lambda _: None, None, partial(tables.start, stream, oldest=0))
-        return inputs
-
-    def _partitions(
-        self,
-        stream_id: str,
-        task: int,
-        ends: Callable[[str], bool | None],
-        columns: tuple[str, ...] | None,
-        reached: Callable[[int], int] | None = None,
-    ) -> Iterator[TaskInput]:
-        topic = StreamSpec(self.topic(stream_id))
-        if self._system.identity(topic) is None:
-            return
-        planned = self.program.plan.stream(stream_id)
-        consumer = self._system.consumer(topic)
-        start = self._tasks[task].start
-        for partition in (
-            range(max(planned.partitions, 1)) if planned.broadcast else [task] if task < planned.partitions else []
-        ):
-            read_to = start.checkpoint.offset(stream_id, partition) if start is not None else None
-            first, head = read_to or 0 if reached is None else reached(partition), consumer.head[partition]
-            end = None if stream_id in self.program.spec.intermediates else ends(stream_id)
-            yield TaskInput(
-                stream_id,
-                partition,
-                _envelopes(consumer, partition, OffsetRange(first, head), columns, end),
-                first,
-                head,
-            )
-
-
-def _envelopes(
-    consumer: MemoryConsumer, partition: int, offsets: OffsetRange, columns: tuple[str, ...] | None, end: bool | None
-) -> Iterator[Envelope]:
-    place = SystemStreamPartition("memory", consumer.topic.name, partition)
-    yield from consumer.read(place, offsets, columns)
-    if end is not None:
-        yield ControlEnvelope(place, offsets.end, EndOfStreamMessage(None, 0, stream_id=place.stream, final=end))
+    def _intent(self, ends: Callable[[str], bool | None]) -> Intent:
+        """Return an epoch of all that is there now, as stages of a run decide about theirs."""
+        external, reads = self.program.spec.inputs, {}
+        for stream_id, bound in self._streams.items():
+            empty = {"offsets": [(0, 0)] * max(self.program.plan.stream(stream_id).partitions, 1)}
+            there = self._system.identity(bound.spec) is not None  # else it is a side input that nobody has filled
+            end = ends(stream_id) if stream_id in external else None
+            reads[stream_id] = InputIntent(bound.spec.name, self._system.slice(bound.spec) if there else empty, end=end)
+        tasks = self.stage.task_count
+        return Intent(self.stage.stage_id, "1.1", self._epoch, tasks, reads, {}, whole=False, side_inputs=reads)
 
 
 def _has_moved(task: _Task, report: TaskReport) -> bool:

@@ -14,7 +14,7 @@ from airflow_samza.systems.log.producer import LogProducer
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.log.topic import Topic
 from airflow_samza.systems.memory.segments import MemorySegments, MemorySegmentWriter
-from airflow_samza.systems.memory.wire import WireForm, bytes_batch
+from airflow_samza.systems.memory.wire import WireForm
 from airflow_samza.systems.system import (
     Envelope,
     MessageRun,
@@ -86,12 +86,8 @@ class MemoryProducer(LogProducer):
 
     _writer: MemorySegmentWriter
 
-    def write_bytes(self, partition: int, values: pa.Array) -> None:
-        """Append user messages as their bytes, whatever they hold, to a topic with a serde."""
-        self._writer.write_as_it_is(partition, bytes_batch(values))
-
-    def write_unreadable(self, partition: int, batch: pa.RecordBatch) -> None:
-        """Append messages that nobody can read (``unreadable_batch``), as a test has them."""
+    def write_as_it_is(self, partition: int, batch: pa.RecordBatch) -> None:
+        """Append messages as a test has them: as bytes, or such that nobody can read them (``unreadable_batch``)."""
         self._writer.write_as_it_is(partition, batch)
 
 

@@ -11,6 +11,8 @@ from airflow_samza.systems.system import Envelope, SystemStreamPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from airflow_samza.application.descriptors import StreamDescriptor
+
 
 @dataclass(frozen=True)
 class WireForm:
@@ -22,6 +24,16 @@ class WireForm:
     serde: str
     in_band: bool = False
     tolerant: bool = False
+
+    @classmethod
+    def of(cls, stream: StreamDescriptor) -> WireForm | None:
+        """Return the form that a stream's serde gives its messages; None where none is declared."""
+        from airflow_samza.systems.serdes.binding import with_schema_file
+
+        if stream.serde is None:
+            return None
+        module = stream.location.file if stream.location is not None else None
+        return cls(with_schema_file(stream.serde, stream.stream_id, module), tolerant=stream.on_error is not None)
 
 
 class Wire:
