@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[3]
 
 SHORT = {
     "compare_rows": "--work {} --rows 2000 --rounds 2",
+    "distinct": "--work {} --rows 2000 --rounds 1",
     "expressions": "--rounds 2",
     "gen_data": "--data {} --rows 2000 --json",
     "growth": "6",
@@ -30,6 +31,7 @@ SHORT = {
     "page_looks": "--stages 20 --partitions 16",
     "planning": "100 --repeat 2",
     "restore": "--rows 2000 --repeat 2",
+    "run": "--data {} --workload W2 --rows 2000 --repeat 2 --cold 0",
     "scale": "--data {} --partitions 2 4 --repeat 2",
     "topics": "--rows 5000 --repeat 2 --partitions 4",
     "topics_between": "--rows 4000 --times 2",
@@ -56,7 +58,6 @@ ELSEWHERE = {
     "requests": "test_requests.py measures by it",
     "beside_backfill": OPEN,
     "catalyst_beside": OPEN,
-    "distinct": OPEN,
     "edits": OPEN,
     "expectations": OPEN,
     "failing_expressions": OPEN,
@@ -64,7 +65,6 @@ ELSEWHERE = {
     "followed": OPEN,
     "latency": OPEN,
     "new_files": OPEN,
-    "run": OPEN,
     "temporal_join": OPEN,
     "warm": OPEN,
     "peers.flights_by_hand": "the peer by hand of benchmarks.in_airflow and benchmarks.in_pods",
