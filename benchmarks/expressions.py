@@ -2,10 +2,10 @@
 
 Typical filters and projections over batches of 65,536 rows, one core.
 
-``python -m benchmarks.expressions [--write-docs]``. Ours is the compiler of ``airflow_samza.task.expressions``, which
-calls ``pyarrow.compute``; beside it Acero's expressions and DuckDB, and DataFusion where it is installed (it is no
-dependency). Every engine gets one batch at a time, as a task does; DuckDB also gets them all as one stream. CPU seconds
-are counted, in turn.
+``python -m benchmarks.expressions [--rounds 7] [--write-docs]``. Ours is the compiler of
+``airflow_samza.task.expressions``, which calls ``pyarrow.compute``; beside it Acero's expressions and DuckDB, and
+DataFusion where it is installed (it is no dependency). Every engine gets one batch at a time, as a task does; DuckDB
+also gets them all as one stream. CPU seconds are counted, in turn.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from benchmarks.report import between_markers
 
 ROWS = 65_536
 BATCHES = 8
-ROUNDS = 7
 PAGE = Path(__file__).parents[1] / "docs" / "concepts/expressions.md"
 SCHEMA = Schema.of("member_id bigint, country string, dwell_ms bigint, price double, seen timestamp, page string")
 
@@ -208,7 +207,7 @@ def by_datafusion(case: Case) -> Run | None:
     return run
 
 
-def measured(data: list[pa.RecordBatch]) -> Iterator[tuple[str, dict[str, float | None]]]:
+def measured(data: list[pa.RecordBatch], rounds: int) -> Iterator[tuple[str, dict[str, float | None]]]:
     """Per case and engine the rows per second of CPU, in millions.
 
     The median of rounds in which the engines take turns.
@@ -229,7 +228,7 @@ def measured(data: list[pa.RecordBatch]) -> Iterator[tuple[str, dict[str, float 
         answers = {run(given[name]) for name, run in engines.items() if run is not None}  # warm, too
         if len(answers) > 1:
             raise SystemExit(f"{case.name}: the engines keep different numbers of rows: {answers}")
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             for name, run in engines.items():
                 if run is not None:
                     start = time.process_time()
@@ -251,10 +250,11 @@ def table(figures: list[tuple[str, dict[str, float | None]]]) -> str:
 def main() -> None:
     """Measure, print, and write the page."""
     options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--rounds", type=int, default=7)
     options.add_argument("--write-docs", action="store_true", help="put the table into docs/concepts/expressions.md")
     chosen = options.parse_args()
     pa.set_cpu_count(1)
-    found = table(list(measured(batches())))
+    found = table(list(measured(batches(), chosen.rounds)))
     print(found)
     if chosen.write_docs:
         PAGE.write_text(

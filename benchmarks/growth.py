@@ -85,7 +85,7 @@ def main(runs: int) -> None:
         print("| runs | on record | files | MB | files of the user's topics | slowest sweep |")
         print("|---|---|---|---|---|---|")
         with tempfile.TemporaryDirectory() as folder:
-            for size in measured(Path(folder), runs, keep):
+            for size in measured(Path(folder), runs, keep, min(runs, STEP)):
                 print(
                     f"| {size.runs:,} | {size.on_record} | {size.files:,} | {size.bytes / 1e6:.1f} | "
                     f"{size.user_files:,} | "

@@ -1,8 +1,9 @@
 """Time of a plan over a table of many files, beside what the format's own library takes to list them.
 
 ``python -m benchmarks.lake_plan [--files 10000] [--rounds 5] [--kinds iceberg delta] [--write-docs]``. The files are in
-the metadata alone: a plan opens none that one task reads whole. All take turns in one process, so that other work of
-the machine hits all of them; the first round loads code and does not count.
+the metadata alone: a plan opens none that one task reads whole, and each partition of the table has enough of them for
+that. All take turns in one process, so that other work of the machine hits all of them; the first round loads code and
+does not count.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ COMMITS = 10
 """Commits by which the files have come: as many manifests of Iceberg; of Delta the checkpoint has all but the last."""
 
 DAYS = 100
-"""Values of the column by which the table is partitioned."""
+"""Values of the column by which the table is partitioned; of few files fewer."""
+
+OF_A_DAY = 8 * PARTITIONS
+"""Files of a day at least: of fewer, each is more than an eighth of a task's share, and would be opened to be cut."""
 
 _COLUMNS = 8
 """Numbers beside the partition's column and the file's own; all have statistics."""
@@ -45,7 +49,10 @@ _SIZE = 4_000_000
 _ROWS = 100_000
 
 DAY = (ColumnBound("day", "=", 7),)
-"""A condition that leaves one partition of a hundred."""
+"""A condition that leaves one partition."""
+
+LEAST = 8 * OF_A_DAY
+"""Files of the smallest table that has this day."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +67,13 @@ class Plan:
     cpu_seconds: float
 
 
-def _rows(number: int) -> pa.Table:
-    columns = {"day": [number % DAYS], "id": [number], **{f"c{place}": [number + place] for place in range(_COLUMNS)}}
+def days_of(files: int) -> int:
+    """Return how many partitions a table of so many files has."""
+    return min(files // OF_A_DAY, DAYS)
+
+
+def _rows(number: int, day: int) -> pa.Table:
+    columns = {"day": [day], "id": [number], **{f"c{place}": [number + place] for place in range(_COLUMNS)}}
     return pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
 
 
@@ -82,23 +94,23 @@ def make_iceberg(folder: Path, files: int) -> Any:
     settings = IcebergSystem("lake", SystemBinding("iceberg", {"root": str(folder)})).settings
     with opened_catalog(settings, create=True) as catalog:
         catalog.create_namespace_if_not_exists("bench")
-        table = catalog.create_table("bench.views", _rows(0).schema)
+        table = catalog.create_table("bench.views", _rows(0, 0).schema)
         with table.update_spec() as spec:
             spec.add_identity("day")
-    columns = schema_to_pyarrow(table.schema())
+    columns, days = schema_to_pyarrow(table.schema()), days_of(files)
     wanted, ids = compute_statistics_plan(table.schema(), {}), parquet_path_to_id_mapping(table.schema())
 
     def data_file(number: int) -> DataFile:
         written = pa.BufferOutputStream()
-        pq.write_table(_rows(number).cast(columns), written)
+        pq.write_table(_rows(number, number % days).cast(columns), written)
         said = data_file_statistics_from_parquet_metadata(
             pq.read_metadata(pa.BufferReader(written.getvalue())), wanted, ids
         ).to_serialized_dict()
         file = DataFile.from_args(
             content=DataFileContent.DATA,
-            file_path=f"{table.location()}/data/day={number % DAYS}/{number:08d}-0c8f2a4e-77d1-4b2a-9a55.parquet",
+            file_path=f"{table.location()}/data/day={number % days}/{number:08d}-0c8f2a4e-77d1-4b2a-9a55.parquet",
             file_format=FileFormat.PARQUET,
-            partition=Record(number % DAYS),
+            partition=Record(number % days),
             file_size_in_bytes=_SIZE,
             sort_order_id=None,
             spec_id=table.spec().spec_id,
@@ -127,13 +139,14 @@ def make_delta(folder: Path, files: int) -> Any:
     from deltalake import DeltaTable
     from deltalake.transaction import AddAction
 
-    table = DeltaTable.create(str(folder / "bench" / "views"), schema=_rows(0).schema, partition_by=["day"])
+    table = DeltaTable.create(str(folder / "bench" / "views"), schema=_rows(0, 0).schema, partition_by=["day"])
+    days = days_of(files)
 
     def action(number: int) -> AddAction:
-        one = {name: values[0] for name, values in _rows(number).to_pydict().items() if name != "day"}
+        one = {name: values[0] for name, values in _rows(number, number % days).to_pydict().items() if name != "day"}
         said = {"numRecords": _ROWS, "minValues": one, "maxValues": one, "nullCount": dict.fromkeys(one, 0)}
-        name = f"day={number % DAYS}/{number:08d}-0c8f2a4e-77d1-4b2a-9a55.parquet"
-        return AddAction(name, _SIZE, {"day": str(number % DAYS)}, 0, True, json.dumps(said))
+        name = f"day={number % days}/{number:08d}-0c8f2a4e-77d1-4b2a-9a55.parquet"
+        return AddAction(name, _SIZE, {"day": str(number % days)}, 0, True, json.dumps(said))
 
     parts = list(_by_commit(files))
     for place, some in enumerate(parts):
@@ -192,7 +205,8 @@ def measure(kind: str, folder: Path, files: int, rounds: int) -> list[Plan]:
             counts[who] = turn()
             if number:
                 took[who].append((time.perf_counter() - wall, time.process_time() - cpu))
-    expected = {who: files // DAYS if who.endswith("of one day") else files for who in turns}
+    of_one_day = len(range(7, files, days_of(files)))
+    expected = {who: of_one_day if who.endswith("of one day") else files for who in turns}
     if counts != expected:
         raise AssertionError(f"files differ: {counts}, and not {expected}")
     return [
@@ -211,8 +225,8 @@ def measure(kind: str, folder: Path, files: int, rounds: int) -> list[Plan]:
 def table(plans: Sequence[Plan], files: int, machine: str) -> list[str]:
     """Return the figures as Markdown."""
     lines = [
-        f"A table of {files:,} files, committed by {COMMITS}, with statistics of {_COLUMNS + 1} columns and {DAYS} "
-        f"partitions; measured on {machine}.",
+        f"A table of {files:,} files, committed by {COMMITS}, with statistics of {_COLUMNS + 1} columns and "
+        f"{days_of(files)} partitions; measured on {machine}.",
         "",
         "| table | who | files | best s | median s | CPU s |",
         "|---|---|---:|---:|---:|---:|",
@@ -231,6 +245,8 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
     parser.add_argument("--write-docs", action="store_true")
     asked = parser.parse_args()
+    if asked.files < LEAST:
+        parser.error(f"--files {asked.files} is too few: of less than {LEAST}, a plan would open files to cut them")
     before, plans = os.getloadavg()[0], list[Plan]()
     for kind in asked.kinds:
         with tempfile.TemporaryDirectory(prefix="lake-plan-") as folder:
