@@ -476,6 +476,8 @@ class TestDriver:
             if consumer.schema is not None
             else pa.schema([])
         )
+        if batches and batches[0].num_columns < len(schema):  # reduced ones
+            schema = pa.schema([schema.field(name) for name in batches[0].schema.names])
         return pa.Table.from_batches(
             [pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in batches], schema=schema
         )

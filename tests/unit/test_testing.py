@@ -399,3 +399,15 @@ def test_wrong_use_of_the_driver_is_rejected() -> None:
         driver.pipe("views", [{"member_id": 1}])
     with pytest.raises(InvalidApplication, match="fed by 0 side inputs"):
         driver.table("profiles", [])
+
+
+@pytest.mark.parametrize(("reduced", "sent"), [(False, ["member", "page", "note"]), (True, ["member", "page"])])
+def test_messages_of_an_intermediate_stream_have_the_columns_that_were_sent(reduced: bool, sent: list[str]) -> None:
+    def views(app: Any) -> None:
+        rows = app.input_stream("rows", schema="member bigint, page string, note string", partitions=1)
+        rows.partition_by("member", id="by-member").select("member", "page").send_to(app.output_stream("out"))
+
+    driver = TestDriver(stream_application("views")(views), reduced=reduced)
+    driver.pipe("rows", [{"member": 1, "page": "a", "note": "x"}]).run()
+    assert driver.output_table("by-member").schema.names == sent
+    assert [row.page for row in driver.output("by-member")] == ["a"]
