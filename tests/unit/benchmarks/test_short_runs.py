@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 
 SHORT = {
+    "catalyst_beside": "2000 1",
     "compare_rows": "--work {} --rows 2000 --rounds 2",
     "distinct": "--work {} --rows 2000 --rounds 1",
     "expectations": "--work {} --rows 2000 --rounds 1",
@@ -61,7 +62,6 @@ ELSEWHERE = {
     "report": "writes the page from figures; test_report.py tests it",
     "requests": "test_requests.py measures by it",
     "beside_backfill": OPEN,
-    "catalyst_beside": OPEN,
     "edits": OPEN,
     "failing_expressions": OPEN,
     "fixed_cost": OPEN,
