@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.followed [--work DIR] [--rows 2000000] [--rounds 3]``. A run writes a shared stream, and a run of
 another application aggregates it, each on a Spark of its own with one core. The consumer is planned when the producer
-has ended, or follows it from the beginning. Seconds count from the start of the producer to the end of the consumer.
+has ended, or follows it from the beginning. Seconds count from the start of the producer to the end of the consumer;
+all consumers must write as many rows.
 """
 
 from __future__ import annotations
@@ -52,17 +53,18 @@ def write(root: Path, rows: int) -> None:
     """Append the visits."""
     draw = np.random.default_rng(1)
     log = LogSystem("log", SystemBinding("log", {"root": str(root)}))
-    for _ in range(max(rows // BATCH, 1)):
+    for first in range(0, rows, BATCH):
+        size = min(BATCH, rows - first)
         batch = {
-            "member": draw.integers(0, 100_000, BATCH),
-            "country": np.array(["nl", "de", "fr", "ch"])[draw.integers(0, 4, BATCH)],
-            "dwell_ms": draw.integers(0, 100, BATCH),
+            "member": draw.integers(0, 100_000, size),
+            "country": np.array(["nl", "de", "fr", "ch"])[draw.integers(0, 4, size)],
+            "dwell_ms": draw.integers(0, 100, size),
         }
         log.append("visits", pa.table(batch), key=["member"], partitions=2, schema=VISIT)
 
 
-def seconds(root: Path, name: str, *, follows: bool) -> float:
-    """Return the seconds from the start of the producer to the end of the consumer."""
+def measured(root: Path, name: str, *, follows: bool) -> tuple[float, int]:
+    """Return the seconds from the start of the producer to the end of the consumer, and the rows of the latter."""
     runtime = SparkRuntime(str(root), {}, master="local[1]")
     made: list[RunPlan] = []
 
@@ -78,26 +80,29 @@ def seconds(root: Path, name: str, *, follows: bool) -> float:
         consumer = planned("follower", **named)
         for stage in producer.plan.stages:
             runtime.submit(producer, stage.stage_id)
-        run_together(runtime, consumer)
+        results = run_together(runtime, consumer)
         took = time.monotonic() - began
         run_together(runtime, producer)
     else:
         run_together(runtime, producer)
-        run_together(runtime, planned("follower", **named))
+        results = run_together(runtime, planned("follower", **named))
         took = time.monotonic() - began
     for run in made:
         runtime.close(run, wait_seconds=60)
-    return took
+    return took, results[-1].outputs[0].messages
 
 
 def measure(folder: Path, rows: int, rounds: int) -> None:
     """Run both ways in turn after one that does not count, and print the medians and their ratio."""
     write(folder, rows)
-    seconds(folder, "first", follows=False)  # warm runners begin
+    _, expected = measured(folder, "first", follows=False)  # warm runners begin
     took: dict[str, list[float]] = {"afterwards": [], "at the same time": []}
     for number in range(rounds):
-        took["afterwards"].append(seconds(folder, f"a{number}", follows=False))
-        took["at the same time"].append(seconds(folder, f"b{number}", follows=True))
+        for way, follows in (("afterwards", False), ("at the same time", True)):
+            seconds, found = measured(folder, f"{number}-{follows}", follows=follows)
+            if found != expected:
+                raise SystemExit(f"The consumer wrote {found} rows {way}, and {expected} in the first round.")
+            took[way].append(seconds)
         print({name: [round(one, 2) for one in all_of] for name, all_of in took.items()}, flush=True)
     medians = {name: statistics.median(all_of) for name, all_of in took.items()}
     ratios = [b / a for a, b in zip(took["afterwards"], took["at the same time"], strict=True)]
