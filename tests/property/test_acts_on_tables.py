@@ -294,6 +294,22 @@ def test_a_run_that_was_empty_takes_the_table_from_one_that_has_replaced_it_sinc
     assert Counter(player.place.found()) == Counter(first.rows)
 
 
+@pytest.mark.parametrize("kind", [Iceberg, Delta])
+def test_a_run_that_was_compacted_takes_the_table_from_one_that_has_replaced_it_since(
+    kind: type[Place], tmp_path: Path
+) -> None:
+    player = Player(tmp_path, (kind, REPLACE_TABLE, "run"), seed=0)
+    player.model.dated = player.split = False
+    player.begin(1)
+    player.others("compact")
+    player.begin(2)
+    first = player.runs["run-0"]
+    first.rows = player.rows()
+    player.anew("run-0")
+    assert not player.rejected
+    assert Counter(player.place.found()) == Counter(first.rows)
+
+
 @pytest.mark.extended
 @EACH_WAY
 def test_an_output_has_the_rows_of_the_model_in_other_sequences(number: int, tmp_path: Path) -> None:

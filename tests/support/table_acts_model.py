@@ -143,9 +143,7 @@ Allowed = Callable[[Model, str, Mapping[str, Any], set[str]], bool]
 
 def _lost(model: Model, run: str, outputs: Mapping[str, Any], _: set[str]) -> bool:
     found = model.reasons(run, outputs)
-    # Who replaces a compacted table takes no notice of the runs whose rows were in it.
-    knows_rows = model.run_column and model.mode != REPLACE_TABLE
-    return bool(found & TAKING or (found & REWRITING and not knows_rows))
+    return bool(found & TAKING or (found & REWRITING and not model.run_column))
 
 
 def _other_columns(_: Model, __: str, ___: Mapping[str, Any], since_plan: set[str]) -> bool:

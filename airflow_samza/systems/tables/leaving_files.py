@@ -120,8 +120,8 @@ class LeavingFiles(Generic[Table, File]):
         leaving, taken, moved = dict[str, File](), dict[str, File](), []
         for one in earlier:
             written = files.written_by(one, live)
-            found = self._with_rows_of(one) if one.files and len(written) != one.files else {}
-            if found is None:
+            found = self._with_rows_of(one) if one.is_replaced or len(written) != one.files else {}
+            if found is None and one.files:
                 moved.append((one, len(written)))
             taken.update(found or {})
             leaving.update(written)
@@ -138,10 +138,11 @@ class LeavingFiles(Generic[Table, File]):
     def _with_rows_of(self, former: Committed) -> dict[str, File] | None:
         """Return the files with rows that have a former commit's name in the column of runs; None: not all are there.
 
-        They were written without the column, or somebody has deleted some.
+        They were written without the column, or somebody has deleted some. Of a commit that was replaced since there are
+        those that a restore has brought back.
         """
         column, names = self._files.options.run_column, set(former.prefixes)
-        if column not in self._files.merged_target(self._table).declared.names:
+        if not column or column not in self._files.merged_target(self._table).declared.names:
             return None
         found, mixed, rows = dict[str, File](), dict[str, File](), 0
         for file in self._files.files_within(self._table, [ColumnBound(column, "in", former.prefixes)]):
@@ -152,7 +153,7 @@ class LeavingFiles(Generic[Table, File]):
             if 0 < count < sum(map(len, are_mine)):
                 mixed[self._files.path_of(file)] = file
             rows += count
-        if rows != former.rows:
+        if rows != former.rows and not former.is_replaced:
             return None
         self.mixed |= mixed
         self.runs_gone |= names

@@ -386,10 +386,10 @@ class TablePublisher(TableFiles[Table, File]):
             rows=sum(int(one["rows"]) for one in self.described) + (own.rows if own is not None else 0),
             partitions=self._written_partitions(table, own, new),
         )
-        gone = {one.owner for _, one in former}
+        gone, by_rows = {one.owner for _, one in former}, takes_all and self.options.run_column
         others = []
         for its_slot, one in view.commits():
-            left = 0 if one.owner in gone else one.files - len(self.written_by(one, leaving))
+            left = 0 if by_rows or one.owner in gone else one.files - len(self.written_by(one, leaving))
             rows = one.rows or (REPLACED if takes_all else 0)
             if one.owner != self.owner and (left, rows) != (one.files, one.rows):
                 others.append((its_slot, dataclasses.replace(one, files=left, rows=rows)))
