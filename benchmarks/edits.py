@@ -109,8 +109,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
-    work = Path(tempfile.mkdtemp(dir=arguments.work))
-    write_views(work / "views", arguments.rows)
+    with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
+        measure(Path(folder), arguments.rows, arguments.rounds)
+
+
+def measure(work: Path, rows: int, rounds: int) -> None:
+    """Run both kinds in turn, cold and with warm runners, and print their medians."""
+    write_views(work / "views", rows)
     before = psutil.getloadavg()[0]
     found: dict[tuple[str, str], list[float]] = {}
     for warm in (False, True):
@@ -119,7 +124,7 @@ def main() -> None:
         for runs in kinds.values():
             runs.write(0)
             runs.run()
-        for number in range(1, arguments.rounds + 1):
+        for number in range(1, rounds + 1):
             for kind, options in (("kept", ["--again"]), ("fresh", ["--again", "--fresh"])):
                 kinds[kind].write(number)
                 found.setdefault((name, kind), []).append(kinds[kind].run(*options))
@@ -129,7 +134,7 @@ def main() -> None:
             for runs in kinds.values():
                 end_warm_runners(runs.temporary)
     print(f"{describe_machine(2)}{describe_load(before, psutil.getloadavg()[0])}")
-    print(f"{arguments.rows:,} rows, five stages, an edit in stage 4; median seconds of {arguments.rounds} runs")
+    print(f"{rows:,} rows, five stages, an edit in stage 4; median seconds of {rounds} runs")
     for name in ("cold", "warm"):
         kept, fresh = (statistics.median(found[name, kind]) for kind in ("kept", "fresh"))
         print(f"{name}: only what has changed {kept:.1f} s, all stages {fresh:.1f} s ({fresh / kept:.1f} times)")

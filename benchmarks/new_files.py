@@ -110,8 +110,8 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=2)
     asked = parser.parse_args()
     before = os.getloadavg()[0]
-    with tempfile.TemporaryDirectory() as folder:
-        found = measure(asked.work or Path(folder), asked.runs, asked.small, asked.large, asked.cores)
+    with tempfile.TemporaryDirectory(dir=asked.work) as folder:
+        found = measure(Path(folder), asked.runs, asked.small, asked.large, asked.cores)
     print(describe_machine(asked.cores), describe_load(before, os.getloadavg()[0]))
     for name, runs in found.items():
         whole, work = (statistics.median(getattr(run, part) for run in runs) for part in ("seconds", "work"))

@@ -15,11 +15,15 @@ import pytest
 ROOT = Path(__file__).parents[3]
 
 SHORT = {
+    "beside_backfill": "--work {} --seconds 1 --rows 2000000",
     "catalyst_beside": "2000 1",
     "compare_rows": "--work {} --rows 2000 --rounds 2",
     "distinct": "--work {} --rows 2000 --rounds 1",
+    "edits": "--work {} --rows 2000 --rounds 1",
     "expectations": "--work {} --rows 2000 --rounds 1",
     "expressions": "--rounds 2",
+    "failing_expressions": "2000 1",
+    "fixed_cost": "--work {} --runs 2 --cold 0 --only aggregate",
     "followed": "--work {} --rows 2000 --rounds 1",
     "gen_data": "--data {} --rows 2000 --json",
     "growth": "6",
@@ -30,6 +34,7 @@ SHORT = {
     "latency": "--work {} --seconds 1 --rates 20 --rows 4000",
     "long_tables": "--rows 2000 --keys 1 10",
     "long_window": "--work {} --runs 2 --days 3 --rows 200 --pages 10",
+    "new_files": "--work {} --runs 2 --small 2 --large 0",
     "nexmark": "--work {} --events 3000 --rounds 1 --who airflow_samza spark --queries q0 q3",
     "nexmark_events": "{} --events 2000 --files 2",
     "page_looks": "--stages 20 --partitions 16",
@@ -41,6 +46,7 @@ SHORT = {
     "topics": "--rows 5000 --repeat 2 --partitions 4",
     "topics_between": "--rows 4000 --times 2",
     "upserts": "--work {} --rows 2000 --rounds 2",
+    "warm": "--work {} --days 1",
 }
 """The arguments of a short run by benchmark; ``{}`` is a folder of its own."""
 
@@ -61,12 +67,6 @@ ELSEWHERE = {
     "parse_cost": "tests/matrix/test_constrained_install.py runs it, and with it fails when the limit is passed",
     "report": "writes the page from figures; test_report.py tests it",
     "requests": "test_requests.py measures by it",
-    "beside_backfill": OPEN,
-    "edits": OPEN,
-    "failing_expressions": OPEN,
-    "fixed_cost": OPEN,
-    "new_files": OPEN,
-    "warm": OPEN,
     "peers.flights_by_hand": "the peer by hand of benchmarks.in_airflow and benchmarks.in_pods",
     "peers.kafka_bytewax": OF_A_PEER,
     "peers.kafka_flink": OF_A_PEER,
