@@ -138,8 +138,8 @@ class LeavingFiles(Generic[Table, File]):
     def _with_rows_of(self, former: Committed) -> dict[str, File] | None:
         """Return the files with rows that have a former commit's name in the column of runs; None: not all are there.
 
-        They were written without the column, or somebody has deleted some. Of a commit that was replaced since there are
-        those that a restore has brought back.
+        They were written without the column, or somebody has deleted some. Of a commit that was replaced since, they
+        are those that a restore has brought back.
         """
         column, names = self._files.options.run_column, set(former.prefixes)
         if not column or column not in self._files.merged_target(self._table).declared.names:

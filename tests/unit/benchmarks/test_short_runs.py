@@ -52,7 +52,6 @@ SHORT = {
 
 OF_A_PEER = "a peer's process, which the benchmark of its name starts"
 WITH_A_PEER = "its peers need environments of their own, which take minutes to install"
-OPEN = "has no short run yet"
 MINUTES = "starts a whole Airflow, which takes minutes"
 
 ELSEWHERE = {
