@@ -45,7 +45,8 @@ WITHOUT_SERVERS = ["--ignore", "airflow_samza", "--ignore", "tests/unit"]
 QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 """Variables with which a Java starts in three quarters of the processor time: its tests end before more would pay."""
 
-MEMORY = Path("/dev/shm")
+MEMORY, OWNER = Path("/dev/shm"), ".owner"
+"""The place of tests' files, and the file in their folder that names the process of the run."""
 ENOUGH = 12 << 30
 """Bytes of memory that have to be free for the tests' files to lie there; they take a tenth of it."""
 
@@ -132,8 +133,12 @@ def _files_in_memory() -> Iterator[dict[str, str]]:
     """Return the variables that have tests write into memory, where there is enough of it.
 
     On a disk they wait for it half of their time: each run syncs its records, and tests make and delete whole roots.
-    Servers and the containers that tests make of namespaces have a disk, as users' have.
+    Servers and the containers that tests make of namespaces have a disk, as users' have. What a run has left in memory
+    that was killed is removed by the next one.
     """
+    for owner in MEMORY.glob(f"t-*/{OWNER}"):
+        if not psutil.pid_exists(int(owner.read_text() or 0)):
+            shutil.rmtree(owner.parent, ignore_errors=True)
     if (
         not os.access(MEMORY, os.W_OK | os.X_OK)
         or min(shutil.disk_usage(MEMORY).free, psutil.virtual_memory().available) < ENOUGH
@@ -142,6 +147,7 @@ def _files_in_memory() -> Iterator[dict[str, str]]:
         yield {}
         return
     folder = tempfile.mkdtemp(prefix="t-", dir=MEMORY)
+    Path(folder, OWNER).write_text(str(os.getpid()))
     Path(folder).chmod(0o711)  # as that of /tmp, for a PostgreSQL of tests, which root runs as another user
     try:
         yield {"TMPDIR": folder}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests import __main__ as runs
 from tests.__main__ import FAILED, TRIED_AGAIN, Run
 from tests.support import outcomes
 from tests.support.outcomes import Outcome
@@ -116,3 +119,17 @@ def test_the_outcome_of_a_torn_line_is_passed_over(tmp_path: Path) -> None:
     with file.open("a") as lines:
         lines.write('{"test": "b", "outc')
     assert outcomes.read(file) == {"a": Outcome("a", "passed", 0.5)}
+
+
+def test_a_run_removes_what_killed_ones_have_left_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "MEMORY", tmp_path)
+    monkeypatch.setattr(runs, "ENOUGH", 0)
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    for name, owner in (("t-left", ended.pid), ("t-at-work", os.getpid()), ("other", ended.pid)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / runs.OWNER).write_text(str(owner))
+    with runs._files_in_memory():
+        assert {path.name for path in tmp_path.iterdir()} >= {"t-at-work", "other"}
+        assert not (tmp_path / "t-left").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"t-at-work", "other"}
