@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from airflow_samza.errors import StateError
-from airflow_samza.systems.delta.log import DeltaLog
 from airflow_samza.systems.delta.options import TableOptions
 from airflow_samza.systems.delta.state import AddedFile, TableState, state_at, vector_id
 from airflow_samza.systems.delta.table_version import DeltaVersion
@@ -18,6 +17,27 @@ from airflow_samza.systems.tables.inputs.changes import ChangedPart, changed_par
 from airflow_samza.systems.tables.inputs.table_version import TableFile
 from airflow_samza.systems.tables.options import REJECT
 from airflow_samza.systems.tables.publishing import PRODUCER
+
+
+class _Changes(NamedTuple):
+    """Actions by which a version has changed rows; what only lies elsewhere now, as after a compaction, is none."""
+
+    feed: list[Mapping[str, Any]]
+    added: list[AddedFile]
+    removed: list[Mapping[str, Any]]
+    info: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, actions: Iterable[Mapping[str, Any]]) -> _Changes:
+        """Return those of the actions of a version, and what it says of itself; added files are in order of paths."""
+        found: dict[str, list[Mapping[str, Any]]] = {"cdc": [], "add": [], "remove": [], "commitInfo": []}
+        for action in actions:
+            for name, those in found.items():
+                one = action.get(name)
+                if one is not None and (name not in ("add", "remove") or one.get("dataChange", True)):
+                    those.append(one)
+        added = sorted(map(AddedFile.of, found["add"]), key=lambda file: file.path)
+        return cls(found["cdc"], added, found["remove"], (found["commitInfo"] or [{}])[-1])
 
 
 class DeltaHistory(DeltaVersion, TableHistory):
@@ -34,12 +54,12 @@ class DeltaHistory(DeltaVersion, TableHistory):
         overwrites, newer = TableOptions.of(self.stream).overwrites, self._newer(int(intake["version"]))
         with self.log.understood("what it says of files"):
             for version in newer:
-                added, removed, info = _changes(self.log, version)
-                if not removed:
-                    files += self.files_of(added, bounds)
+                changes = self._changes(version)
+                if not changes.removed:
+                    files += self.files_of(changes.added, bounds)
                 elif overwrites == REJECT:
-                    what = "replaced rows" if added else "deleted rows"
-                    raise self.taken_away(version, what, info.get(PRODUCER))
+                    what = "replaced rows" if changes.added else "deleted rows"
+                    raise self.taken_away(version, what, changes.info.get(PRODUCER))
         return files
 
     def files_until(self, intake: Mapping[str, Any]) -> list[TableFile]:
@@ -49,7 +69,7 @@ class DeltaHistory(DeltaVersion, TableHistory):
         added = {file.path: file for file in (state_at(self.log, segment).files if segment is not None else ())}
         with self.log.understood("what it says of files"):
             for version in sorted(version for version in self.log.commits if version <= until):
-                for file in _changes(self.log, version)[0]:
+                for file in self._changes(version).added:
                     added.setdefault(file.path, file)
         return self.files_of(list(added.values()))
 
@@ -67,7 +87,7 @@ class DeltaHistory(DeltaVersion, TableHistory):
             if actions is None:
                 parts = changed_parts([], self._sorted(self._state_at(version).files))
             else:
-                parts = self._parts(version, actions)
+                parts = self._parts(version, _Changes.of(actions))
             time = time_of(self.log, version, actions)
         return Commit(since, until, version, int(time.timestamp() * 1000), parts)
 
@@ -81,20 +101,14 @@ class DeltaHistory(DeltaVersion, TableHistory):
             raise self.lost(since, f"cannot be followed: version {gone} has been cleaned up since")
         return newer
 
-    def _parts(self, version: int, actions: Iterable[Mapping[str, Any]]) -> list[ChangedPart]:
-        feed: list[AddedFile] = []
-        added: list[AddedFile] = []
-        removed: list[Mapping[str, Any]] = []
-        for action in actions:
-            if action.get("cdc") is not None:
-                feed.append(AddedFile.of(action["cdc"]))
-            elif action.get("add") is not None and action["add"].get("dataChange", True):
-                added.append(AddedFile.of(action["add"]))
-            elif action.get("remove") is not None and action["remove"].get("dataChange", True):
-                removed.append(action["remove"])
-        if feed:  # what else the commit says of files is the same once more, as the protocol has it
-            return [ChangedPart(file, change, feed=True) for file in self._sorted(feed) for change in (REMOVED, ADDED)]
-        return changed_parts(self._sorted(self._former(removed, version)), self._sorted(added))
+    def _changes(self, version: int) -> _Changes:
+        return _Changes.of(self.log.actions(self.log.commits[version]))
+
+    def _parts(self, version: int, changes: _Changes) -> list[ChangedPart]:
+        if changes.feed:  # what else the commit says of files is the same once more, as the protocol has it
+            feed = self._sorted([AddedFile.of(one) for one in changes.feed])
+            return [ChangedPart(file, change, feed=True) for file in feed for change in (REMOVED, ADDED)]
+        return changed_parts(self._sorted(self._former(changes.removed, version)), self.files_of(changes.added))
 
     def _former(self, removed: list[Mapping[str, Any]], version: int) -> list[AddedFile]:
         """Return the files that a commit has taken out; where it does not say enough of them, the state before does."""
@@ -120,22 +134,3 @@ class DeltaHistory(DeltaVersion, TableHistory):
                 version=version,
             )
         return state_at(self.log, segment)
-
-
-def _changes(log: DeltaLog, version: int) -> tuple[list[AddedFile], bool, Mapping[str, Any]]:
-    """Return the files that a version has added, whether it has taken rows away, and what it says of itself.
-
-    What only lies elsewhere now, as after a compaction, is no change.
-    """
-    added: list[AddedFile] = []
-    removed, info = False, {}
-    for action in log.actions(log.commits[version]):
-        if action.get("commitInfo") is not None:
-            info = action["commitInfo"]
-        for name in ("add", "remove"):
-            if action.get(name) is not None and action[name].get("dataChange", True):
-                if name == "add":
-                    added.append(AddedFile.of(action["add"]))
-                else:
-                    removed = True
-    return sorted(added, key=lambda file: file.path), removed, info
