@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_samza.application.operator_specs import TableJoinSpec
 from airflow_samza.control.watermarks import NONE_YET
+from airflow_samza.schema import Schema
 from airflow_samza.storage.timed_rows import NEVER
 from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.operators.tables import TableJoin
+from airflow_samza.task.tables.store import TableStore
 from airflow_samza.task.tables.timed_store import TimedStore
 
 _WAITING, _REACHED, _WATERMARK = "waiting", "reached", "watermark"
@@ -22,15 +25,23 @@ class TemporalJoin(TableJoin):
     """Looks each message up when the watermark is ``wait`` behind its event time, in the order of these times.
 
     Late messages are looked up at once; one that is older than the watermark less ``retain`` finds no row, and is
-    counted in ``late``. ``arguments`` are those of a :class:`TableJoin`; ``waits`` is False where no input is
-    unbounded: all rows are there before the first message.
+    counted in ``late``. ``waits`` is False where no input is unbounded: all rows are there before the first message.
     """
 
-    def __init__(self, *arguments: Any, waits: bool) -> None:
-        super().__init__(*arguments)
+    def __init__(
+        self,
+        spec: TableJoinSpec,
+        inputs: Schema,
+        output: Schema,
+        store: TableStore,
+        clock: Callable[[], int],
+        *,
+        waits: bool,
+    ) -> None:
+        super().__init__(spec, inputs, output, store, clock)
         self.late = 0
-        self._wait_ms = self.spec.wait_ms if waits else None
-        self._retain_ms = self.spec.table.retain_ms
+        self._wait_ms = spec.wait_ms if waits else None
+        self._retain_ms = spec.table.retain_ms
         self._watermark = NONE_YET
         self._waiting: list[pa.RecordBatch] = []
         self._settling = False
