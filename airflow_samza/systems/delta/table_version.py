@@ -8,7 +8,7 @@ from typing import Any
 from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.systems.delta.columns import TableColumns
 from airflow_samza.systems.delta.features import check_features
-from airflow_samza.systems.delta.log import DeltaLog, Segment
+from airflow_samza.systems.delta.log import DeltaLog
 from airflow_samza.systems.delta.planning import files_of
 from airflow_samza.systems.delta.state import AddedFile, TableState, state_at
 from airflow_samza.systems.files.formats.file_format import InputFile, TimeRange
@@ -21,10 +21,11 @@ KIND = "delta"
 
 
 class DeltaVersion(TableVersion):
-    """Version of a table. The files that ``added`` returns, if given, are read in place of those of the version.
+    """Version of a table; one that cannot be read right is rejected.
 
-    Keys of its input ranges beside those of all tables: ``by_id`` (the columns have field ids). Paths of files are
-    those below the table's folder.
+    The files that ``added`` returns, if given, are read in place of those of the version. Keys of its input ranges
+    beside those of all tables: ``by_id`` (the columns have field ids). Paths of files are those below the table's
+    folder.
     """
 
     kind = KIND
@@ -46,11 +47,6 @@ class DeltaVersion(TableVersion):
         self.log = log
         self.state = state
         self._added = added
-
-    @classmethod
-    def of(cls, log: DeltaLog, segment: Segment, stream: StreamSpec) -> DeltaVersion:
-        """Return the version that a part of a log makes; one that cannot be read right is rejected."""
-        return cls(log, state_at(log, segment), stream)
 
     def facts(self) -> dict[str, Any]:
         """Return the columns, and the run of which the rows wait, if it is about these."""
@@ -81,7 +77,7 @@ class DeltaVersion(TableVersion):
     def at(self, number: int | str) -> DeltaVersion | None:
         """Return another version, with the columns that it had."""
         segment = self.log.segment(int(number)) if int(number) <= self.log.newest else None
-        return None if segment is None else DeltaVersion.of(self.log, segment, self.stream)
+        return None if segment is None else DeltaVersion(self.log, state_at(self.log, segment), self.stream)
 
 
 def input_file(table: Location, path: str, size: int, stream: str) -> InputFile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.rejections import did_you_mean, listed
@@ -43,24 +44,28 @@ class IcebergVersion(TableVersion):
         storage: TableStorage,
         columns: Sequence[TableField] | None = None,
     ) -> None:
+        self.table = table
+        self.snapshot = snapshot
+        self.table_schema = schema
         super().__init__(
             stream,
             ".".join(table.name()),
             str(table.metadata.table_uuid),
             str(snapshot.snapshot_id) if snapshot is not None else None,
-            _columns(schema) if columns is None else columns,
+            columns_of(self._columns) if columns is None else columns,
         )
-        self.table = table
-        self.snapshot = snapshot
-        self.table_schema = schema
         self.storage = storage
+
+    @cached_property
+    def _columns(self) -> list[Any]:
+        return _described(self.table_schema)
 
     def facts(self) -> dict[str, Any]:
         """Return the columns, and what else files are read by."""
         mapping = self.table.metadata.name_mapping() if _NAME_MAPPING in self.table.properties else None
         return {
             "location": self.table.location(),
-            "columns": _described(self.table_schema),
+            "columns": self._columns,
             "names": None if mapping is None else mapping.model_dump(mode="json", by_alias=True),
         }
 
@@ -92,7 +97,9 @@ class IcebergVersion(TableVersion):
             return None
         schemas = self.table.metadata.schemas
         own = next((one for one in schemas if one.schema_id == then.schema_id), self.table_schema)
-        return IcebergVersion(self.table, then, self.table_schema, self.stream, self.storage, _columns(own))
+        return IcebergVersion(
+            self.table, then, self.table_schema, self.stream, self.storage, columns_of(_described(own))
+        )
 
     def hint(self, name: str, others: Iterable[str]) -> str:
         """Return what became of a column that the snapshot does not have."""
@@ -112,10 +119,6 @@ def input_file(storage: TableStorage, path: str, size: int, stream: str) -> Inpu
     """Return a data file, ready to be opened."""
     place = storage.at(path)
     return InputFile(place.filesystem, place.path, size, str(place), stream)
-
-
-def _columns(schema: TableSchema) -> tuple[TableField, ...]:
-    return columns_of(_described(schema))
 
 
 def _described(schema: TableSchema) -> list[Any]:
