@@ -11,7 +11,7 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -277,30 +277,24 @@ def test_an_output_has_the_rows_of_the_model_whoever_acts(number: int, tmp_path:
         play(tmp_path / str(seed), number, seed)
 
 
-@pytest.mark.parametrize("kind", [Iceberg, Delta])
-def test_a_run_that_was_empty_takes_the_table_from_one_that_has_replaced_it_since(
-    kind: type[Place], tmp_path: Path
-) -> None:
-    player = Player(tmp_path, (kind, REPLACE_TABLE, ""), seed=0)
-    player.model.dated = player.split = False
-    player.begin(1)
-    first = player.runs["run-0"]
-    first.rows = []
+def empty(player: Player) -> None:
+    player.runs["run-0"].rows = []
     player.anew("run-0")
-    player.begin(2)
-    first.rows = player.rows()
-    player.anew("run-0")
-    assert Counter(player.place.found()) == Counter(first.rows)
 
 
-@pytest.mark.parametrize("kind", [Iceberg, Delta])
-def test_a_run_that_was_compacted_takes_the_table_from_one_that_has_replaced_it_since(
-    kind: type[Place], tmp_path: Path
-) -> None:
-    player = Player(tmp_path, (kind, REPLACE_TABLE, "run"), seed=0)
-    player.model.dated = player.split = False
-    player.begin(1)
+def compacted(player: Player) -> None:
     player.others("compact")
+
+
+@pytest.mark.parametrize("kind", [Iceberg, Delta])
+@pytest.mark.parametrize(("before", "column"), [(empty, ""), (compacted, "run")])
+def test_a_run_takes_the_table_from_one_that_has_replaced_it_since(
+    before: Callable[[Player], None], column: str, kind: type[Place], tmp_path: Path
+) -> None:
+    player = Player(tmp_path, (kind, REPLACE_TABLE, column), seed=0)
+    player.model.dated = player.split = False
+    player.begin(1)
+    before(player)
     player.begin(2)
     first = player.runs["run-0"]
     first.rows = player.rows()
