@@ -43,12 +43,12 @@ from airflow_samza.systems.system import (
 )
 from airflow_samza.systems.tables.commits import TableView
 from airflow_samza.systems.tables.folded_records import Heading
+from airflow_samza.systems.tables.output import file_name
 from airflow_samza.systems.tables.output_options import BRANCH
 from airflow_samza.systems.tables.output_target import (
     with_run_column,
 )
 from airflow_samza.systems.tables.outputs import TableOutputs
-from airflow_samza.systems.tables.publishing import file_name
 from airflow_samza.systems.tables.sweeping import sweep_files
 from airflow_samza.systems.tables.upserts import made_columns
 

@@ -27,8 +27,9 @@ from airflow_samza.errors import TopicError
 from airflow_samza.systems.iceberg.branches import AUDITED
 from airflow_samza.systems.iceberg.storage import TableStorage
 from airflow_samza.systems.iceberg.transactions import transaction_of
+from airflow_samza.systems.tables.output import file_name
 from airflow_samza.systems.tables.output_options import MAIN
-from airflow_samza.systems.tables.publishing import GENERATION, PRODUCER, file_name
+from airflow_samza.systems.tables.publishing import GENERATION, PRODUCER
 from airflow_samza.systems.tables.sweeping import METADATA_FILES
 
 if TYPE_CHECKING:

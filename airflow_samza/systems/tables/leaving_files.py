@@ -14,6 +14,7 @@ from airflow_samza.errors import TopicError
 from airflow_samza.systems.system import ColumnBound, Publication, StreamSpec
 from airflow_samza.systems.tables.columns import TableField
 from airflow_samza.systems.tables.commits import UNTOLD, Committed, Slot, TableView, partition_name, run_digest
+from airflow_samza.systems.tables.output import file_name
 from airflow_samza.systems.tables.output_options import REPLACE_PARTITIONS, REPLACE_TABLE, TableOutputOptions
 from airflow_samza.systems.tables.output_target import OutputTarget
 
@@ -65,7 +66,7 @@ class TableFiles(ABC, Generic[Table, File]):
 
     def begins_with(self, file: File, prefixes: Iterable[str]) -> bool:
         """Return whether the name of a data file begins with one of some prefixes."""
-        return self.path_of(file).rpartition("/")[2].startswith(tuple(prefixes))
+        return file_name(self.path_of(file)).startswith(tuple(prefixes))
 
 
 class LeavingFiles(Generic[Table, File]):

@@ -57,6 +57,11 @@ def name_prefix(run: str, writer: str, stream: str) -> str:
     return f"samza-{hashlib.sha256(output.encode()).hexdigest()[:16]}-"
 
 
+def file_name(path: str) -> str:
+    """Return the last part of a data file's path."""
+    return path.rpartition("/")[2]
+
+
 def schema_of_files(target: OutputTarget) -> pa.Schema:
     """Return the columns that data files of a table have."""
     return pa.schema([arrow_field(column) for column in target.columns_of_files])

@@ -44,7 +44,7 @@ from airflow_samza.systems.tables.commits import (
     slot_key,
 )
 from airflow_samza.systems.tables.leaving_files import File, LeavingFiles, Table, TableFiles, are_in
-from airflow_samza.systems.tables.output import TableProducer, name_prefix
+from airflow_samza.systems.tables.output import TableProducer, file_name, name_prefix
 from airflow_samza.systems.tables.output_options import REPLACE_PARTITIONS, REPLACE_TABLE, TableOutputOptions
 from airflow_samza.systems.tables.output_target import OutputTarget, changes
 from airflow_samza.systems.tables.publication_checks import reject_late, reject_met, reject_namesake
@@ -422,8 +422,3 @@ class TablePublisher(TableFiles[Table, File]):
 def _is_late(error: SamzaError) -> bool:
     """Return whether a file is gone: the look at the table may have been one from before others have tidied it up."""
     return isinstance(error.__cause__, OSError) and is_missing(error.__cause__)
-
-
-def file_name(path: str) -> str:
-    """Return the last part of a data file's path."""
-    return path.rpartition("/")[2]
