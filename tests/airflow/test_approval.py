@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.expecting_apps import hidden
 
-pytestmark = [pytest.mark.extended, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 DAG, DAY = "flights_approved", "2013-01-01"
 PUBLISHED = "The output 'delays' (14 messages for warehouse.delays) was approved by "

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-pytestmark = [pytest.mark.extended, pytest.mark.airflow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.airflow, pytest.mark.timeout(1800)]
 
 DAG, PLAN, CLEANUP = "cleared", "plan", "cleanup"
 GOOD, BAD, ALONE, BOTH, LAST = STAGES = ("good", "bad", "alone", "broken-and-kept", "last")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.expecting_apps import hidden
 
-pytestmark = [pytest.mark.extended, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 DAG, DAY = "compared_carriers", "2013-01-01"
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.versioned_bundle import deploy
 
-pytestmark = [pytest.mark.extended, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 DAG_ID = "versioned_planes"
 DAG = """

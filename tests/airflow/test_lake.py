@@ -18,7 +18,7 @@ from airflow_samza.cli.app import app as command
 from tests.support import delta_lake
 from tests.support.iceberg_lake import append, catalog_at, rows_of, stream, system_at, table_of
 
-pytestmark = [pytest.mark.extended, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 DAG, DELAYS_DAG = "flights_lake", "flights_lake_delays"
 DAYS = ("2013-01-01", "2013-01-02")

@@ -18,7 +18,7 @@ from airflow_samza.systems.system import SystemBinding
 from dags.pipelines.delay_model import train
 from tests.support.scored_flights import day, is_scored, moment, scored_by
 
-pytestmark = [pytest.mark.extended, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(3600)]
 
 PLACE = ("log", "delay-model-push")
 

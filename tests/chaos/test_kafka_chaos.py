@@ -27,7 +27,7 @@ from tests.support.looping import Place
 from tests.support.looping_over_kafka import OUTPUTS, STREAMS, KafkaPlace
 from tests.support.runner_without_spark import WATCHED
 
-pytestmark = [pytest.mark.extended, pytest.mark.kafka, pytest.mark.timeout(int(2 * SECONDS + 1800))]
+pytestmark = [pytest.mark.nightly, pytest.mark.kafka, pytest.mark.timeout(int(2 * SECONDS + 1800))]
 
 SETTINGS = {"socket.timeout.ms": 3000, "socket.connection.setup.timeout.ms": 2000}
 """Of the client, so that a connection over which nothing comes is given up soon; a minute by default."""

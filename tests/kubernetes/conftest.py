@@ -17,11 +17,16 @@ collect_ignore = ["pod_dags.py"]  # a Dag file, for Airflow to read
 
 
 @pytest.fixture(scope="session")
-def node() -> Iterator[Node]:
-    """A node of Kubernetes."""
+def can_start() -> None:
+    """Skips tests that start a node where its programs are not installed."""
     missing = what_is_missing()
     if missing:
         pytest.skip(f"no Kubernetes can be started here: {missing}")
+
+
+@pytest.fixture(scope="session")
+def node(can_start: None) -> Iterator[Node]:
+    """A node of Kubernetes."""
     place = os.environ.get("KUBERNETES_FOLDER", "/var/tmp")  # a disk: a root on a tmpfs is rejected in pods
     with (
         tempfile.TemporaryDirectory(prefix="node-", dir=place) as folder,

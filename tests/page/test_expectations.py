@@ -13,6 +13,7 @@ from airflow_samza.runs.records.comparison import Comparison, OutputComparison
 from airflow_samza.runs.records.folders import RunFolder, replace
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from demo.browser import open_page
+from tests.support.budgets import LOOKS
 from tests.support.page_here import Page, served
 from tests.unit.provider.page.routes.test_expectations import page as page  # the fixture
 from tests.unit.provider.page.routes.test_expectations import send
@@ -33,8 +34,7 @@ def check_shown(browser: BrowserPage, picture: Path) -> None:
     browser.screenshot(path=picture, full_page=True)
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@LOOKS
 @pytest.mark.parametrize("rejected", [False, True], ids=["published", "rejected"])
 def test_expectations_stand_below_the_outputs(
     page: Page, tmp_path: Path, width: int, dark: bool, rejected: bool
@@ -63,8 +63,7 @@ def test_expectations_stand_below_the_outputs(
         assert errors == []
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@LOOKS
 def test_a_comparison_stands_below_the_outputs(page: Page, tmp_path: Path, width: int, dark: bool) -> None:
     send(page, 1)
     run = page.run()

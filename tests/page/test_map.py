@@ -11,6 +11,7 @@ import pytest
 from airflow_samza.runs.records.data_interval import DataInterval
 from demo.browser import open_page
 from tests.page.conftest import APPLICATION
+from tests.support.budgets import LOOKS
 from tests.support.page_here import Page, make_page, served
 from tests.support.runs_here import Here
 
@@ -54,8 +55,7 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Page:
     return page
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@LOOKS
 def test_the_map_of_fifty_dags_breaks_no_rule_and_leads_to_the_calendar(
     page: Page, tmp_path: Path, width: int, dark: bool
 ) -> None:

@@ -38,6 +38,14 @@ def extended_but(quick: Collection[Any], all_of_them: Iterable[Any], nightly: Co
     ]
 
 
+LOOKS = pytest.mark.parametrize(
+    ("width", "dark"),
+    extended_but([], [(1440, False), (390, True), (390, False), (1440, True)], [(390, False), (1440, True)]),
+    ids=["wide and light", "narrow and dark", "narrow and light", "wide and dark"],
+)
+"""Ways of looking at a page: two in ``make test-all``, two more at night."""
+
+
 def nightly_but(quick: Collection[str], all_of_them: Iterable[str]) -> list[Any]:
     """Return all values of a parameter, of which those that are not quick are nightly."""
     return [value if value in quick else pytest.param(value, marks=pytest.mark.nightly) for value in all_of_them]

@@ -130,15 +130,21 @@ def kill_runner(root: Path, signals: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def failed(airflow: FabAirflow, place: Place) -> Iterator[dict[str, str]]:
-    """The ids of Dag runs of all that have failed, by the failures' names."""
-    orders, signals = place.folder / "logs" / "orders", place.folder / "signals"
+def orders(place: Place) -> None:
+    """The inputs of all that fail."""
+    orders = place.folder / "logs" / "orders"
     for name in ("good", "numbered"):
         (orders / name).mkdir(parents=True)
     lines = [{"order_id": number, "country": "NL" if number != 7 else ""} for number in range(12)]
     (orders / "good" / "part-0.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
     numbered = pa.table({"order_id": pa.array([1], pa.int64()), "country": pa.array([31.5], pa.float64())})
     pq.write_table(numbered, orders / "numbered" / "part-0.parquet")
+
+
+@pytest.fixture(scope="module")
+def failed(airflow: FabAirflow, place: Place, orders: None) -> Iterator[dict[str, str]]:
+    """The ids of Dag runs of all that have failed, by the failures' names."""
+    signals = place.folder / "signals"
     runs = {name: airflow.trigger(failure.dag_id) for name, failure in FAILURES.items()}
     kill_runner(place.folder / "root", signals)
     for name, failure in FAILURES.items():
@@ -147,6 +153,7 @@ def failed(airflow: FabAirflow, place: Place) -> Iterator[dict[str, str]]:
     (signals / "go").touch()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", FAILURES)
 def test_the_page_has_cause_and_remedy_in_sight_one_click_from_the_dag_run(
     failed: dict[str, str], airflow: FabAirflow, watch: Watch, figures: dict[str, dict[str, Seen]], name: str
@@ -176,6 +183,7 @@ def test_the_page_has_cause_and_remedy_in_sight_one_click_from_the_dag_run(
         assert at.errors == []
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", FAILURES)
 def test_the_log_of_the_task_ends_with_cause_and_remedy_one_click_from_the_dag_run(
     failed: dict[str, str], airflow: FabAirflow, watch: Watch, figures: dict[str, dict[str, Seen]], name: str
@@ -203,7 +211,7 @@ def test_the_log_of_the_task_ends_with_cause_and_remedy_one_click_from_the_dag_r
 
 @pytest.mark.parametrize("name", FAILURES)
 def test_a_terminal_ends_with_cause_and_remedy_and_says_them_again_when_asked(
-    failed: dict[str, str], place: Place, figures: dict[str, dict[str, Seen]], name: str
+    orders: None, place: Place, figures: dict[str, dict[str, Seen]], name: str
 ) -> None:
     failure = FAILURES[name]
     root, run_id = place.folder / "cli-root", failure.dag_id

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.budgets import nightly_but
+
 ROOT = Path(__file__).parents[3]
 
 SHORT = {
@@ -49,6 +51,23 @@ SHORT = {
     "warm": "--work {} --days 1",
 }
 """The arguments of a short run by benchmark; ``{}`` is a folder of its own."""
+
+LONG = [
+    "beside_backfill",
+    "catalyst_beside",
+    "distinct",
+    "edits",
+    "expectations",
+    "failing_expressions",
+    "followed",
+    "long_tables",
+    "new_files",
+    "nexmark",
+    "run",
+    "temporal_join",
+    "warm",
+]
+"""Those that take more than a dozen seconds: nightly."""
 
 OF_A_PEER = "a peer's process, which the benchmark of its name starts"
 WITH_A_PEER = "its peers need environments of their own, which take minutes to install"
@@ -94,7 +113,7 @@ def test_each_benchmark_has_a_short_run_or_a_reason() -> None:
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize("name", nightly_but([name for name in SHORT if name not in LONG], SHORT))
 def test_a_short_run_ends_well(name: str) -> None:
     with tempfile.TemporaryDirectory(prefix="b") as folder:  # a short path: sockets of warm runners lie below it
         command = [sys.executable, "-m", f"benchmarks.{name}", *SHORT[name].format(folder).split()]
