@@ -40,8 +40,12 @@ def extended_but(quick: Collection[Any], all_of_them: Iterable[Any], nightly: Co
 
 LOOKS = pytest.mark.parametrize(
     ("width", "dark"),
-    extended_but([], [(1440, False), (390, True), (390, False), (1440, True)], [(390, False), (1440, True)]),
-    ids=["wide and light", "narrow and dark", "narrow and light", "wide and dark"],
+    [
+        pytest.param(1440, False, id="wide and light"),
+        pytest.param(390, True, id="narrow and dark"),
+        pytest.param(390, False, id="narrow and light", marks=pytest.mark.nightly),
+        pytest.param(1440, True, id="wide and dark", marks=pytest.mark.nightly),
+    ],
 )
 """Ways of looking at a page: two in ``make test-all``, two more at night."""
 
