@@ -84,6 +84,7 @@ def test_a_failed_test_runs_once_more_alone_and_is_named_flaky_if_it_passes(fold
     }
     assert [outcome.test for outcome in run.failed()] == ["test_kinds.py::test_fails"]
     assert run.last_line(flaky, 61).startswith("5 passed, 1 failed, 1 skipped, 3 flaky in 1 min 1 s; the log: ")
+    assert run.skipped() == ["1 skipped: for a reason"]
 
     (folder / "broken").unlink()
     (folder / "ran").unlink()
