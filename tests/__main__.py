@@ -8,7 +8,7 @@
 
 A line twice a minute says how far the tests are and which time is left. Where at most five have failed, each runs once
 more, alone, behind the others: one that passes then is printed as flaky, with its first traceback, and does not fail the
-run. The last line has the counts and the name of the log; ``build/tests`` has the log and the outcomes by test.
+run. Skipped tests are counted by their reasons. The last line has the counts and the name of the log; ``build/tests`` has the log and the outcomes by test.
 """
 
 from __future__ import annotations
@@ -81,6 +81,8 @@ def main(arguments: Sequence[str]) -> int:
     flaky = run.try_again() if code == FAILED else []
     for outcome in flaky:
         print(f"{outcome.traceback}\nflaky: {outcome.test}", flush=True)
+    for line in run.skipped():
+        print(line)
     print(run.last_line(flaky, time.monotonic() - started), flush=True)
     return int(run.failed() != []) if flaky else code
 
@@ -107,6 +109,12 @@ class Run:
     def failed(self) -> list[Outcome]:
         """Return the tests that have failed, in their last try."""
         return [outcome for outcome in outcomes.read(self._outcomes).values() if outcome.outcome == "failed"]
+
+    def skipped(self) -> list[str]:
+        """Return a line for each reason for which tests were skipped, such as a server that this machine cannot start."""
+        known = outcomes.read(self._outcomes).values()
+        reasons = Counter(outcome.reason for outcome in known if outcome.outcome == "skipped")
+        return [f"{count:,} skipped: {reason}" for reason, count in reasons.items()]
 
     def try_again(self) -> list[Outcome]:
         """Run failed tests once more, each alone, unless they are many; return the first outcomes of those that pass."""

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from airflow_samza.errors import RuntimeMissing
 
 _WORDS = (
-    # Of Spark 4.2.0 there is none on Maven; the one of 4.1.1 works with it (tests/hdfs).
-    ("Avro is built-in but external", "reader of Avro", "org.apache.spark:spark-avro_2.13:4.1.1"),
+    ("Avro is built-in but external", "reader of Avro", "org.apache.spark:spark-avro_2.13:{spark}"),
     ("No suitable driver", "JDBC driver", "<the driver's group:artifact:version>"),
 )
 _STORE_CLASS = re.compile(r"Class org\.apache\.hadoop\.fs\.(s3a|gs|azurebfs|azure)\.\S+ not found")
@@ -38,10 +37,11 @@ def find_lacking(text: str) -> Lacking | None:
     """Return what Spark lacks, where its error says so."""
     for words, what, package in _WORDS:
         if words in text:
+            package = package.format(spark=_shipped("spark-core_2.13"))
             return Lacking(what, _give(package), package)
     by_class = _STORE_CLASS.search(text)
     if by_class is not None:
-        package = f"org.apache.hadoop:{_ARTIFACTS[by_class[1]]}:{hadoop_version()}"
+        package = f"org.apache.hadoop:{_ARTIFACTS[by_class[1]]}:{_shipped('hadoop-client-api')}"
         return Lacking(f"client of {_SCHEMES[by_class[1]]}://", _give(package), package)
     by_scheme = _STORE_SCHEME.search(text)
     if by_scheme is not None:
@@ -55,10 +55,9 @@ def _give(package: str) -> str:
     return f'Give it one: spark_conf={{"spark.jars.packages": "{package}"}}.'
 
 
-@functools.lru_cache(maxsize=1)
-def hadoop_version() -> str:
-    """Return the version of Hadoop that the installed Spark ships: its clients of stores have to be of the same."""
-    spec = importlib.util.find_spec("pyspark")
-    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
-    jars = [jar for folder in folders for jar in Path(folder, "jars").glob("hadoop-client-api-*.jar")]
-    return jars[0].stem.removeprefix("hadoop-client-api-") if jars else "<the version of Spark's Hadoop>"
+@functools.lru_cache(maxsize=2)
+def _shipped(artifact: str) -> str:
+    """Return the version of a jar that the installed Spark ships: what is added has to be of the same."""
+    folders = getattr(importlib.util.find_spec("pyspark"), "submodule_search_locations", None) or ()
+    jars = [jar for folder in folders for jar in Path(folder, "jars").glob(f"{artifact}-*.jar")]
+    return jars[0].stem.removeprefix(f"{artifact}-") if jars else f"<the version of Spark's {artifact}>"

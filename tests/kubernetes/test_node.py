@@ -12,7 +12,7 @@ import pytest
 from demo.kubernetes.node import CONTROL_GROUP, PAUSE, Node
 from tests.kubernetes.cluster import until
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.extended, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(600)]
 
 POD = """
 apiVersion: v1

@@ -64,6 +64,7 @@ def in_steps(config: dict[str, str], parts: list[Rows], *, continuously: bool) -
     return counted(driver.output("per-minute"))
 
 
+@pytest.mark.random
 @pytest.mark.parametrize("seed", range(share(100)))
 def test_all_ways_give_the_windows_of_duckdb(seed: int, tmp_path: Path) -> None:
     parts = parts_of(seed)

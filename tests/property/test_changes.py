@@ -138,6 +138,7 @@ def _sorted(rows: Any) -> list[tuple[Any, ...]]:
     return sorted(rows, key=lambda row: tuple((value is None, value) for value in row))
 
 
+@pytest.mark.random
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_all_ways_to_run_apply_changes_as_duckdb_does(group: int) -> None:
     for seed in range(group, EXAMPLES, GROUPS):
@@ -163,6 +164,7 @@ TABLE = """
 """
 
 
+@pytest.mark.random
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_a_table_has_the_newest_row_of_each_key_by_its_sequence(group: int) -> None:
     for seed in range(group, EXAMPLES, GROUPS):

@@ -50,6 +50,7 @@ def numbers_of(history: History) -> dict[int, str]:
     return {int(version): version for version in history.versions}
 
 
+@pytest.mark.random
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(share(20, 2)))
 def test_changes_lead_from_version_to_version(kind: type[History], seed: int, tmp_path: Path) -> None:

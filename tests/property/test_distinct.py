@@ -136,6 +136,7 @@ def numbers(driver: TestDriver, output: str = "once") -> list[int]:
     return sorted(row.n for row in driver.output(output))
 
 
+@pytest.mark.random
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_all_ways_to_run_keep_what_duckdb_keeps(group: int) -> None:
     for seed in range(group, EXAMPLES, GROUPS):

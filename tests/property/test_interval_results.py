@@ -35,6 +35,7 @@ def counted(rows: Sequence[tuple[str, int | None, float]]) -> dict[str, tuple[in
     return {page: (len(dwells), sum(sums[page]) if sums[page] else None) for page, dwells in kept.items()}
 
 
+@pytest.mark.random
 @pytest.mark.parametrize("seed", range(share(40)))
 def test_a_run_gives_what_a_recomputation_gives(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)

@@ -88,6 +88,7 @@ def asked(old: pa.Table, new: pa.Table, query: str) -> list[int]:
 WAYS = pytest.mark.parametrize("held_bytes", [1 << 30, 2000], ids=["in memory", "through files"])
 
 
+@pytest.mark.random
 @WAYS
 def test_rows_of_unique_keys_differ_as_in_a_full_outer_join(held_bytes: int) -> None:
     for seed in range(ROUNDS):
@@ -109,6 +110,7 @@ def test_rows_of_unique_keys_differ_as_in_a_full_outer_join(held_bytes: int) -> 
         assert found.after == found.same + found.added + found.different == new.num_rows
 
 
+@pytest.mark.random
 @WAYS
 def test_whole_rows_differ_as_multisets(held_bytes: int) -> None:
     for seed in range(ROUNDS):
@@ -122,6 +124,7 @@ def test_whole_rows_differ_as_multisets(held_bytes: int) -> None:
         assert found.same == old.num_rows - gone == new.num_rows - added, seed
 
 
+@pytest.mark.random
 @WAYS
 def test_rows_of_keys_that_repeat_are_paired_as_often_as_both_have_them(held_bytes: int) -> None:
     for seed in range(ROUNDS):

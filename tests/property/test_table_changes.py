@@ -20,6 +20,7 @@ from tests.support.budgets import share
 from tests.support.table_histories import COLUMNS, REMEDY, DeltaHistory, History, IcebergHistory, Row, counted
 
 
+@pytest.mark.random
 @pytest.mark.parametrize("kind", [IcebergHistory, DeltaHistory])
 @pytest.mark.parametrize("seed", range(share(20, 2)))
 def test_rows_are_carried_or_gone_or_new(kind: type[History], seed: int, tmp_path: Path) -> None:

@@ -177,6 +177,7 @@ class Runs:
         return f"{self._chance.choice(['before', 'after'])} {self._chance.choice(list(self._points))}"
 
 
+@pytest.mark.random
 @pytest.mark.parametrize("kind", [Iceberg, Delta])
 @pytest.mark.parametrize("seed", range(share(24)))
 @pytest.mark.extended

@@ -48,6 +48,7 @@ def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=CHANGES)
 
 
+@pytest.mark.random
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
 def test_a_table_has_the_rows_of_a_dict(kind: str, tmp_path: Path) -> None:
     for seed in range(EXAMPLES):

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
+from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
 
@@ -293,8 +294,9 @@ def test_a_source_column_that_says_what_is_deleted_is_named(pusher: Pusher) -> N
 
 
 def test_avro_without_its_reader_says_how_to_get_one(pusher: Pusher) -> None:
-    with pytest.raises(RuntimeMissing, match="Spark has no reader of Avro for the source"):
+    with pytest.raises(RuntimeMissing, match="Spark has no reader of Avro for the source") as error:
         pusher.push({"path": str(pusher.folder), "format": "avro"})
+    assert f"org.apache.spark:spark-avro_2.13:{version_of('pyspark')}" in str(error.value.hint)
 
 
 def test_an_empty_source_is_rejected_unless_it_may_be(pusher: Pusher) -> None:

@@ -20,12 +20,13 @@ WRITTEN, LEFT_OUT = "TEST_OUTCOMES", "TESTS_LEFT_OUT"
 
 @dataclass(frozen=True)
 class Outcome:
-    """A test of one run: its id, passed, failed or skipped, its seconds, and where it failed the traceback."""
+    """A test of one run: its id, passed, failed or skipped, its seconds, the traceback or why it was skipped."""
 
     test: str
     outcome: str
     seconds: float = 0.0
     traceback: str = ""
+    reason: str = ""
 
 
 class Reports:
@@ -42,9 +43,11 @@ class Reports:
             return None
         del self._phases[report.nodeid]
         failed = [phase.longreprtext for phase in phases if phase.failed]
+        skipped = [phase.longrepr[2] for phase in phases if phase.skipped and isinstance(phase.longrepr, tuple)]
         outcome = "failed" if failed else "skipped" if any(phase.skipped for phase in phases) else "passed"
         seconds = sum(phase.duration for phase in phases)
-        return Outcome(report.nodeid, outcome, round(seconds, 3), "\n".join(failed))
+        reason = "".join(skipped).removeprefix("Skipped: ")
+        return Outcome(report.nodeid, outcome, round(seconds, 3), "\n".join(failed), reason)
 
 
 class Outcomes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.__main__ import FAILED, TRIED_AGAIN, Run
 from tests.support import outcomes
 from tests.support.outcomes import Outcome
 
+TESTS_OF_ALL = Path(__file__).parents[1]
 TESTS = """
 import os
 from pathlib import Path
@@ -84,6 +86,7 @@ def test_a_failed_test_runs_once_more_alone_and_is_named_flaky_if_it_passes(fold
     }
     assert [outcome.test for outcome in run.failed()] == ["test_kinds.py::test_fails"]
     assert run.last_line(flaky, 61).startswith("5 passed, 1 failed, 1 skipped, 3 flaky in 1 min 1 s; the log: ")
+    assert run.skipped() == ["1 skipped: for a reason"]
 
     (folder / "broken").unlink()
     (folder / "ran").unlink()
@@ -110,6 +113,16 @@ def test_a_file_of_tests_that_cannot_be_read_has_failed(folder: Path) -> None:
     assert run.tests(["-n", "1"], {}) != 0
     assert run.try_again() == []
     assert [outcome.test for outcome in run.failed()] == ["test_kinds.py"]
+
+
+def test_suites_of_which_make_test_tries_a_share_are_tried_whole_at_night() -> None:
+    """The marker ``random`` does that, and Hypothesis is known without it."""
+    texts = {path: path.read_text(encoding="utf-8") for path in TESTS_OF_ALL.rglob("test_*.py")}
+    shares = {
+        path: text for path, text in texts.items() if re.search(r"^from tests.support.budgets .*\bshare\b", text, re.M)
+    }
+    assert len(shares) > 20
+    assert [path.name for path, text in shares.items() if not re.search(r"\bmark\.random\b|hypothesis", text)] == []
 
 
 def test_the_outcome_of_a_torn_line_is_passed_over(tmp_path: Path) -> None:

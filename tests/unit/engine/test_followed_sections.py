@@ -140,6 +140,7 @@ def test_a_consumer_reads_while_the_producer_writes_and_ends_with_it(here: Here,
     assert sorted(number for _, number in numbered(here)) == sorted(n // 3 + 1 for n in range(30))
 
 
+@pytest.mark.random
 @pytest.mark.parametrize("seed", range(share(60)))
 def test_a_followed_section_gives_what_a_whole_one_gives(here: Here, seed: int) -> None:
     chance = random.Random(seed)

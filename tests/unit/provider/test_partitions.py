@@ -82,6 +82,7 @@ def test_a_key_is_a_date_in_the_zone_of_its_dag() -> None:
     assert "start_date" in caught.value.hint
 
 
+@pytest.mark.random
 @pytest.mark.parametrize(
     ("mapper", "period"),
     [("Hour", "h"), ("Day", "D"), ("Week", "W"), ("Month", "M"), ("Quarter", "Q"), ("Year", "Y")],

@@ -77,6 +77,7 @@ def batch_rows(log: LogSystem, **options: str) -> list[tuple[Any, ...]]:
     return rows_of(reader, reader.partitions())
 
 
+@pytest.mark.random
 @pytest.mark.parametrize("seed", range(share(200)))
 def test_a_stream_gives_each_row_once_as_the_batch_source_has_them(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)

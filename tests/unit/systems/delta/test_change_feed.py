@@ -84,6 +84,7 @@ def test_files_of_a_try_that_has_lost_are_removed_and_the_next_has_its_own(tmp_p
     assert len(tries) > 2
 
 
+@pytest.mark.random
 @pytest.mark.parametrize("partition_by", ["", "v"])
 def test_random_upserts_and_their_feed_are_those_of_a_model(tmp_path: Path, partition_by: str) -> None:
     rng = random.Random(5)
