@@ -1,4 +1,7 @@
-"""Rows as lines of equal columns, for pipes of any width and for terminals of one; long lines folded for these."""
+"""Rows as lines of equal columns, for pipes of any width and for terminals of one; long lines folded for these.
+
+The command line, the text of plans and the failures that Airflow's log shows lay out their rows by it.
+"""
 
 from __future__ import annotations
 

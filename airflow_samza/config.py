@@ -2,6 +2,8 @@
 
 Each reader says what a key means, with unit and ``Default: …``, which the reference shows; it raises
 :class:`~airflow_samza.errors.ConfigError` with the key, the value and where it came from.
+
+Used wherever behaviour is configured: in the application, the planner, the plan step and the stage runner.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Texts of figures, each kind made in one place: sizes, lengths of time, rates, shares, and the counts of tasks."""
+"""Texts of figures, each kind made in one place: sizes, lengths of time, rates, shares, and the counts of tasks.
+
+Used wherever people read figures: in the command line, on the page, in notes of plans, and in reports of progress.
+"""
 
 from __future__ import annotations
 

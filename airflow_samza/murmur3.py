@@ -1,6 +1,7 @@
 """Spark's Murmur3 of key values, bit for bit, of whole Arrow columns in numpy.
 
 Types go by the names that ``partitioner.key_type`` gives them: all integers are a ``bigint``, all floats a ``double``.
+The partitioner hashes keys by it, and Iceberg's bucket transform with another seed.
 """
 
 from __future__ import annotations

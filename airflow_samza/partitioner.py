@@ -6,6 +6,8 @@ The hash is Spark's Murmur3 (seed 42) of the key columns in order, the partition
   widening a key column moves no message;
 * a null column of a composite key is skipped, as Spark's ``hash(a, b)`` does; a key that is null in every column, or a
   stream of one partition, gives partition 0 (rule P11).
+
+Used wherever rows go to a partition by key: when tasks send, in pushes, and in stores.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Folders on a host's own disk that nobody but their owner may enter: for what is loaded, run or believed later.
 
 A folder for temporary files is shared by all users of a machine. Whoever makes a folder of a known name there first
-owns it, and could plant state, code or settings; so each is looked at every time that it is used. So is a file that
-was found, not named: :func:`planted_by` says who else could have written it.
+owns it, and could plant state, code or settings; so each is looked at every time that it is used. So is a file that was
+found, not named: :func:`planted_by` says who else could have written it. Every process that keeps such things makes its
+folder here: launchers, runners, warm runners, stores of hosts.
 """
 
 from __future__ import annotations

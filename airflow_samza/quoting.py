@@ -3,7 +3,8 @@
 Quotations have no control characters and are short; a setting turns them off.
 
 Messages come from anywhere. One that is quoted as it is could move the cursor of whoever reads the log, colour what is
-not ours, or add lines that look like ours.
+not ours, or add lines that look like ours. Used wherever a message is shown: by tasks and readers of files that reject
+one, in logs, on the page.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ later key mean, so the number rises only where an older reader would misundersta
 A record that was cut off, edited by hand, written by other code or by a later version is a
 :class:`~airflow_samza.errors.RecordUnreadable` that names the file, what was expected and what to do; it never ends in
 a KeyError, nor goes on as a value of the wrong type.
+
+Used wherever something is kept under a root: plans, epochs, state, versions of tables, commits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A message of a stream that has no dataclass: a dict with attributes, which does not change."""
+"""A message of a stream that has no dataclass: a dict with attributes, which does not change.
+
+Tasks hand it to the user's code where no dataclass is declared.
+"""
 
 from __future__ import annotations
 

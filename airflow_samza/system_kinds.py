@@ -1,8 +1,8 @@
 """The registry of the kinds of systems: the class that each is loaded from, and its traits, which load nothing.
 
 A new kind is a folder below ``systems/`` and one line in :data:`BUILT_IN`. An installed package adds a kind of its own
-by an entry point of the group :data:`GROUP`, whose name is the kind and whose object is a :class:`SystemKind`.
-See decision 74.
+by an entry point of the group :data:`GROUP`, whose name is the kind and whose object is a :class:`SystemKind`. Used
+wherever a binding is read: by the planner, the plan step, connections, lineage and the page. See decision 74.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The treatment of messages that cannot be read, or on which an operator fails: ``on_error=``."""
+"""The treatment of messages that cannot be read, or on which an operator fails: ``on_error=``.
+
+Operators that take ``on_error=`` check it here; tasks and column lineage follow it.
+"""
 
 from __future__ import annotations
 

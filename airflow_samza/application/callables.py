@@ -1,4 +1,7 @@
-"""The parameters and the declared result of a user's callable, read without calling it."""
+"""The parameters and the declared result of a user's callable, read without calling it.
+
+Declarations check callables by it, plans describe them by it, and tasks know by it how to call them.
+"""
 
 from __future__ import annotations
 

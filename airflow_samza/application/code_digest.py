@@ -3,7 +3,9 @@
 Of a callable count the statements of its module that it reaches by name, and those that change what it reaches; the
 whole text of the user's modules that these import; the versions of libraries; and the values that it holds. Objects are
 only looked at for such values: what an object does stands in the text of its class. Comments and layout do not count.
-What a callable reads from elsewhere (a service, the clock, a file that does not travel with it) is in no digest.
+What a callable reads from elsewhere (a service, the clock, a file that does not travel with it) is in no digest. The
+planner digests the code of each stage by it; the launcher names the zip of the user's code, and the stage runner its
+setup, after one.
 """
 
 from __future__ import annotations

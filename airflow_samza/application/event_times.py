@@ -1,10 +1,10 @@
 """Event times: the column that a user declares, the time of reading, and what operators leave of them.
 
 ``timestamp=system_time("read_at")`` makes the time at which a task reads a message its event time. Behind operators
-that make columns anew the event time is kept, declared anew, or lost for windows and joins. Watermarks follow the
-event time of the input. A selection that passes its column on keeps it, also under another name. An expression makes
-other times, which have to be declared with how far they may lie before the former ones; what a callable makes is
-checked while it runs.
+that make columns anew the event time is kept, declared anew, or lost for windows and joins. Watermarks follow the event
+time of the input. A selection that passes its column on keeps it, also under another name. An expression makes other
+times, which have to be declared with how far they may lie before the former ones; what a callable makes is checked
+while it runs. Declarations and operators check by it; tasks find by it the column of a message's time.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 Some are about each row (``not_null``, ``foreign_key``, a condition in SQL), others about all that a run writes
 (``unique``, ``rows``, ``fresh``). ``on_error`` sets what becomes of rows, or of the run, that do not meet one.
+Declarations and pushes check them; tasks evaluate them, and the judgement of an epoch reads them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""References of applications, ``package.module:attribute``: the application that one names, and equality of two."""
+"""References of applications, ``package.module:attribute``: the application that one names, and equality of two.
+
+The plan step, the stage runner and every face load an application by it.
+"""
 
 from __future__ import annotations
 

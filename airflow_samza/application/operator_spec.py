@@ -1,6 +1,7 @@
 """The facts that every operator of an application states, and families of operators that share more of them.
 
-An attribute that is abstract here cannot be left out by a new kind of operator: it could not be made (decision 73).
+An attribute that is abstract here cannot be left out by a new kind of operator: it could not be made (decision 73). The
+planner asks operators for these facts, and so do the kinds of operators that tasks compile.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The schema of what an operator emits, where the application alone determines it (else it is known at run time)."""
+"""The schema of what an operator emits, where the application alone determines it (else it is known at run time).
+
+Operators check columns by it at the call; the planner and the compiler of a stage go on from it.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Partition keys that are dates: the interval that each names, by its form.
 
-The forms are those in which Airflow's timetables and mappers write dates.
+The forms are those in which Airflow's timetables and mappers write dates. Airflow's run identity and the plan step read
+by it the slot and the interval of a run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Rejection of wrong use: at the call, with file and line of the user's code in the sentence (decision 18).
 
-Failures of the user's own code are put into sentences here, too.
+Failures of the user's own code are put into sentences here, too. Used wherever a user's mistake is found: from the call
+to the plan, the bindings of systems, and the tasks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Places in the user's code, for error messages."""
+"""Places in the user's code, for error messages.
+
+Declarations note them, and errors of the planner and of tasks name them.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ A task is made once per partition by the application's factory, and made again f
 It must have ``process``; ``init``, ``window``, ``on_timer``, ``on_end_of_stream`` and ``close`` are called where a task
 defines them. Subclass the abstract classes, or just define the methods. Each call comes after the one before has
 returned; only the calls of an :class:`AsyncStreamTask` overlap. Source: side-inputs ("one message at a time per task"),
-control-messages (end of stream); rules C7, C9.
+control-messages (end of stream); rules C7, C9. Users subclass these; the operator of low-level tasks calls them.
 """
 
 from __future__ import annotations

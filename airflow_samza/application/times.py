@@ -1,4 +1,7 @@
-"""Lengths of time and time zones that users write."""
+"""Lengths of time and time zones that users write.
+
+Used wherever a user writes one: in declarations, options, commands and operators' arguments.
+"""
 
 from __future__ import annotations
 

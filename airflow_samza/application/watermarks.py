@@ -2,7 +2,8 @@
 
 A watermark promises that later messages are not older. An input's is made per partition by its strategy
 (``bounded_delay``, ``punctuated``, or a user's), and only where the input is not bounded; a bounded one ends, and
-nothing of it is ever late. A callable of ``filter``, ``map`` or ``flat_map`` may change watermarks on their way.
+nothing of it is ever late. A callable of ``filter``, ``map`` or ``flat_map`` may change watermarks on their way. Users
+write them; the run loop and the operators that call a user's Python apply them.
 Source: Samza's WatermarkFunction; control-messages, "InputWatermark = min { OutputWatermark(task) … }" (decision 19).
 """
 

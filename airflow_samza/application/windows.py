@@ -1,6 +1,7 @@
 """Windows and aggregations of users: ``tumbling("1 minute")``, ``count()``, ``avg("delay")``.
 
-Values only.
+Values only. The application checks them, the planner describes them, and the operators of windows and aggregations
+compute them.
 """
 
 from __future__ import annotations

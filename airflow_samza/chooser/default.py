@@ -2,7 +2,7 @@
 
 The layers stand around any chooser (decision 23). The gate, because the design document has it in front of ``choose``
 itself ("only call choose if …"). Priorities and batches, because its default chooser is made of them, and leaves to the
-chooser inside which of several streams of equal priority is next.
+chooser inside which of several streams of equal priority is next. The run loop of a task asks it which message is next.
 
 Source: message-chooser, "DefaultChooser"; rules M1–M4.
 """

@@ -1,5 +1,6 @@
 """Choosing among consecutive messages of partitions, whole or one by one (decision 22).
 
+The run loop of a task reads its partitions by it.
 Source: rules M6, M7.
 """
 

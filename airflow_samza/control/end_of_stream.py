@@ -1,5 +1,6 @@
 """End-of-stream: the bookkeeping of a consuming task, and who sends how many messages.
 
+A task counts by it; the stage runner and progress reports ask it what has ended.
 Source: control-messages, "the reconciliation process"; rules C1–C3, C5–C7, C9.
 """
 

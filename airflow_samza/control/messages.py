@@ -1,5 +1,6 @@
 """Control messages and their wire form: one type byte, then the user's bytes untouched, or JSON.
 
+Tasks make them, systems keep them beside user messages, and the page and the command line show them.
 Source: control-messages, "Intermediate Stream Message Format"; rule C1.
 """
 

@@ -1,5 +1,6 @@
 """Watermarks of one operator: of its input, and of its output, which operators behind it see.
 
+The run loop keeps one for each operator of a task.
 Source: control-messages, "InputWatermark = min { OutputWatermark(task) … }"; rule C4.
 """
 

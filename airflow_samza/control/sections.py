@@ -1,8 +1,8 @@
 """Sections of a stream that several applications share: each run that writes it is one, with bookkeeping of its own.
 
 Control messages of different runs never meet: a task count of one says nothing about another, and a run that ends
-leaves the others open. What a consumer sees of them together is what a source would say. Source: rule C10 (and
-rules C2–C6 within a section) (decision 21).
+leaves the others open. What a consumer sees of them together is what a source would say. Source: rule C10 (and rules
+C2–C6 within a section) (decision 21). Readers of shared streams keep the runs apart by it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """Control messages of both kinds for a consuming task: ends of its partitions, and watermarks.
 
+The run loop of a task asks it what each message of its inputs has ended.
 Source: control-messages, "the reconciliation process"; rules C4–C9.
 """
 

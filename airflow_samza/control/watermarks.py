@@ -1,5 +1,6 @@
 """Watermarks: the bookkeeping of a consuming task per producer and partition, and minima of streams and operators.
 
+Tasks keep these books; their operators, and reports of progress, read the times.
 Source: control-messages, "the reconciliation process"; rules C2–C6, C8, C9 (decision 104).
 """
 

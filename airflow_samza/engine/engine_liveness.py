@@ -1,4 +1,7 @@
-"""The liveness of Spark: a small question every two seconds, on a thread of its own, which may wait for ever."""
+"""The liveness of Spark: a small question every two seconds, on a thread of its own, which may wait for ever.
+
+The heartbeat of a stage runner asks it, and warm runners watch their Spark by it.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The placement of tasks: the executor that runs each, and the hosts with a copy of its state (rule S9). No Spark.
 
-Decision 46.
+Sessions of Spark and the jobs of stages ask it where a task is to run. Decision 46.
 """
 
 from __future__ import annotations

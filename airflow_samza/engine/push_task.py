@@ -1,4 +1,7 @@
-"""One task of a push: a partition of the table, checked batch by batch and written as a segment of the push stream."""
+"""One task of a push: a partition of the table, checked batch by batch and written as a segment of the push stream.
+
+Spark's job of a push runs one for each partition.
+"""
 
 from __future__ import annotations
 

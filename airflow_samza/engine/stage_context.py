@@ -1,4 +1,7 @@
-"""The context of an attempt at a stage, on the driver."""
+"""The context of an attempt at a stage, on the driver.
+
+All that runs a stage gets it: epochs, tables of side inputs, and the jobs of Spark.
+"""
 
 from __future__ import annotations
 

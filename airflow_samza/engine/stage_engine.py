@@ -1,6 +1,6 @@
 """The port through which stages are driven: an engine runs the tasks of an epoch.
 
-Decision 75.
+The stage runner drives stages through it, on Spark or, in tests, in its own process. Decision 75.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The stage runner (the driver process): a detached process that holds one engine and runs the stages of one run.
 
 It claims its place under the run, watches its queue, and ends when the run is closed, or when nothing came for the idle
-time. Everything that it reports is in files under the root, so any process on any host can ask (decision 8).
+time. Everything that it reports is in files under the root, so any process on any host can ask (decision 8). Spark's
+driver program runs it, and so does the process that a warm runner forks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A stage made ready to run: its program, its output topics, and the work of its tasks."""
+"""A stage made ready to run: its program, its output topics, and the work of its tasks.
+
+The engine on Spark makes a stage ready by it, also for epochs beside the driver.
+"""
 
 from __future__ import annotations
 

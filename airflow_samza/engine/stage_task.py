@@ -1,4 +1,7 @@
-"""The work of a stage's tasks, as a value that travels to any process, and what such a process keeps between epochs."""
+"""The work of a stage's tasks, as a value that travels to any process, and what such a process keeps between epochs.
+
+Spark's workers and the processes beside the driver receive it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Inputs of one task in an epoch: partitions, each from its checkpoint up to the intent's bound, and their ends."""
+"""Inputs of one task in an epoch: partitions, each from its checkpoint up to the intent's bound, and their ends.
+
+Tries at tasks read through it, on Spark and in the test driver.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A stage of one section runs whole in one call. With Catalyst between, each task section is a call of its own in the same
 Spark task, and hands its report to the next in a note named after the try (control messages and offsets do not travel
-through Catalyst).
+through Catalyst). Spark's workers run it, and so do the processes beside the driver.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Errors on their way from a Python worker through the JVM to the driver, as one line of JSON."""
+"""Errors on their way from a Python worker through the JVM to the driver, as one line of JSON.
+
+Workers write them, and the jobs of stages and pushes on the driver read them.
+"""
 
 from __future__ import annotations
 

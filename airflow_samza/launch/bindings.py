@@ -1,6 +1,7 @@
 """System bindings on their way from process to process, with the root's access as one more of them.
 
-The JSON of :func:`bindings_to_json` has their secrets: it is for a pipe between two processes, never for a file.
+The JSON of :func:`bindings_to_json` has their secrets: it is for a pipe between two processes, never for a file. The
+launcher writes them for a stage runner, and the runner hands them to Spark's workers.
 """
 
 from __future__ import annotations

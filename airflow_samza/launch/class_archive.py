@@ -3,7 +3,8 @@
 The setting ``[samza] class_archives`` names a folder of the host for them. An archive fits one Java, one Spark and one
 class path; its name holds which, and its size in bytes, because Java crashes on a truncated one. Where none fits, Spark
 starts without, and the runner has one made when it ends. A command makes it by hand, for instance for an image:
-``python -m airflow_samza.launch.class_archive_maker FOLDER``.
+``python -m airflow_samza.launch.class_archive_maker FOLDER``. Starts of a local Spark map it, and a runner that ends
+has it made.
 """
 
 from __future__ import annotations

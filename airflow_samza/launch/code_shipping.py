@@ -1,7 +1,8 @@
 """The user's code on its way to the stage runner and its Spark workers: one zip, named after what the code needs.
 
 A Dag bundle is on the path of the Airflow task alone, and it may change while a run is on. So what the task imported is
-packed once, kept in the run's folder, and everything that runs the stage imports from there.
+packed once, kept in the run's folder, and everything that runs the stage imports from there. The submission packs it;
+the stage runner and Spark's workers import from it.
 """
 
 from __future__ import annotations

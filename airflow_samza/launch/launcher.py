@@ -1,4 +1,7 @@
-"""Start of a stage runner (the driver process), detached from the process that needs it."""
+"""Start of a stage runner (the driver process), detached from the process that needs it.
+
+The runtime submits stages through it, and the hook gives it what Airflow's connections say.
+"""
 
 from __future__ import annotations
 

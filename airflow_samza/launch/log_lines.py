@@ -1,4 +1,7 @@
-"""The line of a log with the reason why something did not start."""
+"""The line of a log with the reason why something did not start.
+
+Errors of starts, of workers and of pushes quote it.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 Java's temporary files, Spark's blocks, artifacts and settings, and sockets of Python workers lie below it. It is
 private, as rows lie there. A process that is killed cannot delete it, so its name says whose it is (process and start
 time), and the next process that starts Spark, ``airflow-samza gc`` and the end of a run delete what the dead have left.
+Every process that starts Spark has one: stage runners, warm runners, Python workers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Deletion of what has expired under a root, with the systems that are bound there."""
+"""Deletion of what has expired under a root, with the systems that are bound there.
+
+The command ``gc`` calls it, and the runtime does for the operator of retention.
+"""
 
 from __future__ import annotations
 

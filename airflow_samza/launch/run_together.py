@@ -1,4 +1,7 @@
-"""Stages that run at the same time: submitted at once, and cancelled together when one of them fails."""
+"""Stages that run at the same time: submitted at once, and cancelled together when one of them fails.
+
+The command ``run`` runs the stages of a run by it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The Python environment of stage runners and their workers, where it is another than this process's own.
 
 ``runner_python`` names the Python program of that environment. It is run once before a runner is started with it, so
-that what it lacks is one sentence here instead of a traceback in the runner's log.
+that what it lacks is one sentence here instead of a traceback in the runner's log. The launcher starts runners by it,
+and the command ``run`` checks it first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The settings of a stage runner (the driver process), and the key by which runs share one."""
+"""The settings of a stage runner (the driver process), and the key by which runs share one.
+
+The launcher makes them, and the stage runner and warm runners are started by them.
+"""
 
 from __future__ import annotations
 

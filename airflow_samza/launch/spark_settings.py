@@ -1,6 +1,6 @@
 """Settings of Spark: those of every runner, reserved ones, and those that need a runner of their own.
 
-Decisions 57 and 60.
+The launcher checks by them what a user sets, and the runner's sessions are opened with them. Decisions 57 and 60.
 """
 
 from __future__ import annotations

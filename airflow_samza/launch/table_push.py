@@ -1,4 +1,7 @@
-"""Pushes: the request, its table and its source, and its submission to a stage runner (the driver process), once."""
+"""Pushes: the request, its table and its source, and its submission to a stage runner (the driver process), once.
+
+The runtime submits pushes by it, for operators and the command line.
+"""
 
 from __future__ import annotations
 

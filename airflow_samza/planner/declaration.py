@@ -1,7 +1,8 @@
 """The declaration of an application: what its code says about operators, streams, tables and configuration, as texts.
 
 A plan keeps it, so that whoever runs a stage later can tell whether the application still is what was planned.
-Callables are in it by their names alone: a body may be corrected. Options that hold secrets are left out.
+Callables are in it by their names alone: a body may be corrected. Options that hold secrets are left out. The plan step
+keeps it in a plan, and compares by it.
 """
 
 from __future__ import annotations

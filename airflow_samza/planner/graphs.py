@@ -1,4 +1,7 @@
-"""Walks and orders of small directed graphs, the same however a graph was written down."""
+"""Walks and orders of small directed graphs, the same however a graph was written down.
+
+The planner cuts stages by it, and the program of a stage orders its phases.
+"""
 
 from __future__ import annotations
 

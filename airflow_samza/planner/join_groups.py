@@ -2,7 +2,7 @@
 
 A stream reaches a join over real and virtual edges. A broadcast stream counts only where it arrives over real edges:
 through a table every task holds all of it. Source: planner-with-tables, "Operator graph analysis" and "Conversion to
-StreamEdges".
+StreamEdges". The planner counts by them; the plan step looks by them which files may be cut.
 """
 
 from __future__ import annotations

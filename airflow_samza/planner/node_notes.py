@@ -1,6 +1,7 @@
 """Notes for people on operators, streams and tables: a description, and the line of code.
 
 They stand beside a plan, and never in it: a line that moves, or a sentence that is corrected, changes no fingerprint.
+The plan step keeps them, and the page shows them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The plan as a picture: text of Mermaid and Graphviz, which lay it out. Stages are boxes, topics pills with counts."""
+"""The plan as a picture: text of Mermaid and Graphviz, which lay it out. Stages are boxes, topics pills with counts.
+
+The command ``plan`` prints it.
+"""
 
 from __future__ import annotations
 

@@ -12,6 +12,8 @@
 10. ``track_partitionings`` finds by which columns every edge is partitioned.
 11. ``check_keys`` rejects joins and keyed operators whose rows do not lie as needed.
 12. ``cut_stages`` cuts the graph at intermediate streams.
+
+The plan step and the test driver run all passes; a Dag file that is parsed gets the shape of the plan alone.
 """
 
 from __future__ import annotations

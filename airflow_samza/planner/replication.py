@@ -6,7 +6,8 @@ Every task reads all of a broadcast stream. Where its messages fill a table, tha
 own messages up in all of them. Anywhere else (a merge with messages that one task holds, an output, a result) each
 message counts once, so one task handles it. An operator that leads to a table and to something else is run by every
 task, and task 0 hands on what it gives to anything but the table. Low-level tasks are handed all of a broadcast, as
-Samza's ``task.broadcast.inputs``: they decide what to do with it.
+Samza's ``task.broadcast.inputs``: they decide what to do with it. The planner finds them, and the program of a stage is
+compiled by them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The digests of the code that each stage runs: of the user's callables in its operators, streams and tables."""
+"""The digests of the code that each stage runs: of the user's callables in its operators, streams and tables.
+
+The plan step and the submission compare by them what has changed, and a run keeps results by them.
+"""
 
 from __future__ import annotations
 

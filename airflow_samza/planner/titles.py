@@ -1,7 +1,8 @@
 """Titles of stages: names that say what a stage does, for people (decision 96).
 
 A stage's id says what starts it (rule P7). Topics, records, carried state and Airflow's task instances are kept under
-it, so it never follows what the stage does; a title does, and nothing is kept under a title.
+it, so it never follows what the stage does; a title does, and nothing is kept under a title. Used wherever people read
+of a stage: in Airflow, on the page, in the command line and in logs.
 """
 
 from __future__ import annotations

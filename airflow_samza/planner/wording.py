@@ -1,6 +1,7 @@
 """The words for operators, streams and counts in texts and pictures.
 
-One place, so that text, pictures and errors use the same words.
+One place, so that text, pictures and errors use the same words. The planner and the plan step write by it, and so does
+what warns while a stage runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The systems of a run: the binding of each name in the application, the bound systems, and the root's storage.
 
 A name is looked up in the environment's bindings, then in the application's declarations; ``log`` (the default system
-unless another is named) is the log under the root.
+unless another is named) is the log under the root. Used wherever a run's systems are opened: in the plan step, the
+runtime, the stage runner, commands and triggers.
 """
 
 from __future__ import annotations

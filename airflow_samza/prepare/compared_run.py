@@ -1,7 +1,7 @@
 """A run that is compared with another one: it reads what that read, starts from the same state, and shows nothing.
 
 All its outputs wait for an approval, its state is its own, and what it reads leaves no mark where others look: offsets
-of groups, tags of snapshots (decision 130).
+of groups, tags of snapshots (decision 130). The runtime plans such runs by it, and passes of the plan step ask it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The versions of tables that a run reads: up to which, where who asks for the run names them, and their changes."""
+"""The versions of tables that a run reads: up to which, where who asks for the run names them, and their changes.
+
+The plan step fixes them, and asset events of tables name them to it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The stages of a run that is planned anew which keep their results, as nothing has changed for them (rule P13).
 
 A stage's fingerprint are digests of all that its result follows from: its declared operators, the configuration, what
-it reads (input ranges, versions of tables), where it writes, and its callables. It is kept with the result.
+it reads (input ranges, versions of tables), where it writes, and its callables. It is kept with the result. The plan
+step asks it, and the runtime tells by it what a retry runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Outputs from which nothing can be taken back once it is published: what a plan says of them, and who may publish."""
+"""Outputs from which nothing can be taken back once it is published: what a plan says of them, and who may publish.
+
+Plans carry its notes, and the stage runner checks by it before it runs.
+"""
 
 from __future__ import annotations
 

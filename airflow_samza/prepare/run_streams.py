@@ -1,4 +1,7 @@
-"""The streams of a run as their systems see them: names, rendered paths, bounds by time, partition counts, columns."""
+"""The streams of a run as their systems see them: names, rendered paths, bounds by time, partition counts, columns.
+
+The plan step binds by it, and the preview of a backfill asks it what a run would read.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Runs of other applications that write sections of shared streams, found by their records while they write.
 
 A run that names one by its id finds that. ``APPLICATION@interval`` is the newest run of an application for the same
-data interval and partition key, ``APPLICATION@latest`` the newest of all (decision 131).
+data interval and partition key, ``APPLICATION@latest`` the newest of all (decision 131). The plan step, the stage
+runner and triggers wait by it for runs that still write.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The sections of shared streams that a run reads: those that it names, else all completed since the run before.
 
-A stream that is shared between Dags is written by runs of other applications; each of them is a section of it
-(rule C10).
+A stream that is shared between Dags is written by runs of other applications; each of them is a section of it (rule
+C10). The plan step and the stage runner fix them, and so does Spark's source of topics.
 """
 
 from __future__ import annotations

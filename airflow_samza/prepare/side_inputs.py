@@ -1,7 +1,7 @@
 """The side inputs of a run: the streams that feed its tables, their input ranges, and the notes of the plan.
 
 The plan fixes a range from the oldest offset to the latest, so that every task, retry and clear fills the same tables
-(rule S1; decision 94).
+(rule S1; decision 94). The plan step and pushes fix them; the stage runner looks by it for newer messages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Streams of systems of kind ``spark`` in a run's plan: notes about them and about outputs, and what is rejected."""
+"""Streams of systems of kind ``spark`` in a run's plan: notes about them and about outputs, and what is rejected.
+
+The plan step rejects and notes by it; upserts into databases find their table by it.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 Messages cannot be removed from a state. What replaces them would be read in addition, because it comes at new offsets;
 to pass it over would leave results that nobody sees are out of date. So there is one rule for all unbounded inputs, and
-for the sections of shared streams: ``plan`` names the run that read what was replaced, which is to be cleared.
+for the sections of shared streams: ``plan`` names the run that read what was replaced, which is to be cleared. The plan
+step asks it, and so does the stage runner before it reads on.
 """
 
 from __future__ import annotations

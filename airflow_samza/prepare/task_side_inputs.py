@@ -1,7 +1,7 @@
 """The side inputs from which the tables of one task are filled in an epoch, as far as the intent reaches (decision 54).
 
 Tables of an earlier epoch are continued; where the topic was created again or another version is read, they begin
-again.
+again. Each task fills its tables through it, on a host or in the test driver.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Numbers of Airflow's configuration and of operators, held to the same limits where they are read."""
+"""Numbers of Airflow's configuration and of operators, held to the same limits where they are read.
+
+The hook, and the operators of cleanup, retention and ``mode="auto"``, read theirs by it.
+"""
 
 from __future__ import annotations
 

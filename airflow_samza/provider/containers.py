@@ -1,7 +1,7 @@
 """Tasks in containers of their own, which end with the task and take its processes and its disk along.
 
 Airflow marks such containers by environment variables. The executor's name says it where there is no mark; what the
-Samza connection says comes first.
+Samza connection says comes first. The hook asks it whether a runner outlives its task.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Rules of deferring: when a task may defer, and the events of its triggers.
 
-A stage goes on while no worker looks, so its runner has to outlive the worker.
+A stage goes on while no worker looks, so its runner has to outlive the worker. Operators and sensors that defer go by
+it, and their triggers send what it names.
 """
 
 from __future__ import annotations

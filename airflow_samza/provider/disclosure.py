@@ -1,7 +1,7 @@
 """The part of users' rows that leaves a task: nothing where ``[samza] page_samples`` is off, no masked columns.
 
 The page in Airflow shows rows. Errors may quote them, and go to the page, to lineage events, and as exceptions to
-whatever Airflow notifies.
+whatever Airflow notifies. Operators and the page ask it before a row leaves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Mapping of our errors to Airflow's, in this one place: not retryable means no retry."""
+"""Mapping of our errors to Airflow's, in this one place: not retryable means no retry.
+
+Every operator and sensor runs what it does within it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Arguments of a group that are known only when it runs: those of a mapped ``@task_group``, and outputs of tasks."""
+"""Arguments of a group that are known only when it runs: those of a mapped ``@task_group``, and outputs of tasks.
+
+The task group passes them on, and outlets wait for them.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 Airflow shows what lies in the XCom of a link, and writes those itself when a task's process ends. So that they are
 there before, tasks write them as soon as an address is known; what the trigger of a deferred task finds, it writes.
+Operators and the trigger of deferred stages write them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""An application as a Dag file can know it: its stages and outputs, without counts and without I/O."""
+"""An application as a Dag file can know it: its stages and outputs, without counts and without I/O.
+
+Task groups and operators take their stages and outlets from it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """XComs of a ``plan`` task: the ticket from which tasks of stages find the plan, and a note for the page in Airflow.
 
 The API server reads no Dag files, so the note names what it needs to open the root and the systems: connections, by id.
-See decision 98.
+Plan tasks write them; operators of stages and the page read them. See decision 98.
 """
 
 from __future__ import annotations

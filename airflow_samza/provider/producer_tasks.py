@@ -1,7 +1,8 @@
 """The Airflow tasks of the stages that write what a stage reads, where stages run at the same time (decision 67).
 
 Records tell when a stage has started, and when it gave up. Whether a task that died, or was marked, will be tried
-again, Airflow alone knows: so consumers ask it now and then, and triggers that were cancelled ask it why.
+again, Airflow alone knows: so consumers ask it now and then, and triggers that were cancelled ask it why. Stage
+operators and their triggers ask it, and cleanup does.
 """
 
 from __future__ import annotations

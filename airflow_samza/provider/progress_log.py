@@ -1,4 +1,7 @@
-"""The progress of stages in the log of their task: changes of state at once, figures now and then."""
+"""The progress of stages in the log of their task: changes of state at once, figures now and then.
+
+Stage tasks that wait and triggers of deferred ones write it.
+"""
 
 from __future__ import annotations
 

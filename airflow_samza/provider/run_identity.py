@@ -1,7 +1,8 @@
 """From Airflow's context to plain values: the run, the generation, the data interval of a task.
 
 Every key may be missing from a context: a run that was triggered by hand or by an asset has no logical date and no data
-interval (AIRFLOW 1e), so nothing is indexed.
+interval (AIRFLOW 1e), so nothing is indexed. Operators, sensors of tables and the preview of a backfill read a context
+by it.
 """
 
 from __future__ import annotations

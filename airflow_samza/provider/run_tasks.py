@@ -1,7 +1,8 @@
 """The tasks of a Dag that share a run, as an operator finds them when it runs: in the Dag that Airflow has read.
 
 Tasks share a run when they go by the same plan: by the output of one plan task (``plan=``), or by the same ``scope=``.
-A task group makes them so, and so does whoever wires them by hand; nothing here tells the two apart.
+A task group makes them so, and so does whoever wires them by hand; nothing here tells the two apart. Operators find by
+it whom they run with, and the preview of a backfill its plan task.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The XCom of tasks that ran stages: counts and places, without long lists."""
+"""The XCom of tasks that ran stages: counts and places, without long lists.
+
+Stage operators push it.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ Submit in order, ask for the state, finish, cancel when the task is killed.
 
 Knows nothing of Airflow but a logger, and nothing of Spark: everything goes through the hook, so tests put another one
 in. A task that waits itself calls :meth:`StageWatch.run`; one that defers calls :meth:`StageWatch.advance` each time
-that it is back.
+that it is back. Stage and push operators wait by it.
 """
 
 from __future__ import annotations

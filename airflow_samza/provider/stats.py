@@ -1,4 +1,7 @@
-"""Progress as metrics, through whatever Airflow was configured to send metrics to (StatsD, Datadog, OpenTelemetry)."""
+"""Progress as metrics, through whatever Airflow was configured to send metrics to (StatsD, Datadog, OpenTelemetry).
+
+Stage and push operators send it, and so does the trigger of deferred ones.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Asset events name them: those of a watcher with the ``IcebergTableSnapshotTrigger`` of Airflow's provider of Iceberg,
 and those of tables that runs have written. Only the version counts; from where an input is read on is in the state of
-its application (decision 112).
+its application (decision 112). The plan task reads them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Branches of tables to which a run has committed: the last step of write, audit, publish, or their end without it."""
+"""Branches of tables to which a run has committed: the last step of write, audit, publish, or their end without it.
+
+The publish operator and the command ``runs publish`` go through it.
+"""
 
 from __future__ import annotations
 

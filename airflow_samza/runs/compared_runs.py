@@ -1,4 +1,7 @@
-"""Runs that are compared with others: the rows that each has written, and which of them may take the other's place."""
+"""Runs that are compared with others: the rows that each has written, and which of them may take the other's place.
+
+The runtime compares by it, and the plan step passes by runs that show nothing.
+"""
 
 from __future__ import annotations
 

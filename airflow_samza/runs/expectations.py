@@ -1,6 +1,7 @@
 """Judgement of an epoch's output by its expectations, before it is committed (decision 125).
 
-What tasks have found is put together; nobody reads the rows again.
+What tasks have found is put together; nobody reads the rows again. The finish of an epoch and of a push judge by it,
+and the test driver.
 """
 
 from __future__ import annotations

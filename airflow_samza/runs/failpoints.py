@@ -2,7 +2,7 @@
 
 Nothing happens unless the environment says so: ``AIRFLOW_SAMZA_FAILPOINT=<name>@<file>`` kills the process that first
 reaches the named place and can make the file (so each failpoint strikes once); ``<name>*<n>@<file>`` one that reaches
-it for the nth time.
+it for the nth time. The stage runner, the finish of stages and pushes, and leases pass them.
 """
 
 from __future__ import annotations

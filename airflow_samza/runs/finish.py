@@ -3,7 +3,8 @@
 A process may die between any two steps, and another goes on. The race is between attempt A, which wakes up again, and
 attempt B, which has taken its place: both finish the same epoch. The commit and the result are written by
 ``put_if_absent``, so the attempt that comes second adopts the record of the first. Both then publish the same commit,
-and an output drops the second publication of an epoch that it has.
+and an output drops the second publication of an epoch that it has. The stage runner does it after each epoch; a retry,
+the runtime and upkeep do it for one that died.
 """
 
 from __future__ import annotations

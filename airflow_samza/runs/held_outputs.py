@@ -3,7 +3,8 @@
 A stage with such output ends as any other: its commit fixes what was written, and only the publication is left out. A
 *decision* beside its result, written once, says whether that follows or never comes. So of two people who decide
 differently the first one counts, and a process that dies between decision and publication is followed by one that
-publishes. A stage that is cleared has another generation, which waits anew; nobody publishes the former one.
+publishes. A stage that is cleared has another generation, which waits anew; nobody publishes the former one. The
+publish operator and the command line decide; status, retention and sweeps ask.
 """
 
 from __future__ import annotations

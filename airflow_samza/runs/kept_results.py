@@ -1,4 +1,7 @@
-"""The results that a new plan of a run may keep, as far as the records say (rule P13)."""
+"""The results that a new plan of a run may keep, as far as the records say (rule P13).
+
+The plan step asks it, and so does the preview of a clear.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The last step of write, audit, publish: what a run has written and nobody sees yet is published, or given up.
 
 That is output which waits for an approval (:mod:`airflow_samza.runs.held_outputs`), and branches of tables
-(:mod:`airflow_samza.runs.branch_publication`).
+(:mod:`airflow_samza.runs.branch_publication`). The publish operator and the command line call it, through the runtime.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 A server writes whole plans into its log when an execution is left behind, and shows them on its page. So a temporary
 view, which only that session sees, is made of the source, and later plans hold no more than its name. The statement
 that makes the view is a plan, too: a secret stands in it character by character, each as the name of a setting of the
-session that SQL replaces by its value on the server.
-The names are drawn by lot, and there is one for every character that there is: events, which tell the settings of a
-session, show an alphabet and no secret; the statement shows an order and no letter. The settings are gone before
-anything is read.
+session that SQL replaces by its value on the server. The names are drawn by lot, and there is one for every character
+that there is: events, which tell the settings of a session, show an alphabet and no secret; the statement shows an
+order and no letter. The settings are gone before anything is read. Readers of sources and upserts into databases make
+their views by it.
 """
 
 from __future__ import annotations

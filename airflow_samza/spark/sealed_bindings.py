@@ -1,7 +1,8 @@
 """System bindings on their way to Spark's workers, in a form that Spark may log.
 
 Where the JSON goes into something that may be logged, its secrets are sealed: it holds a pad of random bytes, and a
-file that goes another way holds the secrets under that pad. Neither tells anything without the other.
+file that goes another way holds the secrets under that pad. Neither tells anything without the other. Jobs of stages
+and sessions of Spark Connect send them.
 """
 
 from __future__ import annotations

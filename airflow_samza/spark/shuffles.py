@@ -1,4 +1,7 @@
-"""The shuffles of a DataFrame, each with the operator of an application that would do its work through a topic."""
+"""The shuffles of a DataFrame, each with the operator of an application that would do its work through a topic.
+
+The command ``plan`` lists them for somebody who comes from Spark.
+"""
 
 from __future__ import annotations
 

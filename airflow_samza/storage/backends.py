@@ -1,4 +1,7 @@
-"""Backends of stores, which the application declares and the configuration may override."""
+"""Backends of stores, which the application declares and the configuration may override.
+
+The compiler of a stage asks it for a low-level task's store.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Any process of the host may open these. Rows are looked up a column at a time (:meth:`ColumnarTable.find`), and a
 changed table is made of the former one and what has changed. Of rows with one key the last one counts; a row with a
-null in its key is not kept (rule S2).
+null in its key is not kept (rule S2). Tasks hold side inputs in it, and hosts keep it for all their processes.
 """
 
 from __future__ import annotations

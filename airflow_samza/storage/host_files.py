@@ -3,7 +3,7 @@
 Copies of what lies under the root, so that a task that comes back to the host reads nothing from afar.
 
 The root has the truth; whatever is missing, damaged or too old here is read there. A copy is named after its file,
-which is written once and never changes, so there is nothing to invalidate.
+which is written once and never changes, so there is nothing to invalidate. Workers read their tasks' state by it.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 A task writes the keys of its rows to an Arrow IPC file, in groups of batches: batch i has keys of bucket i modulo
 :data:`BUCKETS`. A key is always of the same bucket, so whoever looks for repeated keys in the files of all tasks reads
 them bucket by bucket.
+
+Tasks that write and the judgement of an epoch compare keys by them.
 """
 
 from __future__ import annotations

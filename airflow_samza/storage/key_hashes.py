@@ -1,7 +1,7 @@
 """Keys of any simple type as 64-bit numbers, a column at a time.
 
 Equal keys have the same number on every machine and in every process. It is not the hash of the partitioner: within one
-partition those of a table agree in some of their bits.
+partition those of a table agree in some of their bits. Indexes and tables of tasks find rows by them.
 """
 
 from __future__ import annotations

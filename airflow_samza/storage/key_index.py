@@ -1,7 +1,8 @@
 """Row numbers by key, a column at a time: by a table over the range of whole numbers, or by a hash table.
 
 Both are plain arrays, and hold no keys (decision 43): keys are found in the rows, so an index can be kept beside these
-in a file, and be mapped by any process that opens it. Of rows with one key the last one counts, in both.
+in a file, and be mapped by any process that opens it. Of rows with one key the last one counts, in both. Tables of
+tasks, joins of streams and operators that drop copies look rows up by it.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Built once, opened by any process of the host, rebuilt when damaged, swept when 
 A store is a folder ``<topic>/<partition>/<version>`` with its files and ``store.json``, which says how they were
 written and what their checksums are. It is built under a name that no other attempt has, and renamed: the second
 process takes the first one's. Nothing here is the only copy of anything (rule S4): what cannot be read is built again,
-with a warning.
+with a warning. Workers open the tables of side inputs there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The local checkpoint of a store with side inputs: a small file beside it that says what it has read (rule S4).
 
 The store's contents are on disk before the file is, so a crash between the two repeats messages and never skips one. A
-file that is damaged, or older than deletes are kept, is worth nothing: the store is then built again.
+file that is damaged, or older than deletes are kept, is worth nothing: the store is then built again. Hosts write it
+beside a table of side inputs, and tasks read on from it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Versions are counted from 0 in the order of the times from which they are valid. A row is valid in the versions from the
 one that has brought it to the one that has changed or deleted it; rows that several versions have alike are kept once.
-They may lie in files of a host, which any of its processes maps into memory.
+They may lie in files of a host, which any of its processes maps into memory. Joins as of an event time look up in it.
 """
 
 from __future__ import annotations

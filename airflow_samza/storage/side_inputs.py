@@ -1,6 +1,7 @@
 """The processors of side inputs: what the entries that they make of messages do to a store (rule S2).
 
 A *place* is one partition of one side input, ``(stream, partition)``. Nothing here reads a topic. Source: side-inputs.
+Tasks fill tables through it, wherever these lie.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A snapshot is ``{operator id: {name: table}}``. A table whose content is the former snapshot's is not written again: the
 description names the former file. A file is written once, under a name that no other attempt has, and checked when it
-is read.
+is read. Tries at tasks write and read them; pruning, standbys and checks of a root follow them.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Every backend keeps this protocol (``tests/contract/test_stores.py``); a task se
 
 Keys and values are plain: a key is one Python value, or a tuple of them when the key has several columns; a value is a
 tuple with one Python value per column, in the forms that ``pyarrow`` gives (``to_pylist``). The caller of ``put``
-checks the types before. Source: side-inputs (KeyValueStore).
+checks the types before. Source: side-inputs (KeyValueStore). Low-level tasks get their stores by it.
 """
 
 from __future__ import annotations

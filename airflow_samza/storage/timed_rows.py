@@ -1,4 +1,7 @@
-"""Rows by key, each valid from a time on until the next one of its key; looked up a column at a time."""
+"""Rows by key, each valid from a time on until the next one of its key; looked up a column at a time.
+
+Temporal joins and tables of timed rows look up in it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Binding of systems: from a system's name, and what an environment binds it to, to the system itself."""
+"""Binding of systems: from a system's name, and what an environment binds it to, to the system itself.
+
+Every process that opens systems does it here: faces, the plan step, stage runners and their workers.
+"""
 
 from __future__ import annotations
 

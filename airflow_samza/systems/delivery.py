@@ -1,7 +1,7 @@
 """Delivery of outputs: how often readers get a message where a process dies and its work is done again.
 
 Each system tells that of its outputs from facts; plans, and the hints of errors after which work goes on, take it from
-here.
+here. Systems say theirs by it; plans, and hints after a failure, repeat it.
 """
 
 from __future__ import annotations

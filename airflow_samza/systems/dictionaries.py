@@ -1,6 +1,7 @@
 """Dictionary-encoded columns: texts that repeat are read, filtered, split and written as numbers.
 
-They are decoded where values are needed (decision 32). A column's logical type is that of its values.
+They are decoded where values are needed (decision 32). A column's logical type is that of its values. Readers make
+them; tasks and writers pass them on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Generations of a stage's output: numbers with dots between them, ``<plan generation>.<stage generation>``."""
+"""Generations of a stage's output: numbers with dots between them, ``<plan generation>.<stage generation>``.
+
+Outputs of all systems tell by them which try counts.
+"""
 
 from __future__ import annotations
 

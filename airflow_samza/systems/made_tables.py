@@ -1,6 +1,7 @@
 """Tables that outputs of a root have made, each with a record under it: a property of a table can be set by everybody.
 
 By the record ``made-tables/<id of the table>.json`` those who commit know that the past of a table is theirs to expire.
+Delta and Iceberg note them; retention and the command ``fsck`` look them up.
 """
 
 from __future__ import annotations

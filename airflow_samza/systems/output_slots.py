@@ -2,7 +2,8 @@
 
 Whoever publishes, a run of the same application for the same slot replaces what an earlier one wrote. The order of runs
 is that in which they began to publish: a *turn* of a run at a slot has a number, and the newest that has published
-holds the slot. All systems follow the functions here; how they keep turns is their own (decision 103).
+holds the slot. All systems follow the functions here; how they keep turns is their own (decision 103). Publishers of
+every system keep turns by it; the plan step and checks ask who holds a slot.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 A commit carries producer, generation and epoch, and the slot that it is of; a clear is a new generation. What a
 generation wrote is superseded by a newer one of its producer, and by another run that has taken its slot (rule O1).
+Commits of the log and of Kafka's outputs ask it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Sections of a shared stream: what single runs wrote of it.
 
 The writer of each, which are complete, and a filter for readers. User messages carry no run on the wire; the commits
-that they came by name their producer, ``<application>/<run>/<stage>``.
+that they came by name their producer, ``<application>/<run>/<stage>``. Readers of shared streams, the plan step and
+Spark's source of topics ask it.
 """
 
 from __future__ import annotations

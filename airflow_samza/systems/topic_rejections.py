@@ -1,4 +1,7 @@
-"""Rejections that systems share, in the same words."""
+"""Rejections that systems share, in the same words.
+
+The log, Kafka, files and tables raise them.
+"""
 
 from __future__ import annotations
 

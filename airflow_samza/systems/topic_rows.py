@@ -1,4 +1,7 @@
-"""The form rows have in a topic: plain column types, in the topic's order, checked when they are written."""
+"""The form rows have in a topic: plain column types, in the topic's order, checked when they are written.
+
+The log and topics in memory write by it.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The checkpoint of a task: all from which its next epoch continues.
 
-It holds offsets, the bookkeeping of control messages, watermarks and its operators' progress.
+It holds offsets, the bookkeeping of control messages, watermarks and its operators' progress. The stage runner keeps it
+from epoch to epoch, and the test driver does.
 
 Source: rules C6, C9. The operators' own state are tables, beside it (:class:`TaskStart`).
 """

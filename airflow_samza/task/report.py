@@ -1,6 +1,7 @@
 """The report of a task, as JSON for its manifest.
 
-It has messages and bytes in and out, control messages, offsets, ends and seconds.
+It has messages and bytes in and out, control messages, offsets, ends and seconds. The run loop counts by it, and the
+stage runner reads it in manifests.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Rows are compared by hashes of 128 bits (:mod:`airflow_samza.systems.tables.row_hashes`), column for column by name.
 Sets that are larger than :data:`HELD_BYTES` are cut into buckets by their keys, in files of this host, and compared
-bucket by bucket.
+bucket by bucket. Runs that are compared with another are judged by it.
 """
 
 from __future__ import annotations

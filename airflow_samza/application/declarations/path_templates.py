@@ -1,7 +1,7 @@
 """Path templates over the data interval of a run: ``{data_interval_start:%Y/%m/%d/%H}``.
 
 The templates are Python's own format fields over a fixed set of names; anything else in braces is rejected, so that a
-misspelt name is not taken for a folder.
+misspelt name is not taken for a folder. Declarations check paths by it, and a run renders them for its data interval.
 """
 
 from __future__ import annotations

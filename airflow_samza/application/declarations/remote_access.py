@@ -1,4 +1,7 @@
-"""Options for the calls of a remote table's functions, checked: batches, rate, retries, time-outs, cache."""
+"""Options for the calls of a remote table's functions, checked: batches, rate, retries, time-outs, cache.
+
+Declarations and operators check these options; tasks limit their calls by them.
+"""
 
 from __future__ import annotations
 

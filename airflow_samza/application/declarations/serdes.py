@@ -1,4 +1,7 @@
-"""Checks of a stream's serde (``serde=``) at the call."""
+"""Checks of a stream's serde (``serde=``) at the call.
+
+Declarations check by it; the plan step and the binding of serdes take its forms apart.
+"""
 
 from __future__ import annotations
 

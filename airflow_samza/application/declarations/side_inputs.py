@@ -1,6 +1,7 @@
 """Side inputs of tables: their processor, and what the configuration says of them (rules S2, S8).
 
-Keys of the configuration add to what the code declares, or are rejected.
+Keys of the configuration add to what the code declares, or are rejected. The application makes its tables by it, and
+the tasks that fill them their processors.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ another version of a pushed table, are first read into the hosts' folders of sto
 the epochs go on with what they have until that is done (rules S1, S7). A processor's messages come in pieces that take
 a bounded time, a piece in each epoch, and while the inputs are silent in epochs of their own. The tasks of the next
 epoch read another version of a table of a lake whole. An epoch's intent names what its tables hold, so that every
-attempt at it sees the same.
+attempt at it sees the same. The loop of a stage asks it before each epoch.
 """
 
 from __future__ import annotations

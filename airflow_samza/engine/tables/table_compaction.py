@@ -1,7 +1,7 @@
 """Compaction of a pushed table: each task reads the chain of a partition as whole batches, and stages what is left.
 
 It comes after a push that has made the chain long, before the push is over; a failure is logged by the runner, and the
-next push tries again.
+next push tries again. The stage runner has it run after a push, and the command line for a table at any time.
 """
 
 from __future__ import annotations

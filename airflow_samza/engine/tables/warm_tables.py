@@ -1,7 +1,8 @@
 """Tables of side inputs that a worker process or its host has read already, and from which it reads on (rules S3, S4).
 
 A worker keeps the tables of the tasks that it ran last. Beside that, tables lie in the host's folder of stores
-(``host_tables.py``): any process of the host maps them into memory.
+(``host_tables.py``): any process of the host maps them into memory. Each try at a task asks it for the tables that it
+needs.
 """
 
 from __future__ import annotations

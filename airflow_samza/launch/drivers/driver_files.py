@@ -8,6 +8,8 @@ root that is no folder, gets
 - the key to them in an environment variable. No command line, page or log shows it, and it opens nothing any more once
   the settings have been read. Where the submitter opens the root with options of a connection, the variable also holds
   a link to the sealed file, or, where the storage gives none, those options.
+
+The launcher brings them, and the driver's first program takes them.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ driver came.
 
 For a driver on another host the file is sealed: it shows nothing without its key, which goes another way. A key seals
 one text and is then thrown away. So a stream of bytes that the key determines may cover the text, which the standard
-library has; a digest under the same key says whether the text is whole (decision 78).
+library has; a digest under the same key says whether the text is whole (decision 78). The launcher writes the file, and
+the driver's first program reads it.
 """
 
 from __future__ import annotations

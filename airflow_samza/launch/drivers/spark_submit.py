@@ -1,4 +1,7 @@
-"""The spark-submit of a stage runner (the driver process): program, settings, command line."""
+"""The spark-submit of a stage runner (the driver process): program, settings, command line.
+
+The launcher starts drivers with it; a runner and a local Spark find Spark's home by it.
+"""
 
 from __future__ import annotations
 

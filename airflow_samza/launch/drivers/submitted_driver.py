@@ -1,4 +1,7 @@
-"""A stage runner that is submitted: by spark-submit on this machine or in the cluster, or to a service."""
+"""A stage runner that is submitted: by spark-submit on this machine or in the cluster, or to a service.
+
+The launcher waits for it as for any other start.
+"""
 
 from __future__ import annotations
 

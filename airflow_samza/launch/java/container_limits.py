@@ -1,6 +1,7 @@
 """The memory and the cores that a container and its host may use, what of it is free, and the share of a driver's Java.
 
-Beside that Java the container holds the Airflow task, the stage runner's own process and a Python worker per core.
+Beside that Java the container holds the Airflow task, the stage runner's own process and a Python worker per core. Warm
+runners and starts of a local Spark are sized by them.
 """
 
 from __future__ import annotations

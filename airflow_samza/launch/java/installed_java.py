@@ -1,6 +1,7 @@
 """The Java that Spark will use, and the needs of both on this host, checked before Spark starts.
 
-Spark's own errors about them are hard to read.
+Spark's own errors about them are hard to read. The launcher asks before it starts a runner, and the runner before it
+starts Spark.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Java compiles in tiers: first quickly, and what has run often again, slowly and well. By its own thresholds two fifths
 of a start go into the second compiler, for code that then runs no more. Here a method has to run ten times as often
-first: loops over rows come to that within a second, the start does not (decision 83).
+first: loops over rows come to that within a second, the start does not (decision 83). Stage runners with a local master
+and warm runners start Spark so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Messages between a warm runner and those who ask it: JSON with its length before it, over a Unix socket."""
+"""Messages between a warm runner and those who ask it: JSON with its length before it, over a Unix socket.
+
+Submissions and the command line ask by them; the keeper of a warm runner answers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The warm runners of a host, each with a folder that only its user may enter: its socket, its log, who it is."""
+"""The warm runners of a host, each with a folder that only its user may enter: its socket, its log, who it is.
+
+Submissions look here for a free one, the command line lists them, and the keeper holds its own.
+"""
 
 from __future__ import annotations
 

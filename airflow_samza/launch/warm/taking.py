@@ -1,4 +1,7 @@
-"""A run's stage runner from a warm one: taken if one is free, else started with a new one."""
+"""A run's stage runner from a warm one: taken if one is free, else started with a new one.
+
+The launcher tries it before it starts a runner of its own.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """From Airflow connections to the bindings of systems.
 
 Code names systems only; ``systems={name: conn_id}`` binds them here. Secrets stay in the connections: they are marked,
-so that no plan and no log shows them.
+so that no plan and no log shows them. Hooks, operators, sensors and triggers bind their systems by it.
 """
 
 from __future__ import annotations

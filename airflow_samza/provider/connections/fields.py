@@ -1,4 +1,7 @@
-"""Ids of Samza connections, and the extra fields of all kinds of connections."""
+"""Ids of Samza connections, and the extra fields of all kinds of connections.
+
+Hooks, operators and sensors read connections by them.
+"""
 
 from __future__ import annotations
 

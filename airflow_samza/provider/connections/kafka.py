@@ -1,6 +1,7 @@
 """Airflow's connections of type ``kafka``: the systems that they bind, and their brokers for triggers and sensors.
 
-As the provider of Kafka has them, the extra holds librdkafka's settings.
+As the provider of Kafka has them, the extra holds librdkafka's settings. The binding of systems, the sensor of lags and
+the triggers on topics use it.
 """
 
 from __future__ import annotations

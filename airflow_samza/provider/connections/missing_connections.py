@@ -1,6 +1,7 @@
 """Commands that define connections, and the error for a connection that is not there.
 
-Airflow's command line, environment and page define connections alike; hints show the first.
+Airflow's command line, environment and page define connections alike; hints show the first. The hooks raise it for the
+root and for the runtime.
 """
 
 from __future__ import annotations

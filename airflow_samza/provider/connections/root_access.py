@@ -1,7 +1,7 @@
 """From Airflow connections to the access of a root, or of files: ``root_conn_id`` names the connection that has it.
 
 The fields of the connections are read here, so that no provider of a cloud has to be installed. What takes a chain of
-identities is left to that provider's hook, where it is there.
+identities is left to that provider's hook, where it is there. The hook of roots opens a root by it, and so do triggers.
 """
 
 from __future__ import annotations

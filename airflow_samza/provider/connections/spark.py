@@ -1,7 +1,8 @@
 """From Airflow's connections to plain values for Spark: master, deploy mode, settings; options of its readers.
 
 The Spark provider reads its own connections (its hooks know every form that they may have, and unpack a keytab); what
-it found becomes a master URL, a deploy mode and Spark settings, so that nothing below knows Airflow.
+it found becomes a master URL, a deploy mode and Spark settings, so that nothing below knows Airflow. The hooks of the
+runtime and of pushes take their Spark from it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""RootHook: the root of a Samza connection, and what opens it."""
+"""RootHook: the root of a Samza connection, and what opens it.
+
+The sensor of ends and the notifier open roots by it, and the other hooks of Samza derive from it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""RuntimeHook: from connections to the runtime, with its root, its systems and its Spark."""
+"""RuntimeHook: from connections to the runtime, with its root, its systems and its Spark.
+
+The Samza hook derives from it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Names of datasets, for assets and for OpenLineage: by where the data lies, never by a connection (decision 97).
 
 A dataset keeps its name from run to run: of a path what varies with the run is left out, and a topic between stages is
-named without the run.
+named without the run. Outlets, lineage, the preview of a backfill and the page's map of data name by it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Every output has an asset by where its data lies (:mod:`airflow_samza.provider.lineage.dataset_names`), which a Dag file
 that is parsed does not look up: there its outlet is an alias, to which the run adds the asset. A stream that
-applications share and a pushed table have an asset by their connection besides, which a Dag file can name.
+applications share and a pushed table have an asset by their connection besides, which a Dag file can name. Stage, push
+and publish tasks send their asset events by it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The lineage of a push: the source, the table that it fills, and of which columns the table's are made."""
+"""The lineage of a push: the source, the table that it fills, and of which columns the table's are made.
+
+The push operator reports it; the preview of a backfill finds by it what a run awaits.
+"""
 
 from __future__ import annotations
 

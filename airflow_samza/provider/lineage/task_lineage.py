@@ -1,6 +1,6 @@
 """The lineage of a task, in plain values that are gathered while it runs: what it reads and writes, of which columns.
 
-Nothing here imports OpenLineage, which need not be installed.
+Nothing here imports OpenLineage, which need not be installed. Stage, publish and cleanup tasks gather it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The shared part of tasks that plan a run.
 
-Its mode, its slice of time, the state that it continues from, the sections that it reads.
+Its mode, its slice of time, the state that it continues from, the sections that it reads. The plan operator and
+operators of whole applications derive from it; the preview of a backfill plans by it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Threads of a triggerer in which clients of servers wait, so that servers that are away hold up nobody else.
 
-The event loop's own threads are few, and every trigger's looks at a root go through them.
+The event loop's own threads are few, and every trigger's looks at a root go through them. Triggers and the connections
+to Kafka wait in them.
 """
 
 from __future__ import annotations

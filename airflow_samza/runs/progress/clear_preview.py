@@ -1,6 +1,6 @@
 """The preview of a clear: which stages of a run go again, which would have to, and who has read what they wrote.
 
-It follows from the plan and the records; nothing is changed.
+It follows from the plan and the records; nothing is changed. The page shows it before somebody clears.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Later runs whose rows a run replaces by older ones: its outputs know rows by key, or hold the rows of one run.
 
-A clear or a backfill of an older run is one: it writes again behind runs that were later than it.
+A clear or a backfill of an older run is one: it writes again behind runs that were later than it. The plan step warns
+by it, and so do previews of backfills.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Progress of a stage of a run, by partition and in all (decision 17).
 
 :mod:`~airflow_samza.runs.progress.stage_progress` makes it, and :mod:`~airflow_samza.runs.progress.progress_text` has
-the words for people.
+the words for people. The command line, the page, logs of tasks and triggers show it.
 """
 
 from __future__ import annotations

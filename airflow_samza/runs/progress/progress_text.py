@@ -1,4 +1,7 @@
-"""A stage's progress as lines of text: a headline, a line per input, and the partitions furthest behind."""
+"""A stage's progress as lines of text: a headline, a line per input, and the partitions furthest behind.
+
+The command ``status`` prints it, and tasks log it.
+"""
 
 from __future__ import annotations
 

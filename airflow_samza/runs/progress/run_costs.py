@@ -1,4 +1,7 @@
-"""Costs of an application's former runs, by their records, and what another run may cost by them."""
+"""Costs of an application's former runs, by their records, and what another run may cost by them.
+
+Operators of automatic mode, previews of backfills, the page and the command line estimate by them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The runs that are on record under a root: which there are, which is the newest, which are still on."""
+"""The runs that are on record under a root: which there are, which is the newest, which are still on.
+
+The command line, the page and upkeep list runs by it; the plan step finds the one before.
+"""
 
 from __future__ import annotations
 

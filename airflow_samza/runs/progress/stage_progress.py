@@ -1,6 +1,7 @@
 """The progress of a stage, read from the run's records and the latest offsets of its inputs.
 
-Records tell of committed epochs only, so a report is what would be left if everything died now.
+Records tell of committed epochs only, so a report is what would be left if everything died now. The runtime, the page
+and triggers ask it; the command line prints it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The end of a stream that a run writes: which of the tasks that write it have sent their end-of-stream.
 
 A stream has its end in all partitions when every task of every stage that writes it has ended, and all of it is
-published. A stage that was cleared begins anew.
+published. A stage that was cleared begins anew. The sensor of ends and its trigger wait by it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The versions of a pushed table that open runs read, by what their plans pin and their epochs take up.
 
-A stage reads what its newest epoch's intent names; before the first one, what the run's plan fixed.
+A stage reads what its newest epoch's intent names; before the first one, what the run's plan fixed. The sensor of
+freshness and its trigger wait by it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The report of a run that is compared with another one: rows added, gone and different, by output."""
+"""The report of a run that is compared with another one: rows added, gone and different, by output.
+
+A comparing run writes it; its operator, the command line and the page show it.
+"""
 
 from __future__ import annotations
 

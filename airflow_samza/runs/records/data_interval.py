@@ -1,4 +1,7 @@
-"""The data interval of a run, and paths over it (decision 105)."""
+"""The data interval of a run, and paths over it (decision 105).
+
+Every face makes it, and the plan step renders paths by it.
+"""
 
 from __future__ import annotations
 

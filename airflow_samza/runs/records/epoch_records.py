@@ -2,7 +2,7 @@
 
 Epoch n + 1 starts where the manifests of epoch n left off. A task that has ended, or has nothing to do in an epoch, is
 left out of it, and its earlier manifest stands. A commit sums up all epochs before it, so that the older ones need not
-be kept.
+be kept. The stage runner and its tasks write them; progress, state and upkeep read them.
 """
 
 from __future__ import annotations

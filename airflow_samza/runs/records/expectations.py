@@ -1,4 +1,7 @@
-"""Records of expectations: the partial results in tasks' manifests, their sum, and the rejection of an epoch."""
+"""Records of expectations: the partial results in tasks' manifests, their sum, and the rejection of an epoch.
+
+Tasks write them, the finish of an epoch sums them up, and the page shows them.
+"""
 
 from __future__ import annotations
 

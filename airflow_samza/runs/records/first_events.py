@@ -1,4 +1,7 @@
-"""First events of assets on record: of the tasks that are about to send one, each has its turn."""
+"""First events of assets on record: of the tasks that are about to send one, each has its turn.
+
+Tasks take turns by them before they send asset events.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Paths of a run's records, and reading and writing them: once, or replaced whole.
 
 A file that decides something (plan, attempt, intent, manifest, commit, result) is written by ``put_if_absent``: the
-first writer wins and everybody adopts it. A file that only tells (status, heartbeat) is replaced whole.
+first writer wins and everybody adopts it. A file that only tells (status, heartbeat) is replaced whole. Used wherever
+records are read or written: by the plan step, runners, upkeep, the page and the command line.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Runs whose id was used before, and whose records are gone.
 
-What such a run publishes under its former generation would be taken for published.
+What such a run publishes under its former generation would be taken for published. The plan step rejects them, and
+hints of the command line name the remedy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Records that never change once they are written, kept in this process for a while where reading one is charged.
 
 A run's folder may be deleted, and made again under the same name. Nobody deletes a run within the minute in which it is
-read, so a record is kept no longer than that. On a disk nothing is kept: reading costs less than being wrong.
+read, so a record is kept no longer than that. On a disk nothing is kept: reading costs less than being wrong. Looks at
+the state of a stage go through it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The warning that all messages of a stage have a null key at a ``partition_by`` or a join."""
+"""The warning that all messages of a stage have a null key at a ``partition_by`` or a join.
+
+Tasks count, the finish of a stage warns, and progress repeats it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Names of the partial results of data intervals, which later runs read instead of the files (decision 117).
 
 A file holds what one task sends of one partition of an interval to one topic. Its name is a digest of all that this
-follows from, so it is written once, by whoever comes first, and never out of date; who misses it computes it.
+follows from, so it is written once, by whoever comes first, and never out of date; who misses it computes it. The stage
+runner writes and reads them, the plan step names them, and a sweep deletes them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The code of a run: what its stages are run with until a retry or a clear brings newer code."""
+"""The code of a run: what its stages are run with until a retry or a clear brings newer code.
+
+The submission ships it, and notes what a retry brings.
+"""
 
 from __future__ import annotations
 

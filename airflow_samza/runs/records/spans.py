@@ -1,6 +1,7 @@
 """Times for which attempts have run a stage, measured by a clock that neither jumps nor runs on (decision 102).
 
-The time of a stage is that of its attempts: what passes between a failure and the retry is nobody's.
+The time of a stage is that of its attempts: what passes between a failure and the retry is nobody's. Stage runners
+measure them; results and progress sum them up.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Result of a stage, for XComs and for people: counts, places, and samples of messages that failed."""
+"""Result of a stage, for XComs and for people: counts, places, and samples of messages that failed.
+
+The finish of a stage makes it; operators, lineage, the page and the command line read it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Records that are written before the first epoch of a stage."""
+"""Records that are written before the first epoch of a stage.
+
+The stage runner writes them, and tries at tasks and checks of a root read them.
+"""
 
 from __future__ import annotations
 

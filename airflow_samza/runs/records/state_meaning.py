@@ -2,7 +2,8 @@
 
 State is found again by an id. That alone does not make it fit: partial sums are no maxima, and windows of an hour are
 none of a day. So a version holds, beside the state, which functions, keys, columns and lengths of windows made it; of
-an input, which messages a run reads, and of which place (decision 14).
+an input, which messages a run reads, and of which place (decision 14). The compiler of a stage makes it, and the plan
+step compares it with that of a version.
 """
 
 from __future__ import annotations

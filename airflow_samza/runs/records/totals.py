@@ -1,4 +1,7 @@
-"""Sums of what a stage has read and written in all its epochs so far, in every commit."""
+"""Sums of what a stage has read and written in all its epochs so far, in every commit.
+
+Tasks and the finish of an epoch add to them, and progress shows them.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Room on the disks that a stage needs, as whoever waits for it can see: a full disk looks like a frozen runner.
 
 A runner whose disk is full can write neither that it lives nor why its stage failed. So its silence is explained by a
-look at the disks themselves, of the root and of the folder for temporary files.
+look at the disks themselves, of the root and of the folder for temporary files. The launcher and the heartbeat of a
+runner look.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Deletes records and state of a stage's old epochs, of which newer ones have taken the place."""
+"""Deletes records and state of a stage's old epochs, of which newer ones have taken the place.
+
+The loop of a stage does it after a commit.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 A *drain* ends every stream for good: what has arrived by then is read, windows give what they hold, and the stages end
 one after the other. A *stop* ends only the run: nothing more is read, nothing flushes, and state stays for a run that
-goes on (rule C9). A *deadline* is a stop at a given time.
+goes on (rule C9). A *deadline* is a stop at a given time. Operators, the notifier and the command line ask for one; the
+stage runner goes by it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Times for which attempts have run a stage, by what their runners have reported and when they were last heard of."""
+"""Times for which attempts have run a stage, by what their runners have reported and when they were last heard of.
+
+The stage runner and the finish of a stage note them, and progress shows them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The page of a runner's Spark on record, so that whoever looks at a task can go there."""
+"""The page of a runner's Spark on record, so that whoever looks at a task can go there.
+
+The runner notes it; links on tasks and the page in Airflow lead there.
+"""
 
 from __future__ import annotations
 

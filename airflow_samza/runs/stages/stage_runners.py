@@ -2,7 +2,8 @@
 
 Runners of one run with the same code and static settings share a *key*. Instance n of a key is claimed by
 ``put_if_absent``, and n + 1 only when n is closed or dead. The race is between runners A and B that find n dead at the
-same moment: both claim n + 1, one of them gets it, and the other ends.
+same moment: both claim n + 1, one of them gets it, and the other ends. The launcher and the runner claim here; the
+command line, the page and upkeep look.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The plan is look 0. Every stage that reads the input reads the looks in their order, so all of them read the same; the
 last look is the end. What was read by then is on record beside the newest looks only, and goes into the version of the
-state that the run leaves.
+state that the run leaves. The stage runner looks by it, and checks of a root read it.
 """
 
 from __future__ import annotations

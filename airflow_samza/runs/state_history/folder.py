@@ -1,4 +1,7 @@
-"""The folder of what an application carries from run to run: versions of its state, leases, and the files of both."""
+"""The folder of what an application carries from run to run: versions of its state, leases, and the files of both.
+
+The plan step and the end of a run write there; upkeep, the page and the command line read.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Versions of tables up to which runs have read, kept from expiry for the runs that go on from there."""
+"""Versions of tables up to which runs have read, kept from expiry for the runs that go on from there.
+
+The plan step and the finish of a stage hold them.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ The race is between the holder and a successor that takes it for dead:
    ``ended``.
 
 The holder asks for ``ended``, too, before each commit, so after ``superseded`` or ``abandoned`` it commits nothing
-more. Nobody has to judge correctly whether a process is dead.
+more. Nobody has to judge correctly whether a process is dead. The plan step takes it, the end of a run gives it back,
+and people give it up by command.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The standing of the run that holds a lease, from its records: whether the state can go on to another run.
 
 Nothing here has to be right about who lives, because the lease's own records decide
-(:mod:`airflow_samza.runs.state_history.lease`). It says whom to wait for.
+(:mod:`airflow_samza.runs.state_history.lease`). It says whom to wait for. The plan step and triggers wait by it; the
+command line and reports name it.
 """
 
 from __future__ import annotations

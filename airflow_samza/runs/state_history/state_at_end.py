@@ -1,7 +1,7 @@
 """The state that a run leaves when all its stages have succeeded: the next version, or a state of its own.
 
 Everything is read from the run's records, so whoever comes next can do it: the run's own cleanup, or the plan of the
-run after it (decision 13).
+run after it (decision 13). The runtime makes it when a run ends, and upkeep for one that died.
 """
 
 from __future__ import annotations

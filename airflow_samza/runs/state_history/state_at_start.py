@@ -2,7 +2,7 @@
 
 Runs carry the state on one after the other. Of the run that holds it: one that has finished is rolled forward; one that
 committed nothing and is gone is passed by, and cannot commit any more; one that is at work, or half done, is waited for
-or named in the rejection.
+or named in the rejection. The plan step goes on from it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The comparison of a version's state with the application's code, made by each plan that goes on from the version."""
+"""The comparison of a version's state with the application's code, made by each plan that goes on from the version.
+
+The plan step rejects by it.
+"""
 
 from __future__ import annotations
 

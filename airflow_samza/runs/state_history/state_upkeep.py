@@ -1,4 +1,7 @@
-"""Acts of people on an application's state: show it, abandon a run that is half done, reset to an earlier version."""
+"""Acts of people on an application's state: show it, abandon a run that is half done, reset to an earlier version.
+
+The command ``state`` acts by it, and the page shows it.
+"""
 
 from __future__ import annotations
 

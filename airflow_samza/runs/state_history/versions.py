@@ -1,7 +1,8 @@
 """The history of an application's state: versions, each what one run left, and what every stage's tasks go on from.
 
 A version is decided once, by the end of its run's lease, which holds the whole record; the file among the versions is a
-copy of it that anybody may make. So a run has left its state wholly or not at all.
+copy of it that anybody may make. So a run has left its state wholly or not at all. The plan step and the end of a run
+add to it; upkeep and the page read it.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ rows, and the topic keeps one commit of them. These are the steps, each with the
 - *staged*: ``compacting/<number>/<task>.json`` of each task, of which the first one written counts,
 - *published*: the topic's commit, which no version names,
 - *compacted*: ``compactions/<number>.json``.
+
+The stage runner compacts after a push, and the command ``tables`` on request.
 """
 
 from __future__ import annotations

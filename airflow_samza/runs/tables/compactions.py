@@ -2,7 +2,8 @@
 
 A version stays what it is: number, push id, kind, and the sections of its record. Beside it,
 ``compactions/<number>.json`` says that one more section holds just its rows. Who has nothing reads that one; who has a
-part of the chain of changes reads on in the chain, as long as retention has not given it up.
+part of the chain of changes reads on in the chain, as long as retention has not given it up. Tasks that fill a table
+choose by them, and retention and checks of a root follow them.
 """
 
 from __future__ import annotations

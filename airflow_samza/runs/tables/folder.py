@@ -1,4 +1,7 @@
-"""The folder of a pushed table: versions, marks of those that are given up, pins, and what pushes decide."""
+"""The folder of a pushed table: versions, marks of those that are given up, pins, and what pushes decide.
+
+Pushes, pins and retention write there; the page and the command line read.
+"""
 
 from __future__ import annotations
 

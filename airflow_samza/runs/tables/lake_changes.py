@@ -1,4 +1,7 @@
-"""Incremental pushes from tables of lakes: the snapshot since which they take the changes, if that is certain."""
+"""Incremental pushes from tables of lakes: the snapshot since which they take the changes, if that is certain.
+
+The submission of a push asks it, and Spark reads the changes since then.
+"""
 
 from __future__ import annotations
 

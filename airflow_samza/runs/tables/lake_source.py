@@ -1,4 +1,7 @@
-"""Sources of pushes that are tables of a lake: this package reads them itself, at one snapshot or version."""
+"""Sources of pushes that are tables of a lake: this package reads them itself, at one snapshot or version.
+
+The submission of a push fixes it, Spark's tasks read it, and lineage names it.
+"""
 
 from __future__ import annotations
 

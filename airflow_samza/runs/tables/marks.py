@@ -14,7 +14,8 @@ A verdict is written by ``put_if_absent``, so a proposal has one. There are thre
    itself if it is not there yet, and then sees it: the version has expired.
 
 A sweeper that died stops nobody. Nothing is renamed: an object store could not do it in one step. Pins, proposals and
-verdicts are files of their own and no entries of one log, where readers would contend (decision 48).
+verdicts are files of their own and no entries of one log, where readers would contend (decision 48). Retention makes
+them, pins heed them, and checks of a root look at them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The version of each pushed table that a run reads, fixed by its ``plan`` (rule S7)."""
+"""The version of each pushed table that a run reads, fixed by its ``plan`` (rule S7).
+
+The plan step and pushes fix it; previews of backfills look which one it would be.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Checks of a push before it becomes visible, of its columns, keys, and number of rows; they read and write nothing."""
+"""Checks of a push before it becomes visible, of its columns, keys, and number of rows; they read and write nothing.
+
+The submission and the tasks of a push check by them, and its end.
+"""
 
 from __future__ import annotations
 

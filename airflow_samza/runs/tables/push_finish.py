@@ -14,6 +14,8 @@ These are the steps, each with the record that says that it is done:
   topic's commit,
 - *visible*: the version's record,
 - *over*: the stage's result.
+
+The stage runner does it when all tasks have ended, and the runtime for one that died.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The records that a push leaves on its way to a version of its table."""
+"""The records that a push leaves on its way to a version of its table.
+
+The stage runner writes them, and checks of a root read them.
+"""
 
 from __future__ import annotations
 

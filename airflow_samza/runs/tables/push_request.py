@@ -1,6 +1,7 @@
 """The request for a push of a table: the table, the source, and what is done about nulls, duplicates and odd sizes.
 
 It lies as ``push.json`` in the folder of the push, which has the form of a run with one stage; it holds no secrets.
+Operators and the command line make it, and the stage runner takes it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ which is made after the mark was seen. The rows of sections that no version need
 the log's next sweep (decision 48).
 
 Of a compacted version the sections that it was made of are given up alike, by a mark of their own, once the version
-before it is: until then readers that have that one go on by the changes.
+before it is: until then readers that have that one go on by the changes. The end of a push does it, and the page asks
+which runs read a version.
 """
 
 from __future__ import annotations

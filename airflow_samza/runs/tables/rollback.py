@@ -1,4 +1,7 @@
-"""Going back: the version that is meant, and what it read made current again, as a new version. Nothing is copied."""
+"""Going back: the version that is meant, and what it read made current again, as a new version. Nothing is copied.
+
+The operator and the command of the same name call it.
+"""
 
 from __future__ import annotations
 

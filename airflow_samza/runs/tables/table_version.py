@@ -1,5 +1,6 @@
 """The record of one version of a pushed table, and those beside it: a push that begins, a run that pins.
 
+Pushes write it; the plan step, tasks, lineage and the command line read it.
 Source: rule S7.
 """
 

@@ -1,4 +1,7 @@
-"""Errors of pushes that cannot become the version they ask for."""
+"""Errors of pushes that cannot become the version they ask for.
+
+The submission of a push and the stage runner raise them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The versions of a pushed table that messages may need which look up the row valid at their event time (rule S7)."""
+"""The versions of a pushed table that messages may need which look up the row valid at their event time (rule S7).
+
+The plan step fixes them, and hosts build tables of all versions by them.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 A version is one record, ``tables/<system>/<topic>/versions/<number>.json``, written once: before it stands, nothing of
 a push is visible, and of two pushes that want the same number one gets it. Records are never deleted: one that
-retention has given up is marked beside it, so that a number is never used twice and a push id is known for ever.
+retention has given up is marked beside it, so that a number is never used twice and a push id is known for ever. Pushes
+add one; the plan step, the page and the command line ask which is current.
 Source: rule S7 (decision 51).
 """
 

@@ -2,7 +2,8 @@
 
 A run is over when it is closed, or when nothing was heard of it for a month. Of those that are over the newest are
 kept; an older one stays as long as its topics do, as long as the application's state holds what it left (a run that is
-cleared undoes that), and as long as another application has not read what it wrote.
+cleared undoes that), and as long as another application has not read what it wrote. Sweeps of a root ask it, and the
+command ``fsck``.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Nothing here decides by itself: which runs stay is said in :mod:`airflow_samza.runs.upkeep.kept_runs`, in which order
 things go in :mod:`airflow_samza.runs.upkeep.run_removal`, what a log still needs in
 :mod:`airflow_samza.systems.log.maintenance`.
+
+The commands ``gc`` and ``topics`` and the operator of retention call it.
 """
 
 from __future__ import annotations

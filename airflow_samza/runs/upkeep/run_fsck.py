@@ -1,4 +1,7 @@
-"""Looks at every record of a run and says what is damaged or missing. It changes nothing."""
+"""Looks at every record of a run and says what is damaged or missing. It changes nothing.
+
+The command ``fsck`` shows it.
+"""
 
 from __future__ import annotations
 

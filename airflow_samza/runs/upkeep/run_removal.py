@@ -5,7 +5,7 @@ folder, likewise. A sweeper that dies in between leaves a note, and the next swe
 
 The race is between the *sweeper* and a *planner*, which opens the run again. The sweeper writes the note and then looks
 whether the run is still over. The planner opens the run and then looks for the note. So at least one of them sees the
-other and gives way.
+other and gives way. Sweeps of a root do it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Looks at versions and leases of states, and at versions of pushed tables, and says what is damaged or missing.
 
-It changes nothing.
+It changes nothing. The command ``fsck`` shows it.
 """
 
 from __future__ import annotations

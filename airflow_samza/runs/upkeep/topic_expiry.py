@@ -1,6 +1,7 @@
 """Expiry of the topics of a run that is over.
 
-They are marked to expire, and deleted after that, unless the run is opened again.
+They are marked to expire, and deleted after that, unless the run is opened again. The runtime does it when a run ends;
+the plan step opens a run again by it.
 """
 
 from __future__ import annotations

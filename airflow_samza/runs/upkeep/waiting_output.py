@@ -1,7 +1,7 @@
 """Output that a run has committed, and of which not all is published: its runner died, and nobody tried again.
 
 The commit has decided that it is published. A retry does that; where none comes, whoever looks after a root finds it
-here, and has it published.
+here, and has it published. The commands ``fsck``, ``status`` and ``runs`` and the page name it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Spark writes the keys of the epoch, and its rows, into two tables of their own. A connection of the driver's Java then
 deletes the rows of these keys, inserts the new ones, and counts the epoch up, in one transaction: all statements that
 every database has. Who finds the epoch counted already changes nothing; the row that is counted up is locked, so a
-second process waits for the first one.
+second process waits for the first one. The writer of Spark's outputs hands epochs to it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A Spark session in the stage runner's own process: ``local[*]``, or the driver that spark-submit started."""
+"""A Spark session in the stage runner's own process: ``local[*]``, or the driver that spark-submit started.
+
+The runner on Spark opens it, and a warm runner lends it.
+"""
 
 from __future__ import annotations
 

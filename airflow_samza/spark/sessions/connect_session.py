@@ -3,7 +3,8 @@
 Code and archives belong to a session, and so do the Python workers that have loaded them: a new session costs a second
 and a half before its first task starts, the same session 0.1 s. So stages with the same settings share one; only a
 stage with a ``transform`` has its own, because what a function registers by name (temporary views) would be seen by all
-in it. A server that takes no code from its clients, as Sail, cannot serve (decision 122).
+in it. A server that takes no code from its clients, as Sail, cannot serve (decision 122). The runner on Spark opens it
+for such masters.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Spark as its engine needs it, by whichever way it is reached.
 
-A session of its own, or a Spark Connect server.
+A session of its own, or a Spark Connect server. Jobs of stages and pushes, readers and writers of Spark run by it.
 """
 
 from __future__ import annotations

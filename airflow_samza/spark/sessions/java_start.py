@@ -1,4 +1,7 @@
-"""The start of Java for a session of Spark, which may go on beside what the process does meanwhile."""
+"""The start of Java for a session of Spark, which may go on beside what the process does meanwhile.
+
+Local sessions wait for it, and those that a warm runner lends.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A local session of Spark that is opened when something of a run first needs it (decision 123)."""
+"""A local session of Spark that is opened when something of a run first needs it (decision 123).
+
+The runner on Spark holds it from its start.
+"""
 
 from __future__ import annotations
 

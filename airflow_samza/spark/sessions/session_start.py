@@ -1,4 +1,7 @@
-"""Set-up of the Spark session of a stage runner, and the settings that need a runner of their own (decision 61)."""
+"""Set-up of the Spark session of a stage runner, and the settings that need a runner of their own (decision 61).
+
+The runner on Spark, and whoever starts a Spark to lend or to train, set up by it.
+"""
 
 from __future__ import annotations
 

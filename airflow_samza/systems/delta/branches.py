@@ -2,7 +2,8 @@
 
 Delta has no branches. So with ``branch=`` the data files of a run lie in the table's folder, where no reader sees them,
 and the folder of the run has a file for each epoch that was to be committed. Publishing makes one commit of them, by
-the same way as every other publication; dropping deletes them, and notes which generations are given up.
+the same way as every other publication; dropping deletes them, and notes which generations are given up. The Delta
+system publishes and drops them, and sweeps of outputs keep their files.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Local files and directories that survive a power cut: they are synced before a record names them.
 
-Other filesystems decide that themselves: an object store and HDFS have a file when its writer has closed it.
+Other filesystems decide that themselves: an object store and HDFS have a file when its writer has closed it. Outputs of
+files and of tables write by it.
 """
 
 from __future__ import annotations

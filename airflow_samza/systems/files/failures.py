@@ -1,4 +1,7 @@
-"""Storage failures as errors that name the path, the stream and the remedy."""
+"""Storage failures as errors that name the path, the stream and the remedy.
+
+Readers and writers of files and of both lake formats raise by it.
+"""
 
 from __future__ import annotations
 

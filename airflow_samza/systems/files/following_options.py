@@ -1,4 +1,7 @@
-"""Options of a stream of files that is read with ``slice="checkpoint"``: which files are taken, and when."""
+"""Options of a stream of files that is read with ``slice="checkpoint"``: which files are taken, and when.
+
+The options of files hold them.
+"""
 
 from __future__ import annotations
 

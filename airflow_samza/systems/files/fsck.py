@@ -1,4 +1,7 @@
-"""Comparison of the files of an output with its manifests. It changes nothing."""
+"""Comparison of the files of an output with its manifests. It changes nothing.
+
+The command ``fsck`` shows it.
+"""
 
 from __future__ import annotations
 

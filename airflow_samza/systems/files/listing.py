@@ -1,7 +1,8 @@
 """The files that a path means: a file, a directory, a glob. Hidden files and unpublished output are left out.
 
 A path is read part by part: ``*``, ``?`` and ``[…]`` match inside one part, ``**`` any number of directories. What a
-path names in full is taken as it is, also when it holds such characters.
+path names in full is taken as it is, also when it holds such characters. Input ranges of files are made of it; Spark's
+tables find by it what lies at a path.
 """
 
 from __future__ import annotations

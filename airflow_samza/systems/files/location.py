@@ -3,7 +3,7 @@
 HDFS is reached over WebHDFS, and object stores by the client of roots (decision 82), with the options of a root. For
 the rest pyarrow's own filesystems are taken where the build has them and no storage options are given (their names are
 fsspec's); fsspec opens everything else. A path stays below the root of its system, and below its folder where values
-came with the run.
+came with the run. Streams of files, and both lake formats, open their storage by it.
 """
 
 from __future__ import annotations

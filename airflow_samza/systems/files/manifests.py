@@ -2,7 +2,7 @@
 
 A manifest ``<output>/_samza/manifests/<producer hash>.<generation>.<epoch>.json`` names the files of one published
 epoch. Other engines read the directory as it is; our own reader trusts the manifests, so it never sees half a
-publication.
+publication. Publishers write it, readers of outputs trust it, and the command ``fsck`` compares it.
 """
 
 from __future__ import annotations

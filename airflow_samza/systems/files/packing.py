@@ -2,7 +2,8 @@
 
 A unit is what cannot be cut: a row group, a stripe, a whole file; text that may be cut at line ends is cut anywhere and
 its reader goes on to the next line end. A unit belongs to the partition in which its middle lies, so partitions differ
-from the mean by at most one unit, neighbouring units stay together, and order is kept (decision 3).
+from the mean by at most one unit, neighbouring units stay together, and order is kept (decision 3). Files and tables of
+lakes are cut into input ranges by it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The files of an output that readers see, by its manifests and the turns at its slots (decision 103).
 
-Our own readers follow it, so that they never see half a publication, nor files of two runs of one slot.
+Our own readers follow it, so that they never see half a publication, nor files of two runs of one slot. Readers,
+publishers and the command ``fsck`` ask it.
 """
 
 from __future__ import annotations

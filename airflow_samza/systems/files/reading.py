@@ -1,4 +1,7 @@
-"""Reading of a partition's input range: record batches of the stream's schema, then end-of-stream."""
+"""Reading of a partition's input range: record batches of the stream's schema, then end-of-stream.
+
+The system of files reads by it; tables of lakes take its chunks and casts.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Input range of a stream of files, fixed once: its files, packed into the declared partitions, as JSON."""
+"""Input range of a stream of files, fixed once: its files, packed into the declared partitions, as JSON.
+
+The system of files fixes ranges by it; tables of lakes take its thresholds.
+"""
 
 from __future__ import annotations
 

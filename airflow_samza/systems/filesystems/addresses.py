@@ -1,6 +1,7 @@
 """Addresses of files as the metadata of tables writes them: what lies below what, and which schemes lakes have.
 
-Whoever may change a table's metadata chooses these texts, and a process here opens them with its own rights.
+Whoever may change a table's metadata chooses these texts, and a process here opens them with its own rights. Delta and
+Iceberg check by it the paths in a table's metadata.
 """
 
 from __future__ import annotations

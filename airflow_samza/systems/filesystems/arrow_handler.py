@@ -1,7 +1,8 @@
 """A remote storage as a filesystem of Arrow, with which the file formats read and write it: the client of roots.
 
 So files have the options, the identity and the counted requests of a root, and a footer, a row group or a column costs
-its own bytes only (decision 82). pyarrow's own for HDFS needs libhdfs and a Java in every process.
+its own bytes only (decision 82). pyarrow's own for HDFS needs libhdfs and a Java in every process. Locations of files
+on HDFS and in object stores are opened with it.
 """
 
 from __future__ import annotations

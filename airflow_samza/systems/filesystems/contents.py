@@ -1,6 +1,7 @@
 """Files of a remote storage as Python file objects.
 
-One that is read in ranges, one that is written as a whole when it is closed.
+One that is read in ranges, one that is written as a whole when it is closed. The clients of HDFS and of object stores
+return them.
 """
 
 from __future__ import annotations

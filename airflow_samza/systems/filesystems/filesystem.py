@@ -1,7 +1,8 @@
 """The few things asked of the storage under a root.
 
 Everything that decides something is written by :meth:`Filesystem.put_if_absent`: the first writer wins, whatever dies.
-Paths are relative to the root, with ``/``.
+Paths are relative to the root, with ``/``. Used wherever something lies under a root: records, state, and topics of the
+log.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Spark, which ships code, and a process, which writes its log.
 
 Where the root is a local or mounted folder they are used as they lie. Files of another root are copied to a folder that
-only their owner can enter; they are named after their content, so a copy never grows old.
+only their owner can enter; they are named after their content, so a copy never grows old. The launcher, warm runners
+and stage runners take them.
 """
 
 from __future__ import annotations

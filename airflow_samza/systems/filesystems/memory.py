@@ -1,4 +1,7 @@
-"""A root in the memory of one process: folders are dictionaries, files their bytes and when they were written."""
+"""A root in the memory of one process: folders are dictionaries, files their bytes and when they were written.
+
+The test driver keeps its topics there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Opening of the filesystem that the URL of a root names."""
+"""Opening of the filesystem that the URL of a root names.
+
+Every process that is given a root opens it here.
+"""
 
 from __future__ import annotations
 

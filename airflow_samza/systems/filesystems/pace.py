@@ -2,7 +2,7 @@
 
 On a disk a look costs microseconds, and every wait has its own short interval. An object store charges each look and
 answers in milliseconds: there a wait is as long as the storage says, and grows while nothing happens. This module alone
-knows how it grows.
+knows how it grows. Used wherever somebody waits for a storage: by tasks in Airflow, triggers, the launcher and runners.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A process gets them once, from a connection, the command line's environment or the hand-over, before anything opens the
 root. Whatever opens it later names the root alone, so records and plans hold no access. Where several connections of
-one process have the same root, each opens it in a context of its own, with its own options.
+one process have the same root, each opens it in a context of its own, with its own options. Faces set it, the launcher
+hands it on, and whatever opens a root uses it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ It is renamed into the trash, at once and as a whole, and deleted there.
 
 A process that dies in between leaves it there for the next sweep. The name of a place in the trash begins with the time
 when it was made, so that a sweep leaves alone what another one has just put there and may give back. The trash itself
-stays: on a full disk no folder can be made, and a rename into one that is there needs no room.
+stays: on a full disk no folder can be made, and a rename into one that is there needs no room. Sweeps of runs and
+topics delete by it.
 """
 
 from __future__ import annotations

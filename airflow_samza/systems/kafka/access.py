@@ -1,7 +1,8 @@
 """Access to brokers: the settings of librdkafka that lead to them, from a system's binding; it loads no client.
 
 The options of a binding of the kind ``kafka`` are librdkafka's own settings (``bootstrap.servers``,
-``security.protocol``, ``sasl.username``, …), but those that decide what is read and written, which are ours.
+``security.protocol``, ``sasl.username``, …), but those that decide what is read and written, which are ours. The Kafka
+system, the connections of Airflow and the names of datasets read it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Checks of what brokers permit, before a run: whether they let us in, and which rights we have there.
 
 A client would try for ever; here the first lasting reason ends the question, and ``plan`` reports it within seconds.
+The plan step asks it through the system, and so does the test of a connection.
 """
 
 from __future__ import annotations

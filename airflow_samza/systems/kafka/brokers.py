@@ -1,4 +1,7 @@
-"""Questions to the brokers of a system: which topics there are, and their offsets."""
+"""Questions to the brokers of a system: which topics there are, and their offsets.
+
+Inputs, outputs and runs' own topics ask it, and triggers and sensors in Airflow.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Consumers and admin clients of this process, kept warm between tasks, and the log that they write."""
+"""Consumers and admin clients of this process, kept warm between tasks, and the log that they write.
+
+Readers of inputs and of runs' own topics take them.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Sentences for connections to brokers that fail: who is not let in, what is not trusted, who is not there.
 
 librdkafka tries for ever and reports each failure of a connection; :func:`connection_failure` turns one of its reports
-into the error for a person, with the setting to look at.
+into the error for a person, with the setting to look at. Questions to brokers and writers raise by it.
 """
 
 from __future__ import annotations

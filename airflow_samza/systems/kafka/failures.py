@@ -1,4 +1,7 @@
-"""Sentences for what goes wrong at the brokers, and for messages that are no longer there."""
+"""Sentences for what goes wrong at the brokers, and for messages that are no longer there.
+
+Inputs, outputs and runs' own topics raise by it.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Offsets that a consumer group has committed: how far it lags behind, and how a run says there what it has read.
 
-Runs never read their positions from there. No member joins a group: its offsets are asked for and set from outside.
+Runs never read their positions from there. No member joins a group: its offsets are asked for and set from outside. The
+Kafka system writes them; the sensor and the trigger of lags read them.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ By time, ``first_at`` is a lower bound, always: no message before it is of the a
 bound where producers set the times: messages may come in any order of time, and the markers of transactions count with
 the brokers' clock. So such a range goes on to the latest stable offset, and readers leave out what is not of the
 interval. Where brokers set the times (``message.timestamp.type=LogAppendTime``) they never decrease, and the range ends
-with the interval.
+with the interval. The Kafka system fixes it, and the trigger on new messages counts by it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Sentences for what goes wrong when messages are written to brokers."""
+"""Sentences for what goes wrong when messages are written to brokers.
+
+Writers of outputs and of runs' own topics raise by it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reading of a topic of the log: the envelopes of an input range, or of the whole topic, in offset order."""
+"""Reading of a topic of the log: the envelopes of an input range, or of the whole topic, in offset order.
+
+The log reads by it, and so do the systems that keep its bookkeeping; the command ``topics`` prints by it.
+"""
 
 from __future__ import annotations
 

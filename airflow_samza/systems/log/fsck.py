@@ -1,4 +1,7 @@
-"""Checks of every file of a topic for damaged, missing and left-behind data. They change nothing."""
+"""Checks of every file of a topic for damaged, missing and left-behind data. They change nothing.
+
+The command ``fsck`` shows them.
+"""
 
 from __future__ import annotations
 

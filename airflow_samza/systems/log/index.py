@@ -1,6 +1,7 @@
 """Index of a topic: the rows of segments by their offsets, as readers see them when they open it.
 
 Commits of a superseded generation, and those before the retention floor, are left out; their offsets become gaps.
+Consumers and tails of the log look up in it; the page and the command line do for a topic's messages.
 """
 
 from __future__ import annotations

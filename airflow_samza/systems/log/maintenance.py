@@ -1,7 +1,7 @@
 """Maintenance of a log: expiring, and sweeping what is expired or left behind.
 
 None of it changes an offset, and none of it needs a lock: a reader that opened before finds what it needs for the grace
-time.
+time. Retention of a root does it, and the system of Spark for the topics that it goes through.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Writing of topics of the log.
 
-A try at a task stages one segment, and what tasks have staged is published as one commit.
+A try at a task stages one segment, and what tasks have staged is published as one commit. The log writes by it, and so
+do the systems that keep its bookkeeping.
 """
 
 from __future__ import annotations

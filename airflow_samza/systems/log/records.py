@@ -1,4 +1,7 @@
-"""The records of a topic as values: a segment, a commit, and how a commit is read from its JSON."""
+"""The records of a topic as values: a segment, a commit, and how a commit is read from its JSON.
+
+Stores of segments in the log, in memory and on Kafka write them.
+"""
 
 from __future__ import annotations
 

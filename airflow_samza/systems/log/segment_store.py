@@ -2,7 +2,7 @@
 
 A topic of the log has its segments beside its commits. Another system can have the log's bookkeeping (commits, offsets,
 sections, generations) for messages that lie with itself: it brings a store, and the topic's record says so
-(:attr:`Topic.messages`).
+(:attr:`Topic.messages`). The log, topics in memory and runs' own topics on Kafka bring one each.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Segment files: Arrow IPC files of compressed record batches, each of one partition, written as they fill.
 
 The writer holds a bounded amount of rows in memory; the readers keep a few files open and check every batch they read.
-See decision 9.
+Segments in files and in memory are read and written by it, and Kafka's outputs stage in it. See decision 9.
 """
 
 from __future__ import annotations

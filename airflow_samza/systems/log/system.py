@@ -1,6 +1,7 @@
 """The log: topics as folders of immutable segment files and commit records, the embedded default.
 
 A producing task writes one segment per epoch, and nobody sees it until the epoch is published as one commit record.
+Roots have it as their default system; memory, Kafka and Spark build on it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A topic of the log: where its files lie, and what is known of it before anything is written.
 
-Layout under the root (docs/reference/layout.md): ``topics/<name>/`` with ``topic.json``, ``commits/``,
-``snapshots/``, ``segments/`` and ``expired.json``.
+Layout under the root (docs/reference/layout.md): ``topics/<name>/`` with ``topic.json``, ``commits/``, ``snapshots/``,
+``segments/`` and ``expired.json``. Systems with the log's bookkeeping open them, and upkeep finds them.
 """
 
 from __future__ import annotations

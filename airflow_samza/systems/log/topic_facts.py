@@ -1,4 +1,7 @@
-"""Facts of the topics of a log: sizes, offsets of partitions, commits that readers see."""
+"""Facts of the topics of a log: sizes, offsets of partitions, commits that readers see.
+
+The command ``topics`` and the page show them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Wire form of topics in memory, which then keep the bytes of messages as another system would send them."""
+"""Wire form of topics in memory, which then keep the bytes of messages as another system would send them.
+
+The test driver pipes messages through it.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The serde ``avro:<schema file>``: each message is one record of Avro's binary encoding, without a header.
 
-Records are read all at once where their schema allows, else one by one.
+Records are read all at once where their schema allows, else one by one. The binding of serdes makes it, and the serde
+of a registry reads bodies by it.
 """
 
 from __future__ import annotations

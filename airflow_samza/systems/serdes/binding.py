@@ -1,4 +1,7 @@
-"""Making of the serde that an application declares (``serde=``)."""
+"""Making of the serde that an application declares (``serde=``).
+
+Streams of Kafka and of the test driver, and Spark's staging, make theirs here; the plan step checks it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reading of messages together, and the search for those that cannot be read: by halves, or one by one.
 
 Messages that a library or the user's code reads one by one come as dicts, and become a batch here. No value is
-adjusted.
+adjusted. The serdes that read messages one by one go through it.
 """
 
 from __future__ import annotations

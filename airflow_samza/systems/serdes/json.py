@@ -1,7 +1,8 @@
 """The serde ``json``: each message is a JSON object.
 
 Objects of plain columns are read by msgspec, in half the time of Arrow's reader of lines, and as strictly; what it
-rejects is left to other parsers, which read it or say what is wrong (decision 91).
+rejects is left to other parsers, which read it or say what is wrong (decision 91). The binding of serdes makes it, and
+the serde of a registry reads bodies by it.
 """
 
 from __future__ import annotations

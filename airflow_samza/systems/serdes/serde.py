@@ -1,5 +1,6 @@
 """Protocol of serdes: whole columns of bytes at a time, and the messages that do not fit (decision 24).
 
+Streams of bytes, on Kafka and in the test driver, read and write by it.
 Source: control-messages, "we will use the user provided serde"; rule C1.
 """
 

@@ -1,5 +1,6 @@
 """Wire form of streams of bytes: user messages by their serde, and control messages between them (rule C1).
 
+Kafka's readers and outputs, Spark's staging and the test driver use it.
 Source: control-messages, "Intermediate Stream Message Format"; rule C1. Only intermediate and shared streams carry
 the type byte (``in_band``); inputs and outputs hold the user's bytes as they are.
 """

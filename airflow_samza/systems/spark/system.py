@@ -3,7 +3,7 @@
 Tasks and planners never have a Spark session, so both directions go through a topic of the run
 (``StreamSpec.through``): the stage runner fills it from the reader once, before the stage reads it, and writes it out
 after the epoch is committed. What a retry reads is therefore what the first attempt read, and what is written is what
-was committed.
+was committed. The plan step binds it; the stage runner fills its topics and writes them out.
 """
 
 from __future__ import annotations

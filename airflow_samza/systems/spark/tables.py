@@ -1,6 +1,7 @@
 """Streams of a system of kind ``spark``, as Spark sees them.
 
-What a DataFrame reader reads of it, how a writer writes it, what that promises.
+What a DataFrame reader reads of it, how a writer writes it, what that promises. The plan step notes them, the stage
+runner reads and writes them, and lineage names them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Columns of a table as the metadata of Iceberg has them, in JSON, and the column types here.
 
 A field is found by its id, whatever its name is in a file or in another schema of the table. Input ranges of other
-tables have their columns in the same form; the id of a column may be its name in files.
+tables have their columns in the same form; the id of a column may be its name in files. Inputs and outputs of both lake
+formats describe columns by it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Records of the commits to a table, kept as its properties, so that each is atomic with the snapshot that it is of.
 
 Property ``samza.slot.<digest>`` has what runs have committed of one slot (rule O1), ``samza.producer.<digest>`` what a
-producer has committed as no slot. They outlive expired snapshots. What was replaced stays on record: so a run that
-goes on afterwards notices that it was. Where records are many, the oldest are folded into one property.
+producer has committed as no slot. They outlive expired snapshots. What was replaced stays on record: so a run that goes
+on afterwards notices that it was. Where records are many, the oldest are folded into one property. Publishers and
+branches of both lake formats write them.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 A table may be written by ten thousand runs, each of a slot of its own, and each commit writes all properties anew. So
 the oldest records lie packed, in blocks. A block has a heading: the time that the data intervals of its records cover,
 and marks of four hex digits for what else records are asked for by. Blocks whose heading has nothing of what is sought
-stay closed. A record says the same packed and open; one that a commit changes is opened for good.
+stay closed. A record says the same packed and open; one that a commit changes is opened for good. Publishers of both
+lake formats open them.
 """
 
 from __future__ import annotations

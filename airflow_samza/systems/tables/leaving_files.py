@@ -1,4 +1,7 @@
-"""Live data files that a commit takes out of a table, by its mode: of former commits, of partitions, or all."""
+"""Live data files that a commit takes out of a table, by its mode: of former commits, of partitions, or all.
+
+Publishers of both lake formats ask it which files a commit removes.
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ A long run leaves files for each epoch. Behind its commit a publisher looks, now
 generation, and writes ten of about as many rows as one, so that their number grows with the logarithm of that of epochs
 (decision 120). The new file has a name of the generation, and its record counts the live files in the same commit: so a
 clear replaces what was merged as it replaces any other file. A merge is fenced as epochs are, is never waited for, and
-fails in silence: the next one begins anew.
+fails in silence: the next one begins anew. Publishers of both lake formats do it now and then.
 """
 
 from __future__ import annotations

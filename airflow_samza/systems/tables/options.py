@@ -1,4 +1,7 @@
-"""Options of streams that are tables, as far as all kinds of tables have them alike."""
+"""Options of streams that are tables, as far as all kinds of tables have them alike.
+
+The plan step reads them, and both lake formats.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Output to a table: a task writes data files where the table has them, which the commit of the epoch makes visible.
 
 A file holds rows of one partition. The names of all files of a generation of a stage begin alike: by that a later
-generation finds what it replaces.
+generation finds what it replaces. Tasks write by it into tables of both lake formats; sweeps know files by their names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Options of tables that are written, as far as all kinds of tables have them alike."""
+"""Options of tables that are written, as far as all kinds of tables have them alike.
+
+Delta and Iceberg read them, and sweeps of outputs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Table that an output writes, as the plan has found it: what tasks need of it, so that they need no catalog."""
+"""Table that an output writes, as the plan has found it: what tasks need of it, so that they need no catalog.
+
+The plan step keeps it in the plan; Delta and Iceberg make it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Systems whose streams are tables, as outputs: what is alike whatever keeps the records of commits to them."""
+"""Systems whose streams are tables, as outputs: what is alike whatever keeps the records of commits to them.
+
+The systems of Delta and Iceberg derive from it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Columns of a data file as those of its table: by field id or by physical name, so that renamed ones are right."""
+"""Columns of a data file as those of its table: by field id or by physical name, so that renamed ones are right.
+
+Readers of both lake formats go through it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Checks of a publication against the commits that a table has on record: who may not commit to it (any more)."""
+"""Checks of a publication against the commits that a table has on record: who may not commit to it (any more).
+
+Publishers and branches of both lake formats ask it.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ the look-up. The race is between attempt A and attempt B: at one epoch, of two g
 Both load the table at version V. A commits: what follows V is A's. B's commit asks for V and is rejected; B loads the
 table again, and finds A's record. If that is of the same epoch, B is done; a higher generation or a later run ends B
 with an error, and a lower one is replaced by B. An answer that is lost is treated likewise: the next look-up tells
-whether the commit is there. No data file is deleted on an unknown outcome.
+whether the commit is there. No data file is deleted on an unknown outcome. Delta and Iceberg commit by it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Hashes of rows, in 128 bits: equal rows have equal ones, and others so rarely differ in nothing that none ever will.
 
-Values count to the bit: not-a-number is equal to itself, and zero is not minus zero.
+Values count to the bit: not-a-number is equal to itself, and zero is not minus zero. Readers of changes cancel rows by
+them, and compared runs are compared by them.
 """
 
 from __future__ import annotations

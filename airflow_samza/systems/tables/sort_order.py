@@ -1,6 +1,7 @@
 """Sort order of a table of Iceberg: the rows of each data file are in that order.
 
-Null is first or last, as the order says; NaN is above all numbers, as the specification has it.
+Null is first or last, as the order says; NaN is above all numbers, as the specification has it. Outputs to Iceberg sort
+by it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Data files that an epoch has staged for a table, with their footers, from which statistics are made."""
+"""Data files that an epoch has staged for a table, with their footers, from which statistics are made.
+
+Publishers of both lake formats take them.
+"""
 
 from __future__ import annotations
 

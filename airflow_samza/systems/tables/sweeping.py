@@ -2,7 +2,8 @@
 
 Tasks write data files where the table has them, and a stage that was given up leaves them there; so do versions that
 are gone those that were replaced. They go when nobody can need them: their names are those that outputs here give, they
-are old, no run that is open has written them or reads them, and no version names them, not even as removed.
+are old, no run that is open has written them or reads them, and no version names them, not even as removed. Sweeps of
+outputs and publishers of both lake formats do it.
 """
 
 from __future__ import annotations

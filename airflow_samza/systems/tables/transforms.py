@@ -1,6 +1,7 @@
 """Partition transforms of Iceberg over Arrow columns: the partition values of rows, and rows split by them.
 
 Values are as the specification has them: days and months are numbers since 1970, hashes are Murmur3 with seed 0.
+Outputs to Iceberg partition rows by them.
 """
 
 from __future__ import annotations

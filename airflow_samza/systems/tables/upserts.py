@@ -2,7 +2,8 @@
 
 Staged files have the rows in the columns of messages, and the mark of those that delete. Of a key the last one counts.
 Whoever publishes reads them, finds the data files that have rows of these keys, and writes those anew without them
-(copy on write). So a reader needs to know nothing of upserts (decision 129).
+(copy on write). So a reader needs to know nothing of upserts (decision 129). Outputs to both lake formats with
+``mode="upsert"`` use it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Deletion vectors of data files, as Iceberg's Puffin files and Delta's files hold them: bitmaps of positions.
 
 A few bytes may stand for billions of positions. So they are counted by the heads of a bitmap's parts before these are
-unfolded, and no more are unfolded than the data file has rows.
+unfolded, and no more are unfolded than the data file has rows. Readers of both lake formats skip rows by them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""``+ - * / %`` and the unary minus, with ANSI overflow and division by zero."""
+"""``+ - * / %`` and the unary minus, with ANSI overflow and division by zero.
+
+The compiler of SQL takes them, and sums of aggregations overflow by them.
+"""
 
 from __future__ import annotations
 

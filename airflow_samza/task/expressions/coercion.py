@@ -1,4 +1,7 @@
-"""Spark's ANSI type coercion for the simple types: the type to which two others are widened."""
+"""Spark's ANSI type coercion for the simple types: the type to which two others are widened.
+
+The compiler of SQL and the aggregations widen by it.
+"""
 
 from __future__ import annotations
 

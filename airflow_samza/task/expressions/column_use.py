@@ -1,4 +1,7 @@
-"""The columns that SQL expressions name: all of them, those of which a value is made, and those that only choose it."""
+"""The columns that SQL expressions name: all of them, those of which a value is made, and those that only choose it.
+
+Pruning, column lineage and incremental pushes ask it.
+"""
 
 from __future__ import annotations
 

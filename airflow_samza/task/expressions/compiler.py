@@ -1,6 +1,7 @@
 """Spark SQL text → compiled expressions (decision 30).
 
-Sqlglot reads, and every node outside the known list is rejected with a reason.
+Sqlglot reads, and every node outside the known list is rejected with a reason. Operators with SQL and expectations
+compile by it.
 """
 
 from __future__ import annotations

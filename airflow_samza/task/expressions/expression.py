@@ -1,4 +1,7 @@
-"""A compiled expression, the rows it is evaluated on, and the two ways in which it can end: unsupported, or failed."""
+"""A compiled expression, the rows it is evaluated on, and the two ways in which it can end: unsupported, or failed.
+
+Operators with SQL, aggregations and expectations evaluate them.
+"""
 
 from __future__ import annotations
 

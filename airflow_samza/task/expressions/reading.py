@@ -1,4 +1,7 @@
-"""Spark SQL text → syntax tree and constants; what sqlglot might read otherwise than Spark is rejected."""
+"""Spark SQL text → syntax tree and constants; what sqlglot might read otherwise than Spark is rejected.
+
+The compiler of SQL reads by it, and pruning does.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """Reading of a task's inputs in the order of the chooser, until the epoch ends.
 
+The run loop reads by it; the stage runner's tasks read side inputs likewise.
 Source: message-chooser; rules M1–M7.
 """
 

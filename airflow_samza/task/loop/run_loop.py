@@ -1,5 +1,6 @@
 """The run loop: it reads a task's partitions, pushes batches, reconciles control messages and ends outputs.
 
+Tries at tasks run it, and the test driver.
 Source: control-messages, "The reconciliation of control messages happens inside TaskInstance"; rules C4–C9, M8.
 """
 

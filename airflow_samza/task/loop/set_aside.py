@@ -3,7 +3,8 @@
 A task section sets batches aside, and a later one of the same Spark task, which is another process, takes them up. Both
 run at the same time. Each batch has the number of the event from which it came, so the later section merges streams in
 the order in which the first one made them (rule M6). A batch is on disk before a message of a higher number is handed
-to Catalyst, so whoever has such a message finds all batches of lower numbers.
+to Catalyst, so whoever has such a message finds all batches of lower numbers. Task sections on Spark write and take
+them.
 """
 
 from __future__ import annotations

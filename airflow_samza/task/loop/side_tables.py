@@ -2,7 +2,7 @@
 
 Without a processor each message is a row, and whole batches are taken over; a column ``_deleted`` that the table does
 not have marks the rows that delete their key. A processor makes entries of the messages, one after the other; one that
-deletes its key is None.
+deletes its key is None. Tries at tasks fill them, hosts keep them, and the test driver does both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The tables of one task: made, filled from side inputs, kept from epoch to epoch, reported."""
+"""The tables of one task: made, filled from side inputs, kept from epoch to epoch, reported.
+
+Tries at tasks hold them, with what a host keeps.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Messages that cannot be read, or on which an operator fails, handled as ``on_error=`` specifies."""
+"""Messages that cannot be read, or on which an operator fails, handled as ``on_error=`` specifies.
+
+The run loop and the operators hand messages over to it.
+"""
 
 from __future__ import annotations
 

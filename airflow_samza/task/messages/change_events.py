@@ -1,4 +1,7 @@
-"""Messages made of change events: rows in the columns of the stream, with the mark of those that are gone."""
+"""Messages made of change events: rows in the columns of the stream, with the mark of those that are gone.
+
+Readers of inputs and side inputs make them so, and the test driver.
+"""
 
 from __future__ import annotations
 

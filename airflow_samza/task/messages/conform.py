@@ -1,6 +1,6 @@
 """Conversion of batches to a declared schema: by column name, with widening only.
 
-Errors name the stream.
+Errors name the stream. Inputs, operators with a declared result and writers of outputs go through it.
 """
 
 from __future__ import annotations

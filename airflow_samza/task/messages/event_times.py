@@ -1,4 +1,7 @@
-"""Event times as microseconds since 1970 (UTC): of a column, whatever its type, and those that user code returns."""
+"""Event times as microseconds since 1970 (UTC): of a column, whatever its type, and those that user code returns.
+
+The run loop, windows, joins and user callables take times through it.
+"""
 
 from __future__ import annotations
 

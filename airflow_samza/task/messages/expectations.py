@@ -1,4 +1,7 @@
-"""Evaluation of expectations in a task: SQL over batches, and partial results that are merged before publication."""
+"""Evaluation of expectations in a task: SQL over batches, and partial results that are merged before publication.
+
+Stages evaluate theirs on inputs and outputs, and tasks of pushes on rows.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Arrow batches → the messages that callables get: dataclass instances or Rows.
 
-Columns are converted whole, never row by row.
+Columns are converted whole, never row by row. Operators that call a user's Python make them, and the test driver.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Writing to a stream: each row to the partition of its key, in the columns that the stream declares."""
+"""Writing to a stream: each row to the partition of its key, in the columns that the stream declares.
+
+Operators that send write by it.
+"""
 
 from __future__ import annotations
 

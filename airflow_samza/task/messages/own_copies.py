@@ -1,6 +1,6 @@
 """Copies of rows that may be changed in place, for code that keeps rows or hands them out.
 
-Rows that cannot change are not copied.
+Rows that cannot change are not copied. Operators that call a user's Python, and remote tables, hand out such copies.
 """
 
 from __future__ import annotations

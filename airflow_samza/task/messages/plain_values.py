@@ -1,8 +1,8 @@
 """Plain Python values as text and back, exactly: what folds keep from epoch to epoch without pickling it.
 
 Numbers, texts, booleans and None stand as in JSON; everything else is a list of a tag and its content: a tuple comes
-back as a tuple.
-A value of any other type is not plain, nor is one in which a list or dict occurs twice: its copies would go apart.
+back as a tuple. A value of any other type is not plain, nor is one in which a list or dict occurs twice: its copies
+would go apart. Windows with a user's fold keep their state by it.
 """
 
 from __future__ import annotations

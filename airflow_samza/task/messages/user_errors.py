@@ -1,4 +1,7 @@
-"""Errors for what a user's callable did wrong; each names message, operator, file and line."""
+"""Errors for what a user's callable did wrong; each names message, operator, file and line.
+
+The run loop and all that calls a user's Python raise them.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 A value fits into an array, a struct or a map as it fits into a column. Nothing is bent: what fits reads back equal, all
 else is :class:`Misfit`. Columns are converted whole; :func:`misfit` finds what is wrong with one value, and where.
+Writers of messages and tables of low-level tasks convert by it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Arrow columns as Python values, whole columns at a time."""
+"""Arrow columns as Python values, whole columns at a time.
+
+Stores of low-level tasks and remote tables get values by it.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The messages that callables return → Arrow batches.
 
-Columns are converted whole; the message that does not fit is looked for only when that fails.
+Columns are converted whole; the message that does not fit is looked for only when that fails. Operators that call a
+user's Python write by it, and the test driver.
 """
 
 from __future__ import annotations

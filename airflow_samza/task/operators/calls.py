@@ -1,7 +1,8 @@
 """Calls of the user's callables with the messages of a batch.
 
-Every message is called with once. One on which the callable fails, or whose result has another shape, fails the
-stage; with a handler of bad records only that message is lost.
+Every message is called with once. One on which the callable fails, or whose result has another shape, fails the stage;
+with a handler of bad records only that message is lost. Operators that call a user's Python per message do it here, and
+joins of streams for their results.
 """
 
 from __future__ import annotations

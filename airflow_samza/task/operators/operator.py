@@ -1,4 +1,7 @@
-"""The interface of the operators of a task."""
+"""The interface of the operators of a task.
+
+The run loop drives every operator by it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Column lineage: of which columns of its inputs each column of an output is made, and which decide about its rows.
 
 It is known from keys, aggregations, joins and SQL. Of a Python callable, and of SQL that cannot be read here, all
-columns of its input count, marked as opaque.
+columns of its input count, marked as opaque. OpenLineage events of tasks carry it.
 """
 
 from __future__ import annotations

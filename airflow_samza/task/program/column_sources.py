@@ -1,4 +1,7 @@
-"""The columns of inputs of which a column is made, and how: values of column lineage, and their algebra."""
+"""The columns of inputs of which a column is made, and how: values of column lineage, and their algebra.
+
+Kinds of operators say it, and lineage of tasks and pushes follows it.
+"""
 
 from __future__ import annotations
 

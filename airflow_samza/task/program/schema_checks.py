@@ -1,4 +1,7 @@
-"""Checks of the columns that operators name, write or compare, when the schemas of their inputs are known."""
+"""Checks of the columns that operators name, write or compare, when the schemas of their inputs are known.
+
+Kinds of operators check by it, when a stage is compiled.
+"""
 
 from __future__ import annotations
 

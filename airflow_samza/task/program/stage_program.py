@@ -1,6 +1,7 @@
 """A stage made ready to run: its operators compiled, cut into sections around what Catalyst runs, ordered in phases.
 
-A program is never sent anywhere: each process makes its own from a :class:`ProgramSource`, which is JSON.
+A program is never sent anywhere: each process makes its own from a :class:`ProgramSource`, which is JSON. The plan step
+compiles it to check; the stage runner and each of its workers to run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The meaning of every state that an application keeps from run to run.
 
-It is made of functions, keys, types, windows and columns of kept messages.
+It is made of functions, keys, types, windows and columns of kept messages. The plan step compares it with the version
+that a run goes on from.
 """
 
 from __future__ import annotations

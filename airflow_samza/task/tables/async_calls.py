@@ -2,7 +2,7 @@
 
 The loop runs on a thread of its own (decision 28): calls go on while the task reads and converts, and it does not
 matter whether the task's own thread has a loop (a notebook's has). Results and failures come back to the task's thread.
-Retries are the callable's business.
+Retries are the callable's business. Operators and low-level tasks with coroutines call by it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A table of which a task holds all versions that messages may need, for joins as of their event time (rule S7)."""
+"""A table of which a task holds all versions that messages may need, for joins as of their event time (rule S7).
+
+Tasks look up in it, and hosts keep it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A table whose rows are read when their keys are looked up first, until that would read too much (decision 124)."""
+"""A table whose rows are read when their keys are looked up first, until that would read too much (decision 124).
+
+Tasks look up in it where a table of a long version is on no host.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Changes of a lake's table on their way into a push: rows that are gone and rows that are new become changes of keys.
 
 A key with new rows gets these; one of which only rows have gone is deleted; rows that were only written anew are none.
+Tasks of incremental pushes go through it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Remote tables of a task: rows that another service keeps, read and written by the user's functions."""
+"""Remote tables of a task: rows that another service keeps, read and written by the user's functions.
+
+Joins, ends of streams and low-level tasks call it.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The processor of a table's side inputs, made by its factory, and the table that it fills as it sees it.
 
 A factory is a class or function, or ``module:factory`` by name (rules S2, S8). The processor reads what was written
-before, and what it has given itself.
+before, and what it has given itself. Tasks run it while they fill the table, and the stage runner checks the factory.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ Rows (decision 42) lie in parts that never change, each with an index of its own
 base was written (*changes*), and what this epoch has written (*fresh*, few parts, each at least twice as long as the
 next, so that a write costs about the same whatever the table's size). Of several parts the newest that has a key
 counts. The same parts are what is kept: the base in one file, and the changes of each epoch in a small one (the table's
-changelog), until they are so many that a new base takes their place.
+changelog), until they are so many that a new base takes their place. Operators that keep tables or state by key hold
+their rows in it.
 """
 
 from __future__ import annotations

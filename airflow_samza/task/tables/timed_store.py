@@ -1,4 +1,7 @@
-"""A table whose rows are valid from the event times of its side inputs on, for joins as of these (rule S7)."""
+"""A table whose rows are valid from the event times of its side inputs on, for joins as of these (rule S7).
+
+Temporal joins look up in it, and hosts keep it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Avro object container files, through fastavro (the extra ``avro``)."""
+"""Avro object container files, through fastavro (the extra ``avro``).
+
+Streams of files read by it, and the serdes of Avro share its types.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Casts from the columns that a file has to those that a stream declares; everything else is rejected.
 
 Silent: equal types, wider types, dictionaries, other units and zones of one instant. Checked value by value: narrower
-types. A naive timestamp in a file is taken as UTC when the stream declares ``timestamp``.
+types. A naive timestamp in a file is taken as UTC when the stream declares ``timestamp``. Readers and outputs of files
+and of tables check columns by it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Protocols of file formats, the five formats that there are, and the errors of files that cannot be read."""
+"""Protocols of file formats, the five formats that there are, and the errors of files that cannot be read.
+
+Streams of files choose a format by it, and both lake formats open their data files.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 That parser takes more than lines of objects: several values on a line, one over several lines, ``null`` for an object,
 bytes that are no UTF-8. It dies of a signal when the first value of a block is ``null``, and, looking for types, of too
 many values inside of one another. Whether a line is read may not depend on the parser, so everything that Python's
-parser would reject goes to that one.
+parser would reject goes to that one. The format of lines and the serde ``json`` check by it.
 """
 
 from __future__ import annotations

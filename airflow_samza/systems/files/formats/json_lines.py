@@ -2,7 +2,8 @@
 
 Forms as Spark's: timestamps and dates as ISO 8601 text, bytes as base64, decimals as numbers, maps as objects. A
 missing key is null, a key that is not declared is left out. Python's parser is exact on what Arrow's rejects (nested
-times, maps, numbers as ``1.0`` for an integer, NaN) and says which line and column is wrong.
+times, maps, numbers as ``1.0`` for an integer, NaN) and says which line and column is wrong. Streams of files read by
+it, and the serde ``json`` shares its parsers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Conversion of rows to JSON lines and back, value by value where Arrow has no way of its own."""
+"""Conversion of rows to JSON lines and back, value by value where Arrow has no way of its own.
+
+Formats and serdes convert by it, and tasks do where they write dead letters.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The limits on what is read of a file at once: a few bytes of one can stand for more than any memory holds.
 
 They are not configured (decision 107): whoever has larger values reads the stream by Spark, or leaves the column out.
+Readers of files and of tables check by them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Text in blocks of whole lines, and the first bytes of files that are no text.
 
 A line belongs to the byte range in which it starts, so ranges cut anywhere lose and double nothing. Lines end with LF
-or CRLF. A file whose first bytes have CR and no LF is one whose lines end with CR alone.
+or CRLF. A file whose first bytes have CR and no LF is one whose lines end with CR alone. The text formats read by it,
+and the serde ``json`` checks its bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Nested columns and their values, taken apart: one walk for all formats."""
+"""Nested columns and their values, taken apart: one walk for all formats.
+
+Formats, serdes and the columns of lakes' tables walk by it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The options of a files stream and of its binding, read from text once and checked."""
+"""The options of a files stream and of its binding, read from text once and checked.
+
+Streams of files and tables of lakes are read by them.
+"""
 
 from __future__ import annotations
 

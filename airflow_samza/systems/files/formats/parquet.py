@@ -1,4 +1,7 @@
-"""Parquet: read by row groups, with column projection and row-group statistics."""
+"""Parquet: read by row groups, with column projection and row-group statistics.
+
+Streams of files and tables of lakes read by it.
+"""
 
 from __future__ import annotations
 

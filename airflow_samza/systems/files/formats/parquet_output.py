@@ -1,4 +1,7 @@
-"""Writing of Parquet: with snappy and row groups of 128k rows, without statistics of floats."""
+"""Writing of Parquet: with snappy and row groups of 128k rows, without statistics of floats.
+
+Outputs of files and of tables write by it; Delta and Iceberg take statistics from its footers.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Types that files have and streams have not, as those that streams have: the same rule for every format.
 
 A UUID is text, JSON is text, half-precision numbers are ``float``, a time of day is ``bigint``: microseconds since
-midnight, whatever unit the file has. Other types that Arrow knows by name count as what they are stored as. A column
-of a type that no stream can have is left out when a file is read.
+midnight, whatever unit the file has. Other types that Arrow knows by name count as what they are stored as. A column of
+a type that no stream can have is left out when a file is read. Formats, and tables of lakes, take their columns through
+it.
 """
 
 from __future__ import annotations

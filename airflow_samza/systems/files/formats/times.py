@@ -1,4 +1,7 @@
-"""Points in time that a format cannot hold: rejected when they are written, not when they are read."""
+"""Points in time that a format cannot hold: rejected when they are written, not when they are read.
+
+Formats that write check by it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Whole numbers of seven bits a byte, as Avro, ORC and Parquet write them."""
+"""Whole numbers of seven bits a byte, as Avro, ORC and Parquet write them.
+
+The formats decode by it, and the serde of Protobuf.
+"""
 
 from __future__ import annotations
 

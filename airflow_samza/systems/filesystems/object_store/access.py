@@ -2,6 +2,7 @@
 
 Options are the names of obstore's settings that are listed here. Without them the environment decides, as for the
 stores' own clients: ``AWS_*``, the instance's or the pod's role, ``GOOGLE_APPLICATION_CREDENTIALS``, ``AZURE_*``.
+Clients of stores, and the bindings that travel between processes, read these options.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Addresses of object stores: the store, the bucket and the prefix that the URL of a root names."""
+"""Addresses of object stores: the store, the bucket and the prefix that the URL of a root names.
+
+Roots, locations of files and bindings are recognised by it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A root on an object store: a :class:`~airflow_samza.systems.filesystems.filesystem.Filesystem` over its objects."""
+"""A root on an object store: a :class:`~airflow_samza.systems.filesystems.filesystem.Filesystem` over its objects.
+
+Whatever opens a root or a location of files in a bucket gets it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Check of a root on an object store, by really doing under a probe name all that a run does."""
+"""Check of a root on an object store, by really doing under a probe name all that a run does.
+
+The plan step runs it, and the Delta system for a bucket that it writes.
+"""
 
 from __future__ import annotations
 

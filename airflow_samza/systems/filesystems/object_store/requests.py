@@ -1,4 +1,7 @@
-"""Counts of the requests that this process has sent to object stores, by kind: each costs money and time there."""
+"""Counts of the requests that this process has sent to object stores, by kind: each costs money and time there.
+
+Results of stages, the command ``status`` and logs show them.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 ``webhdfs://host:port/path`` and ``swebhdfs://`` (over TLS) name the HTTP address of a NameNode, or of several with
 commas between them; ``hdfs://`` names the address of its RPC, or a nameservice, as Hadoop's own clients do. What stands
 for what is looked up in the cluster's configuration (``HADOOP_CONF_DIR``); without one it is what the process that
-submitted found there, else a NameNode listens where Hadoop's default says.
+submitted found there, else a NameNode listens where Hadoop's default says. Roots, locations of files and bindings are
+recognised by it.
 """
 
 from __future__ import annotations

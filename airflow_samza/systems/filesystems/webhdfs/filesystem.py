@@ -1,4 +1,7 @@
-"""A root on HDFS: a :class:`~airflow_samza.systems.filesystems.filesystem.Filesystem` over WebHDFS."""
+"""A root on HDFS: a :class:`~airflow_samza.systems.filesystems.filesystem.Filesystem` over WebHDFS.
+
+Whatever opens a root on HDFS gets it.
+"""
 
 from __future__ import annotations
 

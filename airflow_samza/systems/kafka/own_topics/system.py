@@ -1,4 +1,7 @@
-"""The own topics of runs in a system of kind ``kafka``: the log's bookkeeping, over messages at the brokers."""
+"""The own topics of runs in a system of kind ``kafka``: the log's bookkeeping, over messages at the brokers.
+
+The Kafka system passes such streams on to it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Questions to a schema registry: one client per process and settings, which keeps what it was told of an id."""
+"""Questions to a schema registry: one client per process and settings, which keeps what it was told of an id.
+
+The binding of serdes gives one to the serdes of a registry.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The serdes ``registry:avro``, ``registry:json``, ``registry:protobuf``: messages of one schema are read at once.
 
-Messages have Confluent's wire format: a byte 0, the id of a schema in four bytes, then the message itself.
+Messages have Confluent's wire format: a byte 0, the id of a schema in four bytes, then the message itself. The binding
+of serdes makes it.
 """
 
 from __future__ import annotations

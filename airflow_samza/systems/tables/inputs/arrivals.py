@@ -1,7 +1,8 @@
 """Rows appended to a table since it was read last: the input range of them, and the record of what was read.
 
 The record names the version up to which. Who ends a run early notes as ``unread`` the files that its tasks have left
-(:func:`~airflow_samza.runs.state_history.arrivals.intake_at_end`); the next run reads them, too.
+(:func:`~airflow_samza.runs.state_history.arrivals.intake_at_end`); the next run reads them, too. Delta and Iceberg fix
+such ranges by it.
 """
 
 from __future__ import annotations

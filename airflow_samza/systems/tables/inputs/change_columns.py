@@ -1,4 +1,7 @@
-"""Columns that changes of a table have beside those of the table, and their values."""
+"""Columns that changes of a table have beside those of the table, and their values.
+
+Delta and Iceberg mark rows by them; pushes and upserts read the marks.
+"""
 
 from __future__ import annotations
 

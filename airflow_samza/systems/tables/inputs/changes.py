@@ -3,7 +3,7 @@
 What counts are the files and deletes of the two versions, and not what was committed in between: so a compaction, a
 replacement and a table that was put back are all right, as long as the older version can be read. A row that was only
 written anew is in a part of each kind; readers cancel such rows out (decision 113). Inputs that read changes take them
-commit by commit (decision 115).
+commit by commit (decision 115). Incremental pushes fix such ranges by it, of Delta and Iceberg alike.
 """
 
 from __future__ import annotations

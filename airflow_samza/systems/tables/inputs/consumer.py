@@ -1,4 +1,7 @@
-"""Reading of a partition of a table: the rows of its files as the plan has fixed them, then end-of-stream."""
+"""Reading of a partition of a table: the rows of its files as the plan has fixed them, then end-of-stream.
+
+Delta and Iceberg read inputs by it, and publishers the rows that they write anew.
+"""
 
 from __future__ import annotations
 

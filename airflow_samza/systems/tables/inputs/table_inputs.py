@@ -1,4 +1,7 @@
-"""Systems whose streams are tables, as inputs: what is alike for all formats of tables."""
+"""Systems whose streams are tables, as inputs: what is alike for all formats of tables.
+
+The systems of Delta and Iceberg derive from it.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 Null columns are left out, as in SQL; NaN is greater than every number and equal to itself, as in Spark. Means of
 decimals are exact: a sum of up to 38 digits and a count give a quotient that is rounded half up, as Spark's ``avg``.
+Aggregations and windows compute by them; joins and deduplication compare keys likewise.
 """
 
 from __future__ import annotations

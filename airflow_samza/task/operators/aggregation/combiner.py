@@ -1,6 +1,7 @@
 """The combiner: a partition_by whose only reader aggregates sends partial results per key instead of messages.
 
-Before tumbling and hopping windows of event time they are results per key and slice of time.
+Before tumbling and hopping windows of event time they are results per key and slice of time. The compiler of a stage
+puts it before a ``partition_by``; results of intervals are kept in its form.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Partial results by groups: made of rows, merged with each other. Groups stand in the order of their first rows."""
+"""Partial results by groups: made of rows, merged with each other. Groups stand in the order of their first rows.
+
+Aggregations and windows group by it.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Partial results of a decomposable aggregation.
 
-They are what its accumulators keep per key: made of rows, merged, and passed on as rows.
+They are what its accumulators keep per key: made of rows, merged, and passed on as rows. Aggregations, windows and
+combiners keep them; topics that carry them are planned by them.
 """
 
 from __future__ import annotations

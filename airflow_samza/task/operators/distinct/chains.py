@@ -2,7 +2,8 @@
 
 Rows stand in *segments*, one for each key, in the order of their times; those of equal times as they came. The first
 row that is in no group begins the next one. So the beginnings of a key are a chain, of which any row's successor is
-known without its predecessors; chains are followed all at once, in steps that double (no loop over rows).
+known without its predecessors; chains are followed all at once, in steps that double (no loop over rows). Deduplication
+finds copies by it, and so do operators of changes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The context of a low-level task, its progress in time, and its requests to the run loop."""
+"""The context of a low-level task, its progress in time, and its requests to the run loop.
+
+The operator of low-level tasks and processors of side inputs get one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Open tumbling and hopping windows with aggregations: partial results by key and start."""
+"""Open tumbling and hopping windows with aggregations: partial results by key and start.
+
+The window operator holds them; the combiner cuts time as they do.
+"""
 
 from __future__ import annotations
 

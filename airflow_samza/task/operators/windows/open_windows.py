@@ -1,4 +1,7 @@
-"""The interface of what keeps a task's open windows, and the rows in which they are handed over."""
+"""The interface of what keeps a task's open windows, and the rows in which they are handed over.
+
+The window operator asks it, and the aggregation hands over its rows likewise.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Texts of which the meaning of a state is made: keys, functions, windows, types and kept columns."""
+"""Texts of which the meaning of a state is made: keys, functions, windows, types and kept columns.
+
+Kinds of operators and the meaning of whole applications are put together of them.
+"""
 
 from __future__ import annotations
 

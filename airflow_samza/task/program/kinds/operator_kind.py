@@ -1,4 +1,7 @@
-"""The facts of a kind of operator as a task uses them, and the compiled operators and schemas that these get."""
+"""The facts of a kind of operator as a task uses them, and the compiled operators and schemas that these get.
+
+The compiler of a stage, pruning, and the plan step ask kinds for them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The registry of the kinds of operators, by the class of their specs."""
+"""The registry of the kinds of operators, by the class of their specs.
+
+The compiler of a stage, column lineage and the meaning of state look up here.
+"""
 
 from __future__ import annotations
 

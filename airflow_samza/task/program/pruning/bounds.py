@@ -1,7 +1,8 @@
 """Bounds of single columns of an input by a stage's first conditions, for systems that skip rows by statistics.
 
 Only what holds whatever the other columns are, and only conditions that Spark would evaluate first; everything is
-filtered again by the operators, so a bound that is left out costs time and never a row.
+filtered again by the operators, so a bound that is left out costs time and never a row. The plan step skips files by
+them, and tasks skip row groups.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The columns of an operator's output that are read behind it.
 
 They are known from keys, aggregations and SQL, never from Python callables. A set of columns has their names in lower
-case, as Spark's SQL ignores case; None stands for all columns.
+case, as Spark's SQL ignores case; None stands for all columns. The compiler of a stage reads and sends by it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Notes of a plan for people: the streams of which a stage reads or sends less than everything."""
+"""Notes of a plan for people: the streams of which a stage reads or sends less than everything.
+
+The plan step puts them beside a plan.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 They are only columns that are read later, and partial results where an aggregation follows. They are decided once per
 run, on its whole plan, and kept in its record: writers and readers follow it, whatever they know of schemas by then.
+The plan step decides them, and stages and the test driver are compiled by them.
 """
 
 from __future__ import annotations
