@@ -67,13 +67,6 @@ _TYPES = {
 }
 
 
-_CASTING = {
-    name: name
-    for name in ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "date", "timestamp")
-}
-"""Types whose names are functions, too."""
-
-
 class NodeCompiler:
     """Compiles the nodes of a syntax tree for one input schema."""
 
@@ -288,8 +281,6 @@ class NodeCompiler:
         name = node.name.lower()
         if name == "struct":
             return self._struct(node)
-        if name in _CASTING and len(node.expressions) == 1:
-            return cast(self.compile(node.expressions[0]), DataType(_CASTING[name]))
         function = FUNCTIONS.get(name)
         if function is None:
             raise UnsupportedExpression(f"function {name} is not in the Arrow subset")

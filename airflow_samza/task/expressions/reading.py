@@ -31,19 +31,32 @@ _WITH_SYNTAX = ("CAST", "TRY_CAST", "TRIM", "EXTRACT", "POSITION", "SUBSTRING", 
 def _dialect() -> Any:
     """Spark's dialect, with every function call as it was written.
 
-    No synonyms, no rewriting to another dialect's function.
+    No synonyms, no rewriting to another dialect's function, but a type that is called is a cast.
     """
     from sqlglot import TokenType
     from sqlglot.dialects.spark import Spark
     from sqlglot.parsers.spark import SparkParser
 
     syntax = {name: read for name, read in SparkParser.FUNCTION_PARSERS.items() if name in _WITH_SYNTAX}
-    own: dict[str, Any] = {"FUNCTIONS": {}, "FUNCTION_PARSERS": syntax, "_build_predicate": _predicate}
+    casts = {name.upper(): functools.partial(_cast, name) for name in _CASTS}
+    own: dict[str, Any] = {"FUNCTIONS": casts, "FUNCTION_PARSERS": syntax, "_build_predicate": _predicate}
     own["UNARY_PARSERS"] = {**SparkParser.UNARY_PARSERS, TokenType.PLUS: _plus}
     parser = types.new_class("WrittenParser", (SparkParser,), exec_body=lambda body: body.update(own))
     return types.new_class(
         "Written", (Spark,), exec_body=lambda body: body.update({"Parser": parser, "parser_class": parser})
     )
+
+
+_CASTS = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "date", "timestamp")
+"""Types whose names are functions, too."""
+
+
+def _cast(name: str, arguments: list[Any]) -> Any:
+    from sqlglot import exp
+
+    if len(arguments) != 1:
+        return exp.Anonymous(this=name, expressions=arguments)
+    return exp.Cast(this=arguments[0], to=exp.DataType.build(name, dialect="spark"))
 
 
 def _predicate(parser: Any, kind: Any, this: Any, expression: Any, comments: Any = None, negate: bool = False) -> Any:

@@ -140,6 +140,10 @@ def test_what_dags_demo_and_docs_show_runs_on_arrow() -> None:
         ("w - INTERVAL 1 DAY 2 HOURS", "an interval stands alone"),
         ("1 + i + j", "integers are added or multiplied with a constant before the last, which Catalyst reorders"),
         ("CAST('a' AS int)", "a constant fails with CAST_INVALID_INPUT"),
+        *(
+            (text, "a value that can fail is widened to be compared with a constant, which Catalyst may simplify")
+            for text in ("CAST(i + 1 AS bigint) > 5000000000", "bigint(i + 1) > 5000000000", "double(i + 1) > 3.5D")
+        ),
         ("x LIKE 'a' = (y = 'b')", "x LIKE 'a' = (y = 'b') is ambiguous without parentheses"),
         (
             "i > 0 AND i / j > 2 AND i / j < 5",
