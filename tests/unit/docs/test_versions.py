@@ -15,7 +15,7 @@ from tests.support.documentation_pages import DOCS
 ROOT = DOCS.parent
 PINNED = dict(re.findall(r"^([\w-]+)==([\w.]+)", (ROOT / "requirements.txt").read_text(), flags=re.MULTILINE))
 OTHER_ENVIRONMENT = {f"pyspark=={version}" for version in WITHOUT_CLIENT.values()}
-"""Releases that are installed beside no Airflow, with a Spark of its own."""
+"""Packages that are installed beside no Airflow, with a Spark of its own."""
 
 PAGES = sorted(
     page
