@@ -298,11 +298,11 @@ def decorator_of(
         )
     checked = checked_id(name, "application")
     checked_id(app_id, "application copy (app_id)")
-    gone = _checked_dropped(dropped)
+    dropped_ids = _checked_dropped(dropped)
 
     def decorate(function: Callable[[Any], None]) -> Decorated:
         check_callable(function, f"@{word}", 1, hint="Decorate a function with one parameter: app.")
-        return kind(function, checked, app_id, _checked_config(config or {}), default_system, gone)
+        return kind(function, checked, app_id, _checked_config(config or {}), default_system, dropped_ids)
 
     return decorate
 

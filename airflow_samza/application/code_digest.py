@@ -135,14 +135,14 @@ class _Project:
 
     def _changing(self, reached: set[str]) -> set[str]:
         """Return the modules that change something in modules that are reached; all of them may run at any time."""
-        there, _ = self.imported({*reached, self._within})
+        imported, _ = self.imported({*reached, self._within})
         leading, before = {*reached}, 0  # modules from which one that is reached may be had
         while before != len(leading):
             before = len(leading)
-            leading |= {name for name, module in there.items() if not leading.isdisjoint(module.imports)}
+            leading |= {name for name, module in imported.items() if not leading.isdisjoint(module.imports)}
         return {
             name
-            for name, module in there.items()
+            for name, module in imported.items()
             if name not in reached and not leading.isdisjoint(self._changed_modules(module))
         }
 
@@ -230,8 +230,8 @@ class _Held(pickle.Pickler):
         if kind in (str, bytes):  # two that are equal may be one object here, and two in another process
             return f"{kind.__name__} {value!r}"
         if kind is Place:
-            there = not self._project.is_own(value.module) or self._project.source(value.module) is not None
-            return self._place(value.module, value.name) if there else f"no place {value}"
+            has_place = not self._project.is_own(value.module) or self._project.source(value.module) is not None
+            return self._place(value.module, value.name) if has_place else f"no place {value}"
         if isinstance(value, types.ModuleType):
             return self._place(value.__name__, "*")
         if isinstance(value, set | frozenset):

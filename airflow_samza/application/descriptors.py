@@ -130,8 +130,8 @@ class ChangeEvents:
         taken = dict(self.columns)
         plain = [Field(field.name, field.type) for field in rows.fields if field.name not in (ROW_DELETED, *taken)]
         if self.images is None:
-            there = any(field.name == self.operation for field in plain)
-            return Schema((*plain, *(() if there else (Field(self.operation, DataType("string")),))))
+            is_declared = any(field.name == self.operation for field in plain)
+            return Schema((*plain, *(() if is_declared else (Field(self.operation, DataType("string")),))))
         row = _struct(plain)
         fields = {name: Field(name, row) for name in self.images}
         fields[self.operation] = Field(self.operation, DataType("string"))

@@ -68,7 +68,7 @@ class Piece(Generic[E]):
         """Return ``count`` messages of it, from message ``first`` on."""
         return Piece(self.run, self.first + first, count)
 
-    def cut(self) -> E:
+    def as_envelope(self) -> E:
         """Return the messages of this part as an envelope."""
         whole = not self.first and self.messages == self.run.messages
         return self.run if whole else self.run.slice(self.first, self.messages)
@@ -166,7 +166,7 @@ class RunChooser(Generic[E]):
             self._held.pop(ssp, None)
             self._read_up.pop(ssp, None)
             self._read_up[ssp] = None
-        return Piece(run, first, end - first).cut()
+        return Piece(run, first, end - first).as_envelope()
 
     def _give(self, run: E, first: int) -> None:
         left = run.messages - first

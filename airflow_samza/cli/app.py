@@ -33,7 +33,7 @@ from airflow_samza.cli.options import (
 )
 from airflow_samza.cli.reporting import ReportingGroup
 from airflow_samza.cli.tables import json_line
-from airflow_samza.cli.terminal import say, say_again
+from airflow_samza.cli.terminal import say, say_in_place
 
 
 class NamedCommand(NamedTuple):
@@ -283,7 +283,7 @@ def status(
     as_json = as_json or is_json(form)
     environment, named = place.environment(), at_most_two(names, "status")
     not_planned = status_command.failed_plan(environment, named)
-    if not_planned is not None and not_planned.is_all_there_is:
+    if not_planned is not None and not_planned.is_only_record:
         say(status_command.plan_failure(not_planned, as_json=as_json))
         return
     run_status = status_command.RunStatus(environment, named)
@@ -303,7 +303,7 @@ def status(
         if watch is None:
             say(text)
         else:
-            say_again(text, first=number == 0)
+            say_in_place(text, first=number == 0)
 
 
 @at_place(ROOT)

@@ -111,10 +111,10 @@ def init(
             value=name,
         )
     texts = files_of(name)
-    there = [path for path in texts if os.path.lexists(folder / path)]
-    if there:
+    existing = [path for path in texts if os.path.lexists(folder / path)]
+    if existing:
         raise ConfigError(
-            f"{folder / there[0]} is there already, and nothing was written.",
+            f"{folder / existing[0]} is there already, and nothing was written.",
             hint="Choose another folder, or another --name.",
             key="FOLDER",
             value=str(folder),

@@ -10,7 +10,7 @@ import re
 
 from airflow_samza.runs.records.forgotten_runs import OR_CLEAR_IN_AIRFLOW
 
-AGAIN = "--again"
+PLAN_ANEW = "--again"
 """The option that has a run planned anew."""
 
 _WORDS = (

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_samza.cli.environment import Environment
-from airflow_samza.cli.remedies import AGAIN, on_the_command_line
+from airflow_samza.cli.remedies import PLAN_ANEW, on_the_command_line
 from airflow_samza.cli.reporting import Terminated
 from airflow_samza.cli.run_lines import PlainLines, Tell
 from airflow_samza.config import INPUTS_BOUNDED, INPUTS_FLUSH
@@ -156,22 +156,22 @@ def _close(runtime: SparkRuntime, run: RunPlan, succeeded: bool, tell: Tell) -> 
 def _tell_what_stays(runtime: SparkRuntime, run: RunPlan, tell: Tell) -> None:
     """Report processes that still run after a run that did not succeed."""
     from airflow_samza.runs.records.folders import RunFolder
-    from airflow_samza.runs.stages.stage_runners import processes_there
+    from airflow_samza.runs.stages.stage_runners import existing_processes
     from airflow_samza.systems.filesystems.opening import open_filesystem
 
     with suppress(SamzaError, OSError):
-        for host, process in processes_there(open_filesystem(runtime.root), RunFolder(run.application, run.run_id)):
+        for host, process in existing_processes(open_filesystem(runtime.root), RunFolder(run.application, run.run_id)):
             tell(f"Its stage runner is still ending (host {host}, process {process}). To end it now: kill -9 {process}")
 
 
 def _way_on(command: str, failure: BaseException) -> str:
     """Return how the run goes on after ``failure``: as the hint of an error says, where that asks for a new plan."""
     if isinstance(failure, SamzaError):
-        if AGAIN in on_the_command_line(failure.hint):
-            return f"To run it again: {command} {AGAIN} (with the same options)."
+        if PLAN_ANEW in on_the_command_line(failure.hint):
+            return f"To run it again: {command} {PLAN_ANEW} (with the same options)."
         change = "a change of its input files or of what it declares"
-        return f"To resume it: {command} (with the same options, and {AGAIN} only after {change})."
-    return f"To resume it: {command} (with the same options, without {AGAIN})."
+        return f"To resume it: {command} (with the same options, and {PLAN_ANEW} only after {change})."
+    return f"To resume it: {command} (with the same options, without {PLAN_ANEW})."
 
 
 def runtime_of(

@@ -133,7 +133,7 @@ def logs(
     environment = place.environment()
     files = open_filesystem(environment.root)
     failure = failed_plan(environment, at_most_two(names, "logs"))
-    if failure is not None and failure.is_all_there_is:
+    if failure is not None and failure.is_only_record:
         say(plan_failure(failure))
         return
     run = chosen_run(files, names or ())

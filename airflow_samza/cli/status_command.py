@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from airflow_samza.cli.environment import Environment
-from airflow_samza.cli.remedies import AGAIN, on_the_command_line
+from airflow_samza.cli.remedies import PLAN_ANEW, on_the_command_line
 from airflow_samza.cli.warm_commands import lenders
 from airflow_samza.errors import SamzaError, UnknownName
 from airflow_samza.planner.titles import stage_names, stage_titles
@@ -143,7 +143,7 @@ def plan_failure(failure: NotPlanned, *, as_json: bool = False) -> str:
     if as_json:
         about = {"application": failure.application, "run_id": failure.run_id, "state": PLAN_FAILED}
         return json.dumps({**about, "error": dict(failure.error)}, indent=2)
-    anew = "" if failure.generation == 1 else f" {AGAIN}"
+    anew = "" if failure.generation == 1 else f" {PLAN_ANEW}"
     command = f"airflow-samza run {failure.reference} --run-id {failure.run_id}{anew}"
     error = SamzaError.from_dict(dict(failure.error))
     lines = _error_lines(error, f"{command} (in Airflow: clear its plan with its downstream)")
@@ -178,7 +178,9 @@ def failures_of(files: Filesystem, run: RunPlan) -> dict[str, SamzaError]:
 
 def failure_lines(run: RunPlan, error: SamzaError) -> Iterator[str]:
     """Return the sentence of a stage's failure, what to do about it, and the command that goes on."""
-    anew, clear = (f" {AGAIN}", "its plan") if AGAIN in on_the_command_line(error.hint) else ("", "its failed tasks")
+    anew, clear = (
+        (f" {PLAN_ANEW}", "its plan") if PLAN_ANEW in on_the_command_line(error.hint) else ("", "its failed tasks")
+    )
     yield from _error_lines(
         error, f"airflow-samza run {run.reference} --run-id {run.run_id}{anew} (in Airflow: clear {clear})"
     )

@@ -81,13 +81,15 @@ def show_versions(place: Place, table: Table, system: Named = EMBEDDED, as_json:
     """List the versions of a table, oldest first: push, time from which it was current, rows."""
     files = open_filesystem(place.environment().root)
     topic = f"{table}-push"
-    kept, gone = versions.versions(files, system, topic), versions.expired_numbers(files, system, topic)
+    kept, expired = versions.versions(files, system, topic), versions.expired_numbers(files, system, topic)
     current = versions.newest(files, system, topic)
     if as_json:
         for version in kept:
-            typer.echo(json_line({**plain(version), "expired": version.number in gone, "current": version == current}))
+            typer.echo(
+                json_line({**plain(version), "expired": version.number in expired, "current": version == current})
+            )
     elif kept and current is not None:
-        say(versions_text(kept, gone, current))
+        say(versions_text(kept, expired, current))
     else:
         say(f"Nothing was pushed to table {table!r}.")
 
@@ -252,7 +254,7 @@ def compact(place: Place, table: Table, log_system: Named = EMBEDDED) -> None:
     )
 
 
-def versions_text(kept: list[TableVersion], gone: set[int], current: TableVersion) -> str:
+def versions_text(kept: list[TableVersion], expired: set[int], current: TableVersion) -> str:
     """Print versions for people."""
     rows: list[list[object]] = [
         [
@@ -263,16 +265,22 @@ def versions_text(kept: list[TableVersion], gone: set[int], current: TableVersio
             version.bytes,
             _at(version.current_from),
             version.push_id,
-            _said(version, gone, current),
+            _said(version, expired, current),
         ]
         for version in kept
     ]
     return columns(["VERSION", "KIND", "ROWS", "DELETES", "BYTES", "CURRENT FROM (UTC)", "PUSH", ""], rows)
 
 
-def _said(version: TableVersion, gone: set[int], current: TableVersion) -> str:
+def _said(version: TableVersion, expired: set[int], current: TableVersion) -> str:
     place = (
-        "current" if version == current else "expired" if version.number in gone else "late" if version.is_late else ""
+        "current"
+        if version == current
+        else "expired"
+        if version.number in expired
+        else "late"
+        if version.is_late
+        else ""
     )
     return ", ".join(word for word in (place, "compacted" if version.compacted is not None else "") if word)
 

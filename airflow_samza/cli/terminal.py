@@ -61,7 +61,7 @@ def say(text: str, *, err: bool = False) -> None:
     typer.echo(text, err=err)
 
 
-def say_again(text: str, *, first: bool) -> None:
+def say_in_place(text: str, *, first: bool) -> None:
     """Print a text in the place of all that a terminal shows; elsewhere below the one before, after an empty line."""
     if is_live(sys.stdout):
         typer.echo("\x1b[2J\x1b[H", nl=False)

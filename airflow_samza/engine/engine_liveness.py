@@ -55,7 +55,7 @@ class EngineLiveness:
             self._silent += passed
 
     @property
-    def is_gone(self) -> bool:
+    def is_lost(self) -> bool:
         """Return whether Spark has been silent for too long."""
         if self._silent < SILENT_AFTER_SECONDS:
             return False
@@ -73,7 +73,7 @@ class EngineLiveness:
             time.sleep(ASK_SECONDS)
 
 
-AGAIN = "Try again: another runner starts another one."
+RETRY_HINT = "Try again: another runner starts another one."
 
 
 def silent(engine: StageEngine, answered_at: float, stage_id: str = "") -> StageLost:

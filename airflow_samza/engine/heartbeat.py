@@ -56,7 +56,7 @@ class RunnerHeartbeat:
         """The time that the last sign of life has which others can read."""
         self.is_there = True
         """Result of the last look at this runner's place: is it still under the root?"""
-        self.gone: StageLost | None = None
+        self.lost: StageLost | None = None
         """Reason why Spark was given up."""
 
     def start(self) -> None:
@@ -136,16 +136,16 @@ class RunnerHeartbeat:
         if spark is None or liveness is None:
             return
         liveness.tick()
-        if self.gone is not None or not liveness.is_gone:
+        if self.lost is not None or not liveness.is_lost:
             return
         at_work = [attempt for attempt in self._records.attempts() if not attempt.is_over]
-        gone = silent(spark, liveness.answered_at)
-        self._records.close("Spark does not answer", gone)
+        lost = silent(spark, liveness.answered_at)
+        self._records.close("Spark does not answer", lost)
         for attempt in at_work:
             error = silent(spark, liveness.answered_at, attempt.handle.stage_id)
             log.error("%s: %s", attempt.group, error)
             attempt.write_status(FAILED, error)
-        self.gone = gone
+        self.lost = lost
         spark.kill()
         threading.Thread(target=self._leave, name="leave", daemon=True).start()
 
@@ -153,15 +153,15 @@ class RunnerHeartbeat:
         """End a Java that is frozen before it has become a Spark that could be asked; the wait for it then fails."""
         java = next((child for child in _children() if _is_frozen(child)), None)
         self._frozen_seconds = self._frozen_seconds + HEARTBEAT_SECONDS if java is not None else 0.0
-        if java is None or self.gone is not None or self._frozen_seconds < engine_liveness.SILENT_AFTER_SECONDS:
+        if java is None or self.lost is not None or self._frozen_seconds < engine_liveness.SILENT_AFTER_SECONDS:
             return
-        self.gone = StageLost(
+        self.lost = StageLost(
             f"Java was frozen for {self._frozen_seconds:.0f} s before Spark was up (process {java.pid}).",
-            hint=engine_liveness.AGAIN,
+            hint=engine_liveness.RETRY_HINT,
         )
-        log.error("%s", self.gone)
+        log.error("%s", self.lost)
         with suppress(SamzaError, OSError):
-            self._records.reject_all(self.gone, "Java is frozen")
+            self._records.reject_all(self.lost, "Java is frozen")
         with suppress(psutil.Error):
             java.kill()
 

@@ -97,14 +97,14 @@ def make_topic(system: System, request: PushRequest, stream: StreamSpec) -> None
     topic = system.admin.metadata([stream]).get(stream.name)
     columns = Schema.of(str(stream.schema))
     if topic is not None and topic.schema is not None:
-        there = Schema.of(topic.schema)
-        if [(f.name, f.type) for f in there.fields] != [(f.name, f.type) for f in columns.fields]:
-            ours, theirs = _listed(columns), _listed(there)
+        existing = Schema.of(topic.schema)
+        if [(f.name, f.type) for f in existing.fields] != [(f.name, f.type) for f in columns.fields]:
+            ours, theirs = _listed(columns), _listed(existing)
             raise PushError(
                 f"The push stream {stream.name!r} has the columns ({theirs}), and table {request.table!r} is declared "
                 f"with ({ours}).",
                 hint="A stream keeps its columns: push to a table of another name, or take the columns that it has."
-                if DELETED in there
+                if DELETED in existing
                 else "Something else has written to this stream; give the table another name, or delete the topic.",
                 table=request.table,
                 stream=topic.schema,

@@ -193,13 +193,13 @@ class _PushedRows:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        written, there = self._written(batch)
+        written, not_deleted = self._written(batch)
         lost = self._expectations.lost(written) if written.num_rows else None
         if lost is None:
             return batch
         kept = pc.invert(pa.array(lost))
         return batch.filter(
-            kept if there is None else pc.replace_with_mask(pa.repeat(True, batch.num_rows), there, kept)
+            kept if not_deleted is None else pc.replace_with_mask(pa.repeat(True, batch.num_rows), not_deleted, kept)
         )
 
     def _written(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array | None]:
@@ -210,8 +210,8 @@ class _PushedRows:
         columns = batch.select([name for name in batch.schema.names if name != DELETED])
         if not pc.any(deleted).as_py():
             return columns, None
-        there = pc.invert(pc.fill_null(deleted, False))
-        return columns.filter(there), there
+        not_deleted = pc.invert(pc.fill_null(deleted, False))
+        return columns.filter(not_deleted), not_deleted
 
     def _without_null_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow.compute as pc

@@ -72,7 +72,7 @@ class StageRunner:
         self._engine: StageEngine
         self._open_engine = open_engine
         self._heartbeat = RunnerHeartbeat(files, folder, self._records, settings.get("output", ""))
-        self._gone: SamzaError | None = None
+        self._lost: SamzaError | None = None
         self._failures = RepeatedFailures(log, "looking at the queue")
         self._looks = Looks(files.pace)
         self._taken_at = self._next_look_at = -math.inf
@@ -108,10 +108,10 @@ class StageRunner:
             was_busy = busy
             if over:
                 break
-            self._gone = self._gone or self._heartbeat.gone
-            if self._gone is not None:
+            self._lost = self._lost or self._heartbeat.lost
+            if self._lost is not None:
                 self._drain()
-                self._reject_all(self._gone, "Spark is gone")
+                self._reject_all(self._lost, "Spark is gone")
                 break
             if self._records.is_replaced.is_set():
                 log.warning("this runner was taken for dead, and takes no more requests")
@@ -140,7 +140,7 @@ class StageRunner:
         until = time.monotonic() + seconds
         at_work = any(thread.is_alive() for thread in self._threads)
         while (left := until - time.monotonic()) > 0 and not self._stop.wait(min(left, POLL_SECONDS)):
-            if self._heartbeat.gone is not None or (at_work and not self._busy()):
+            if self._heartbeat.lost is not None or (at_work and not self._busy()):
                 return
 
     def _start_engine(self) -> None:
@@ -209,7 +209,7 @@ class StageRunner:
     def _ended_badly(self, attempt: AttemptState, error: SamzaError) -> None:
         if isinstance(error, StageLost):  # closed before the status, so that a retry at once starts a runner of its own
             self._records.close("Spark is gone", error)
-            self._gone = error
+            self._lost = error
         if not attempt.cancelled.is_set():
             log.error("%s: %s", attempt.group, error)
             self._heartbeat.bring_log()  # before the status: whoever reads that looks into the log next
@@ -265,7 +265,7 @@ class StageRunner:
             if self._files.exists(self._folder.claim):
                 self._records.close("over")
                 self._records.wait_until_written(deadline - time.monotonic())
-        if self._gone is None:
+        if self._lost is None:
             self._engine.stop(in_a_hurry=self._stop.is_set())  # by a signal: somebody wants this machine empty
 
     def _reject_all(self, error: SamzaError, why: str) -> None:

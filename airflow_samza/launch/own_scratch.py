@@ -110,8 +110,8 @@ def _is_left(folder: str) -> bool:
         with suppress(OSError):
             return time.time() - os.stat(folder).st_mtime > STARTING_SECONDS
         return False
-    there = liveness.process_is_there(owner)
-    return there is False or (there is None and _is_of_earlier_boot(str(owner.get("place"))))
+    exists = liveness.process_is_there(owner)
+    return exists is False or (exists is None and _is_of_earlier_boot(str(owner.get("place"))))
 
 
 def _is_of_earlier_boot(place: str) -> bool:

@@ -84,7 +84,7 @@ def submit(
         heard = runner is not None and runner.gives_sign(files)
         status = stage_status(files, replace(handle, attempt=0))  # it may have ended it meanwhile
         if heard and not status.is_final:
-            _enqueue_again(files, submitted)
+            _enqueue_request(files, submitted)
             return submitted
         status = as_lost(files, handle, status, runner) if not status.is_final else status
         if status.state == SUCCEEDED:
@@ -158,10 +158,10 @@ def stage_error(
             **about,
         )
     if status.state == LOST:
-        again = f" {IF_IT_DIES_AGAIN}" if status.runner and not why else ""
+        advice = f" {IF_IT_DIES_AGAIN}" if status.runner and not why else ""
         return StageLost(
             f"{how_lost(handle.stage_id, status, why)}; {staged}.",
-            hint=f"Try again: {after_a_retry(deliveries())}.{again}",
+            hint=f"Try again: {after_a_retry(deliveries())}.{advice}",
             **about,
         )
     if status.state == FAILED:
@@ -220,7 +220,7 @@ def _submit_attempt(
         runner = ensure_runner(files, handle.run, runner_settings)
         request = replace(request, attempt=submitted.attempt, runner=RunnerPlace(runner.key, runner.number))
         if not write_once(files, folder.attempt(submitted.attempt, "request"), request):
-            _enqueue_again(files, submitted)  # another process submitted the same attempt at the same moment
+            _enqueue_request(files, submitted)  # another process submitted the same attempt at the same moment
             return submitted
         enqueue(files, runner, request)
         if runner.accepts(files) or _was_taken(files, submitted, runner):
@@ -270,7 +270,7 @@ def _was_taken(files: Filesystem, handle: StageHandle, runner: RunnerFolder) -> 
     return files.exists(status_file)
 
 
-def _enqueue_again(files: Filesystem, handle: StageHandle) -> None:
+def _enqueue_request(files: Filesystem, handle: StageHandle) -> None:
     """Put a request into its runner's queue in case its submitter died before it did; one that is there stays."""
     request = read_fixed(files, handle.folder.attempt(handle.attempt, "request"), StageRequest)
     if request is not None and request.runner is not None:

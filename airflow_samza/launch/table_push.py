@@ -213,12 +213,12 @@ def _with_version(
     stands = stands or files.exists(request.handle.folder.result)  # by the version of another push
     former = _former(files, request, lake)
     former_lake = None if former is None else former.lake
-    if former is not None and former_lake is not None and (stands or _is_there(system, former, former_lake)):
+    if former is not None and former_lake is not None and (stands or _is_readable(system, former, former_lake)):
         request = replace(request, source=replace(former_lake, since=None).plain(), table_id=former.table_id)
     else:
-        fixed, there = _look(system, lake, request.table)
-        request = replace(request, source=fixed.plain(), table_id=there["table_id"])
-        columns = Schema.of(there["schema"])
+        fixed, range_ = _look(system, lake, request.table)
+        request = replace(request, source=fixed.plain(), table_id=range_["table_id"])
+        columns = Schema.of(range_["schema"])
         chosen = column_expressions(request, columns.names)
         if not isinstance(request.columns, Mapping):  # the types of expressions are known to Spark only
             source = Schema(tuple(field for field in columns.fields if field.name in chosen))
@@ -234,23 +234,23 @@ def _former(files: Filesystem, request: PushRequest, lake: LakeSource) -> PushRe
     return former if replace(former.lake, version=None, since=None) == lake else None
 
 
-def _is_there(system: System, former: PushRequest, lake: LakeSource) -> bool:
+def _is_readable(system: System, former: PushRequest, lake: LakeSource) -> bool:
     """Return whether the snapshot or version that a former attempt has fixed can be read, of the same table."""
     try:
-        fixed, there = _look(system, lake, former.table)
+        fixed, range_ = _look(system, lake, former.table)
     except SamzaError as error:
         if error.retryable:
             raise
         return False
-    return former.table_id in (None, there["table_id"]) and fixed.version == lake.version
+    return former.table_id in (None, range_["table_id"]) and fixed.version == lake.version
 
 
 def _look(system: System, lake: LakeSource, table: str) -> tuple[LakeSource, Mapping[str, Any]]:
     """Return a source with the snapshot or version that it means now, and the input range of that."""
     with lake.failures(table):
-        there = system.slice(lake.stream(1))
-    version = there[lake.word]
-    return replace(lake, version=None if version is None else str(version)), there
+        range_ = system.slice(lake.stream(1))
+    version = range_[lake.word]
+    return replace(lake, version=None if version is None else str(version)), range_
 
 
 def _of_changes(files: Filesystem, system: System, request: PushRequest) -> PushRequest:

@@ -81,9 +81,9 @@ def changes(old: ExecutionPlan, new: ExecutionPlan) -> tuple[Change, ...]:
         ("stream", name) for name in streams
     ]
     ids += [("operator", name) for name in operators] + [("table", name) for name in tables]
-    gone = [Change(kind, item_id, "removed") for kind, item_id in ids if (kind, item_id) not in kept]
+    removed = [Change(kind, item_id, "removed") for kind, item_id in ids if (kind, item_id) not in kept]
     differing = (change for change, differs in changes if differs)
-    return (*differing, *gone)
+    return (*differing, *removed)
 
 
 def _change(kind: Kind, item_id: str, former: str | None, differs: bool) -> tuple[Change, bool]:

@@ -45,19 +45,19 @@ def _mismatch(
     group: JoinedStreams, reference: str, other: str, counts: Counts, graph: JobGraph, edges: Mapping[str, StreamEdge]
 ) -> PartitionMismatch:
     join = group.join
-    here, there = counts[reference], counts[other]
+    first, second = counts[reference], counts[other]
     path, other_path = (path_to_join(graph, edges, stream_id, join) for stream_id in (reference, other))
     return PartitionMismatch(
-        f"{operator_label(join)} joins {reference!r} ({_parts(here.count)}, {here.reason}) with {other!r} "
-        f"({_parts(there.count)}, {there.reason}), and both need the same partition count; "
+        f"{operator_label(join)} joins {reference!r} ({_parts(first.count)}, {first.reason}) with {other!r} "
+        f"({_parts(second.count)}, {second.reason}), and both need the same partition count; "
         f"the paths to the join are {' → '.join(path)} and {' → '.join(other_path)}.",
         hint=_way_out(group, reference, other, counts, edges),
         join=join.name,
         operator=join.op_id,
         stream=reference,
-        partitions=here.count,
+        partitions=first.count,
         other_stream=other,
-        other_partitions=there.count,
+        other_partitions=second.count,
         path=path,
         other_path=other_path,
         location=str(join.location) if join.location else None,

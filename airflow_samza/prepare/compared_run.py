@@ -217,12 +217,12 @@ def _read_to_the_end(files: Filesystem, base: RunPlan, former: BoundStream) -> d
     )
 
 
-def reject_gone(base: RunPlan, stream: BoundStream, system: System, range_: Mapping[str, Any]) -> None:
+def reject_missing_input(base: RunPlan, stream: BoundStream, system: System, range_: Mapping[str, Any]) -> None:
     """Reject an input of which something is gone since another run has read it."""
-    gone = system.gone(stream.spec, range_) if isinstance(system, TellsWhatIsGone) else None
-    if gone is not None:
+    missing = system.gone(stream.spec, range_) if isinstance(system, TellsWhatIsGone) else None
+    if missing is not None:
         raise TopicError(
-            f"The input {stream.stream_id!r} cannot be read as the run {base.run_id!r} has read it: {gone}.",
+            f"The input {stream.stream_id!r} cannot be read as the run {base.run_id!r} has read it: {missing}.",
             hint="Compare with a later run (--as-of), whose input is still there.",
             stream=stream.stream_id,
             run=base.run_id,

@@ -103,11 +103,11 @@ def with_kept_results(files: Filesystem, spec: ApplicationSpec, run: RunPlan, di
 
 
 def _counts(files: Filesystem, folder: str, names: list[list[str]], outputs: int) -> str:
-    there = set(files.list(folder))
+    kept = set(files.list(folder))
     filled = [[name for name in of_interval if name] for of_interval in names]
     filled = [of_interval for of_interval in filled if of_interval]
     used = sum(
-        all(partial_path("", name, output)[1:] in there for name in of_interval for output in range(outputs))
+        all(partial_path("", name, output)[1:] in kept for name in of_interval for output in range(outputs))
         for of_interval in filled
     )
     empty = f", {len(names) - len(filled)} without files" if len(filled) < len(names) else ""

@@ -150,8 +150,8 @@ def _not_replaced(stream: StreamSpec, system: System) -> Iterator[str]:
     """Yield what becomes of an interval that runs again, where the system does not replace what a run wrote."""
     if isinstance(system, PublishesForGood):
         adds = (ON_RERUN, APPEND) in stream.options
-        again = "adds its messages" if adds else f'is rejected, unless {ON_RERUN}="{APPEND}"'
-        yield f"messages that are published cannot be replaced: another run of the interval {again}"
+        effect = "adds its messages" if adds else f'is rejected, unless {ON_RERUN}="{APPEND}"'
+        yield f"messages that are published cannot be replaced: another run of the interval {effect}"
     elif isinstance(system, CarriedByDriver) and not system.table(stream).waits_for_the_end:
         if (MODE, UPSERT) in stream.options:
             yield 'mode="upsert": rows of a key that is there are replaced, whichever run has written them'

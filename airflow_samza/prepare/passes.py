@@ -35,7 +35,7 @@ from airflow_samza.prepare.bound_systems import (
     system_name,
 )
 from airflow_samza.prepare.carried_state import arrived_slice, carried_slice, carries_state, is_carried_on
-from airflow_samza.prepare.compared_run import reject_gone, reject_uncompared, same_range, same_versions
+from airflow_samza.prepare.compared_run import reject_missing_input, reject_uncompared, same_range, same_versions
 from airflow_samza.prepare.cut_files import reject_cut_files
 from airflow_samza.prepare.held_outputs import reject_unheld
 from airflow_samza.prepare.input_positions import input_meanings, meanings_by_key, renamed_inputs, with_present_inputs
@@ -67,8 +67,8 @@ from airflow_samza.runs.records.run_plan import SIDE_INPUT, STAGED, BoundStream,
 from airflow_samza.runs.state_history.state_changes import (
     changed_inputs,
     changed_state,
-    dropped_and_there,
     lies_by_partitions,
+    reject_dropped_but_declared,
 )
 from airflow_samza.runs.state_history.versions import Version
 from airflow_samza.schema import Schema
@@ -204,7 +204,7 @@ def compare_inputs(draft: Draft) -> Draft:
     spec, run, version = draft.spec, draft.run, draft.version
     inputs = input_meanings(spec, run.streams, run.systems, draft.systems) if carries_state(spec) else {}
     meanings = meanings_by_key(inputs)
-    raise_all(dropped_and_there(meanings, spec.dropped, spec.name))
+    raise_all(reject_dropped_but_declared(meanings, spec.dropped, spec.name))
     if version is not None:
         raise_all(changed_inputs(version, inputs, renamed_inputs(spec, version), spec.dropped, spec.name))
     return draft.with_run(meanings=meanings)
@@ -271,7 +271,7 @@ def compare_state(draft: Draft) -> Draft:
     """Reject a state that other operators, tables or stores have made."""
     spec, run, version = draft.spec, draft.run, draft.version
     meanings = state_meanings(spec, run.plan, draft.schemas, run.contents) if carries_state(spec) else {}
-    raise_all(dropped_and_there(meanings, spec.dropped, spec.name))
+    raise_all(reject_dropped_but_declared(meanings, spec.dropped, spec.name))
     if version is not None:
         raise_all(changed_state(version, meanings, former_names(spec, version), spec.dropped, spec.name))
     return draft.with_run(meanings={**meanings, **run.meanings})
@@ -340,7 +340,7 @@ def _with_range(
         asked = bool(draft.request.input_versions.get(stream.stream_id))
         range_ = same_range(draft.files, draft.spec, draft.base, key, stream, asked=asked)
         if range_ is not None:
-            reject_gone(draft.base, stream, draft.systems[stream.system], range_)
+            reject_missing_input(draft.base, stream, draft.systems[stream.system], range_)
             return dataclasses.replace(stream, slice=range_)
     if stream.role == SIDE_INPUT:
         return dataclasses.replace(stream, slice=side_inputs.of(stream))

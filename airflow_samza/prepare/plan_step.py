@@ -67,7 +67,7 @@ from airflow_samza.runs.records.run_plan import (
 from airflow_samza.runs.stages.stage_state import code_run
 from airflow_samza.runs.state_history.held_versions import hold_read
 from airflow_samza.runs.state_history.state_at_start import Patience
-from airflow_samza.runs.upkeep.topic_expiry import open_again
+from airflow_samza.runs.upkeep.topic_expiry import remove_closed_note
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.filesystems.pace import Looks, Pace
@@ -154,7 +154,7 @@ def prepare_run(
         run = dataclasses.replace(run, fingerprints=fingerprints(run, digests))
         _check_outputs(run, systems)
         run = _with_held_versions(files, systems, run)
-        open_again(files, folder)
+        remove_closed_note(files, folder)
         pin_versions(files, run)
     except SamzaError as error:
         if taken is not None and not error.retryable:

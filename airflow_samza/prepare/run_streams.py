@@ -227,7 +227,7 @@ def fixed_outputs(
             schema = columns.get(stream_id) if columns is not None else Schema.of(ddl) if ddl is not None else None
             spec = bound.spec if schema is None else dataclasses.replace(bound.spec, schema=schema.ddl())
             name = f"{root}/{run.application}/{run.run_id}/{run.generation}"
-            is_there = bound.slice is not None and "made" not in bound.slice
-            fixed = {**(bound.slice or {}), "run": name} if is_there else system.fix_output(spec, schema, name)
+            exists = bound.slice is not None and "made" not in bound.slice
+            fixed = {**(bound.slice or {}), "run": name} if exists else system.fix_output(spec, schema, name)
             streams[stream_id] = dataclasses.replace(bound, spec=spec, slice=fixed)
     return streams

@@ -16,7 +16,7 @@ from airflow_samza.errors import NoSuchVersion, PushError, SamzaError, TopicErro
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.wording import count_text
 from airflow_samza.prepare.input_versions import version_note
-from airflow_samza.prepare.task_side_inputs import COMPACTION, TOPIC_IDENTITY, all_there_is, topic_identity
+from airflow_samza.prepare.task_side_inputs import COMPACTION, TOPIC_IDENTITY, topic_identity, whole_range
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.epoch_records import InputIntent
 from airflow_samza.runs.records.run_plan import BoundStream, Note, RunPlan, side_input_key
@@ -153,7 +153,7 @@ class SideInputSlices:
                     table=table.table_id,
                     wanted=CURRENT,
                 )
-        return _all_there_is(self._spec, system, stream)
+        return _checked_range(self._spec, system, stream)
 
     def _has_history(self, table: TableDescriptor) -> bool:
         return any(join.table.table_id == table.table_id for join in as_of_joins(self._spec))
@@ -172,12 +172,12 @@ class SideInputSlices:
         return more
 
 
-def _all_there_is(spec: ApplicationSpec, system: System, stream: BoundStream) -> Mapping[str, Any]:
+def _checked_range(spec: ApplicationSpec, system: System, stream: BoundStream) -> Mapping[str, Any]:
     """Return all that a side input holds now.
 
     An unbounded stream needs a latest offset (rule S5); a table has versions in its place.
     """
-    slice_ = all_there_is(system, stream)
+    slice_ = whole_range(system, stream)
     bounded = spec.side_inputs[stream.stream_id].bounded or isinstance(system, HasTableVersions)
     if slice_.get("offsets") is None and not bounded:
         raise TopicError(
@@ -263,10 +263,10 @@ def _reading(run: RunPlan, stream_id: str) -> str:
     if pinned is not None:
         return f"reads {pinned.text}" + ("" if pinned.asked == CURRENT else f", asked for as {pinned.asked}")
     count = sum(int(end) - int(start) for start, end in offsets)
-    gone = sum(int(start) for start, _ in offsets)
+    expired = sum(int(start) for start, _ in offsets)
     text = f"reads {count_text(count, 'offset')} up to the latest offset at plan"
-    if gone:
-        text += f"; {gone:,} older {'one has' if gone == 1 else 'ones have'} expired"
+    if expired:
+        text += f"; {expired:,} older {'one has' if expired == 1 else 'ones have'} expired"
     if COMPACTION in slice_:
         keeps = duration_text(slice_[COMPACTION]["keeps_ms"])
         text += f"; compacted, and promises to keep what is overwritten for {keeps}"

@@ -97,8 +97,8 @@ def spark_notes(run: RunPlan, spec: ApplicationSpec, systems: Mapping[str, Syste
         for stream_id in stage.outputs:
             if stream_id in outputs:
                 table = outputs[stream_id].table(run.stream(stream_id).spec)
-                again = f"; {table.rerun}" if table.rerun else ""
-                yield stage.stage_id, stream_id, f"written by Spark to {table.place}; {table.delivery}{again}"
+                rerun = f"; {table.rerun}" if table.rerun else ""
+                yield stage.stage_id, stream_id, f"written by Spark to {table.place}; {table.delivery}{rerun}"
         for stream_id in stage.inputs:
             system = systems[run.stream(stream_id).system]
             if not run.is_own(stream_id) and isinstance(system, CarriedByDriver):

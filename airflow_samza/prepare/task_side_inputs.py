@@ -33,7 +33,7 @@ Slice = Mapping[str, Any]
 class SideInputs:
     """The side inputs of a task in one epoch; a topic is opened when it is first read.
 
-    ``is_there`` asks for a mark: of what a version was compacted of it says that it may no longer be read.
+    ``is_marked`` asks for a mark: of what a version was compacted of it says that it may no longer be read.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class SideInputs:
         systems: Mapping[str, System],
         streams: Mapping[str, BoundStream],
         intent: Intent,
-        is_there: Callable[[str], bool],
+        is_marked: Callable[[str], bool],
     ) -> None:
         self._program = program
         self._systems = systems
         self._streams = streams
         self._intent = intent
-        self._is_there = cache(is_there)  # asked twice, it has to give the same answer
+        self._is_marked = cache(is_marked)  # asked twice, it has to give the same answer
         self._consumers: dict[str, SystemConsumer] = {}
 
     def of(self, tables: SideTables, task: int) -> list[TaskInput]:
@@ -110,14 +110,14 @@ class SideInputs:
                     )
             return
         if former is not None and "sections" in slice_:
-            newer = sections_since(former["sections"], slice_, self._is_there)
+            newer = sections_since(former["sections"], slice_, self._is_marked)
             assert newer is not None
             added, ranges = newer
             if not added:
                 self._pass_by(tables, stream_id, slice_, task)
                 return
             for table in tables.tables:
-                table.read_again(stream_id)
+                table.forget_offsets(stream_id)
             slice_ = {**slice_, "sections": added, "offsets": ranges}
         for partition in side_partitions(self._program, stream_id, task):
             first, end = map(int, ranges[partition])
@@ -134,7 +134,7 @@ class SideInputs:
         if ranges is None or former.get("offsets") is None:
             return former == slice_
         if "sections" in former and "sections" in slice_:
-            return sections_since(former["sections"], slice_, self._is_there) is not None
+            return sections_since(former["sections"], slice_, self._is_marked) is not None
         if "sections" in former or "sections" in slice_:
             return False
         head = {place: int(ranges[place[1]][1]) for place in reached}
@@ -191,7 +191,7 @@ def topic_identity(system: System, bound: BoundStream) -> int | str | None:
     return None if identity is None else f"{identity}/{hashlib.sha256(read_as.encode()).hexdigest()[:16]}"
 
 
-def all_there_is(system: System, bound: BoundStream) -> dict[str, Any]:
+def whole_range(system: System, bound: BoundStream) -> dict[str, Any]:
     """Return the slice of all that a side input holds now."""
     since, planned = topic_identity(system, bound), int(time.time() * 1000)
     slice_ = {**system.slice(bound.spec), TOPIC_IDENTITY: since}

@@ -117,6 +117,6 @@ class ProgressLog:
             sum(partition.ends for partition in report.partitions),
         )
         before, times = self._reported.get(report.stage_id, (None, 0))
-        again = now == before and times < QUIET_INTERVALS
-        self._reported[report.stage_id] = (now, times + 1 if again else 0)
-        return not again
+        is_unchanged = now == before and times < QUIET_INTERVALS
+        self._reported[report.stage_id] = (now, times + 1 if is_unchanged else 0)
+        return not is_unchanged

@@ -78,8 +78,8 @@ class RunTasks:
                         task=task.task_id,
                         stage=name,
                     ) from None
-        there = self.by_stage(plan)
-        missing = [stage.stage_id for stage in plan.stages if stage.stage_id not in there]
+        by_stage = self.by_stage(plan)
+        missing = [stage.stage_id for stage in plan.stages if stage.stage_id not in by_stage]
         if self.single and missing and not any(task.is_late for task in self.stages):
             raise PlanChanged(
                 f"No task of the Dag runs the {'stage' if len(missing) == 1 else 'stages'} {listed(missing)} of the "

@@ -22,7 +22,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.spark.arrow_types import arrow_schema
 from airflow_samza.spark.epoch_task import RESULT_SCHEMA, EpochTask
 from airflow_samza.spark.physical_plan import PlanNode, explained, parse_plan
-from airflow_samza.spark.sessions.driver_session import is_gone
+from airflow_samza.spark.sessions.driver_session import is_spark_lost
 from airflow_samza.task.loop.set_aside import ORDER
 from airflow_samza.task.program.stage_program import ProgramSource, StageProgram
 
@@ -121,7 +121,7 @@ def _rejections(operator: OperatorSpec, frame: DataFrame) -> Iterator[None]:
     except SamzaError:
         raise
     except PySparkException as error:
-        if is_gone(error):
+        if is_spark_lost(error):
             raise
         hint = (
             f"The columns are {', '.join(name for name in frame.columns if name != ORDER)}. Correct the "

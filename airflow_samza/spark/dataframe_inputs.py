@@ -38,7 +38,7 @@ from airflow_samza.secrecy import secret_names
 from airflow_samza.spark.arrow_types import arrow_schema
 from airflow_samza.spark.hidden_options import is_remote, read_hidden, reject_secrets
 from airflow_samza.spark.lacking_jars import find_lacking
-from airflow_samza.spark.sessions.driver_session import DriverSession, is_gone
+from airflow_samza.spark.sessions.driver_session import DriverSession, is_spark_lost
 from airflow_samza.spark.shuffles import shuffles
 from airflow_samza.spark.stage_job import most_specific_line
 from airflow_samza.spark.staging_tasks import PLACE_COLUMN, READ_RESULT, VALUE_COLUMN, ReadTask
@@ -254,7 +254,7 @@ class _Reading:
             raise
         except USER_ERRORS as error:
             let_interrupts_through(error)
-            if is_gone(error):
+            if is_spark_lost(error):
                 raise
             user_error = find_error(str(error), self._context.origins)
             if user_error is not None:

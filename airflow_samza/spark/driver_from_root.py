@@ -15,7 +15,7 @@ from airflow_samza.spark.runner import main as serve
 from airflow_samza.systems.filesystems.local_copies import scratch_path
 from airflow_samza.systems.filesystems.opening import open_filesystem
 
-NOTHING_THERE = 4
+NO_SETTINGS = 4
 """The exit code of a driver that could not take what the submitter has left for it."""
 
 
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
         print(line, file=sys.stderr)
         with suppress(SamzaError, OSError):  # the root itself may be what is out of reach
             open_filesystem(root).put(log, f"{line}\n".encode())
-        return NOTHING_THERE
+        return NO_SETTINGS
     # The cluster keeps what a driver prints somewhere; brought under the root, everybody finds it.
     opened = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(opened, 1)

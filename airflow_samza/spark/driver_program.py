@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-NOTHING_THERE = 4
+NOTHING_HANDED_OVER = 4
 """The exit code of a driver that does not see what the submitter left for it under the root."""
 
 
@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
             "same folder, under the same path, on the submitting host, on the driver's and on every executor's.",
             file=sys.stderr,
         )
-        return NOTHING_THERE
+        return NOTHING_HANDED_OVER
     sys.path.insert(0, package)
 
     from airflow_samza.errors import SamzaError
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
         settings = take_settings(handover)
     except SamzaError as error:
         print(f"airflow_samza: {error}", file=sys.stderr)
-        return NOTHING_THERE
+        return NOTHING_HANDED_OVER
     log = settings.pop("driver_log", None)
     if log is not None:  # the cluster keeps what a driver prints somewhere; under the root everybody finds it
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

@@ -110,8 +110,8 @@ def _settings(spark: Any, options: Mapping[str, str], book: Mapping[str, str]) -
     try:
         yield
     finally:
-        gone = [*book, *(key for key in needed if before[key] is None)]
-        spark.client.config(ConfigRequest.Operation(unset=ConfigRequest.Unset(keys=gone)))
+        unset = [*book, *(key for key in needed if before[key] is None)]
+        spark.client.config(ConfigRequest.Operation(unset=ConfigRequest.Unset(keys=unset)))
         spark.conf._set_all({key: before[key] for key in needed if before[key] is not None}, silent=False)
 
 

@@ -14,7 +14,7 @@ from airflow_samza.launch.log_lines import WHOLE_ERROR, WHOLE_TRACEBACK
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.secrecy import without
 from airflow_samza.spark.lacking_jars import find_lacking
-from airflow_samza.spark.sessions.driver_session import is_gone
+from airflow_samza.spark.sessions.driver_session import is_spark_lost
 from airflow_samza.spark.stage_job import most_specific_line
 
 _NAMED = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]")
@@ -43,7 +43,7 @@ def failures_of_source(request: PushRequest, secrets: Mapping[str, Any] = _NO_SE
     except SamzaError:
         raise
     except Exception as error:
-        if is_gone(error) or request.kind_of_source == "callable":
+        if is_spark_lost(error) or request.kind_of_source == "callable":
             raise
         raise _source_failure(request, error, secrets) from None
 

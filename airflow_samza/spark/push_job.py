@@ -20,7 +20,7 @@ from airflow_samza.spark.lake_source import read_lake
 from airflow_samza.spark.push_failures import function_failed, job_failed
 from airflow_samza.spark.push_source import partitioned, read_source, table_columns
 from airflow_samza.spark.sealed_bindings import unsealed
-from airflow_samza.spark.sessions.driver_session import DriverSession, is_gone
+from airflow_samza.spark.sessions.driver_session import DriverSession, is_spark_lost
 from airflow_samza.spark.stage_job import collect, losses
 from airflow_samza.spark.worker_rows import DONE, on_partition
 from airflow_samza.systems.system import StreamSpec
@@ -97,7 +97,7 @@ def _read(driver: DriverSession, spark: SparkSession, push: PushContext) -> Data
             raise
         except USER_ERRORS as error:
             let_interrupts_through(error)
-            if is_gone(error) or request.kind_of_source != "callable":
+            if is_spark_lost(error) or request.kind_of_source != "callable":
                 raise
             raise function_failed(request, error) from error
 

@@ -14,7 +14,7 @@ from airflow_samza.engine.worker_errors import find_error
 from airflow_samza.errors import RuntimeMissing, SamzaError, StageFailed, StageLost
 from airflow_samza.launch.log_lines import WHOLE_ERROR
 from airflow_samza.runs.stages.stage_state import StageHandle, cancelled
-from airflow_samza.spark.sessions.driver_session import NO_PROPERTIES, DriverSession, is_gone
+from airflow_samza.spark.sessions.driver_session import NO_PROPERTIES, DriverSession, is_spark_lost
 from airflow_samza.task.program.stage_program import StageProgram
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def collect(
             ours = find_error(str(error), context.origins)
             if ours is not None:
                 raise ours from error
-            if is_gone(error):
+            if is_spark_lost(error):
                 raise
             log.exception("%s: the Spark job failed without an error of ours", attempt.group)
             died = any(words in str(error) for words in _WORKER_DIED)
@@ -124,7 +124,7 @@ def losses(driver: DriverSession, handle: StageHandle) -> Iterator[None]:
     except SamzaError:
         raise
     except Exception as error:
-        if is_gone(error):
+        if is_spark_lost(error):
             raise lost(driver, handle) from error
         raise
 

@@ -19,7 +19,7 @@ from airflow_samza.spark.databases.upserts import upsert
 from airflow_samza.spark.dataframe_inputs import first_line, reject_hidden
 from airflow_samza.spark.hidden_options import hidden_view, is_remote
 from airflow_samza.spark.lacking_jars import find_lacking
-from airflow_samza.spark.sessions.driver_session import DriverSession, is_gone
+from airflow_samza.spark.sessions.driver_session import DriverSession, is_spark_lost
 from airflow_samza.spark.stage_job import losses, lost
 from airflow_samza.spark.staging_tasks import VALUE_COLUMN, WriteTask
 from airflow_samza.systems.spark.system import CarriedByDriver, Staged
@@ -70,7 +70,7 @@ class SparkTableWriter:
                 except SamzaError:
                     raise
                 except Exception as error:
-                    if is_gone(error):
+                    if is_spark_lost(error):
                         raise lost(self._driver, context.handle) from None
                     raise find_error(str(error), context.origins) or self._failed(error, table) from None
         log.info("%s: Spark has written %d messages to %s", context.attempt.group, staged.rows, table.place)

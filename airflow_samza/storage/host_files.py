@@ -174,7 +174,7 @@ def remove_at_once(path: str, mark: str) -> None:
 
     Until its files are deleted it has a name with ``mark`` in it, by which a sweep knows what a dead process left.
     """
-    gone = f"{path}{mark}{uuid.uuid4().hex}"
+    discarded = f"{path}{mark}{uuid.uuid4().hex}"
     with contextlib.suppress(OSError):  # somebody else has removed it
-        os.rename(path, gone)
-        shutil.rmtree(gone, ignore_errors=True)
+        os.rename(path, discarded)
+        shutil.rmtree(discarded, ignore_errors=True)

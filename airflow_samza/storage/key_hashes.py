@@ -20,7 +20,11 @@ Numbers = np.ndarray[Any, Any]
 _LONG = 256
 """Texts of more bytes are hashed one by one: eight bytes of all of them at a time, each would cost a pass."""
 
-_MANY, _FINISH, _AGAIN = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_GAMMA, _FIRST_FACTOR, _SECOND_FACTOR = (
+    np.uint64(0x9E3779B97F4A7C15),
+    np.uint64(0xBF58476D1CE4E5B9),
+    np.uint64(0x94D049BB133111EB),
+)
 _CHUNK = 32_768
 """Rows hashed at a time: the temporary columns then stay in the processor's cache."""
 
@@ -30,7 +34,7 @@ def key_hashes(columns: Sequence[pa.Array]) -> Numbers:
     hashes: Numbers | None = None
     for column in columns:
         own = _column_hashes(column)
-        hashes = own if hashes is None else _mixed(hashes * _MANY ^ own)
+        hashes = own if hashes is None else _mixed(hashes * _GAMMA ^ own)
     assert hashes is not None
     return hashes
 
@@ -62,11 +66,11 @@ def _column_hashes(column: pa.Array) -> Numbers:
         hashes: Numbers = np.empty(len(numbers), np.uint64)
         for start in range(0, len(numbers), _CHUNK):
             part = slice(start, start + _CHUNK)
-            hashes[part] = _mixed(numbers[part].view(np.uint64) * _MANY)
+            hashes[part] = _mixed(numbers[part].view(np.uint64) * _GAMMA)
         return hashes
     if pa.types.is_decimal128(column.type):
         halves = _values(column, "u8", 2)
-        return _mixed(_mixed(halves[0::2] * _MANY) ^ halves[1::2])
+        return _mixed(_mixed(halves[0::2] * _GAMMA) ^ halves[1::2])
     if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
         return _text_hashes(column, np.int32)
     if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
@@ -96,8 +100,8 @@ def _values(column: pa.Array, kind: str, per_row: int = 1) -> Numbers:
 
 def _mixed(numbers: Numbers) -> Numbers:
     """Mix, so that every bit of the result depends on every bit (the finalizer of splitmix64)."""
-    numbers = (numbers ^ numbers >> np.uint64(30)) * _FINISH
-    numbers = (numbers ^ numbers >> np.uint64(27)) * _AGAIN
+    numbers = (numbers ^ numbers >> np.uint64(30)) * _FIRST_FACTOR
+    numbers = (numbers ^ numbers >> np.uint64(27)) * _SECOND_FACTOR
     mixed: Numbers = numbers ^ numbers >> np.uint64(31)
     return mixed
 
@@ -127,7 +131,7 @@ def _text_hashes(column: pa.Array, offset_type: type[np.signedinteger[Any]]) -> 
 
 def _short_hashes(words: Numbers, begins: Numbers, lengths: Numbers) -> Numbers:
     """Yield eight bytes of every text at a time, as long as there are any left."""
-    hashes = _mixed(lengths.astype(np.uint64) + _MANY)
+    hashes = _mixed(lengths.astype(np.uint64) + _GAMMA)
     left, at, which = np.where(lengths > _LONG, 0, lengths), begins, None
     while True:
         some = left > 0
@@ -141,7 +145,7 @@ def _short_hashes(words: Numbers, begins: Numbers, lengths: Numbers) -> Numbers:
         short = np.flatnonzero(left < 8)
         read[short] &= (np.uint64(1) << (left[short] << 3).astype(np.uint64)) - np.uint64(1)
         if which is None:
-            hashes = _mixed((hashes ^ read) * _MANY)
+            hashes = _mixed((hashes ^ read) * _GAMMA)
         else:
-            hashes[which] = _mixed((hashes[which] ^ read) * _MANY)
+            hashes[which] = _mixed((hashes[which] ^ read) * _GAMMA)
         left, at = left - 8, at + 8

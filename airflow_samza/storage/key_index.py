@@ -225,10 +225,10 @@ class HashIndex:
         at = _first_slots(hashes[left], size)
         tags = hashes & _ROW
         while len(left):
-            there = self.slots[at]
-            going_on = there != 0
-            maybe = np.flatnonzero(going_on & (there >> _ROW_BITS == tags[left]))
-            rows = _rows_of(there[maybe])
+            slots = self.slots[at]
+            going_on = slots != 0
+            maybe = np.flatnonzero(going_on & (slots >> _ROW_BITS == tags[left]))
+            rows = _rows_of(slots[maybe])
             same = stored.same(rows, searched, left[maybe])
             places[left[maybe[same]]] = rows[same]
             going_on[maybe[same]] = False

@@ -102,10 +102,10 @@ class MemoryStore:
             values = zip(
                 *(table.column(name).to_pylist() for name in names[len(self.layout.key.fields) :]), strict=True
             )
-            for key, value, gone in zip(
+            for key, value, is_deleted in zip(
                 self.layout.keys_of(table), values, table.column(DELETED).to_pylist(), strict=True
             ):
-                if gone:
+                if is_deleted:
                     self.delete(key)
                 else:
                     self.put(key, value)

@@ -31,7 +31,7 @@ _KEPT = 3
 _OLD_SECONDS = 86_400.0
 """Seconds after which a folder that no task has come back to is deleted: a day."""
 _WORK_SECONDS = 3600.0
-_GONE = ".gone-"
+_DISCARDED = ".gone-"
 
 _checksums: dict[tuple[int, int, int], int] = {}
 """The checksums of files that this process has read, by inode, size and time.
@@ -85,7 +85,7 @@ class RocksFolder:
 
     def discard(self, path: str) -> None:
         """Remove a version or a clone."""
-        remove_at_once(path, _GONE)
+        remove_at_once(path, _DISCARDED)
 
     def sweep(self, lineage: str) -> None:
         """Remove older versions of a lineage, what dead processes left, and lineages that no task has come back to."""
@@ -148,7 +148,7 @@ def _wrong(path: str) -> str | None:
 
 
 def _is_version(name: str) -> bool:
-    return not name.startswith(("work-", "keep-")) and _GONE not in name
+    return not name.startswith(("work-", "keep-")) and _DISCARDED not in name
 
 
 def _is_at_work(name: str) -> bool:

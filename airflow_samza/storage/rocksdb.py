@@ -62,7 +62,7 @@ _WRITE_BUFFER = 16 << 20
 _LINEAGE, _VERSION = b"rocksdb.lineage", b"rocksdb.version"
 """In the metadata of the table that was kept last: which version of which store the tables make."""
 
-_GONE = "is damaged or cannot be opened"
+_UNREADABLE = "is damaged or cannot be opened"
 
 
 class RocksStore:
@@ -253,7 +253,7 @@ class RocksStore:
             self._take(work)
             return True
         except Exception as error:  # also what RocksDB raises
-            logger.warning("The local store %s %s (%s). It is built again.", path, _GONE, error)
+            logger.warning("The local store %s %s (%s). It is built again.", path, _UNREADABLE, error)
             self._folder.discard(path)
             shutil.rmtree(work, ignore_errors=True)
             return False
@@ -276,8 +276,8 @@ class RocksStore:
         writer = SstFileWriter(_options())
         writer.open(path)
         if DELETED in table.column_names:
-            for (key, value), gone in zip(self._entries(table), table.column(DELETED).to_pylist(), strict=True):
-                if gone:
+            for (key, value), is_deleted in zip(self._entries(table), table.column(DELETED).to_pylist(), strict=True):
+                if is_deleted:
                     del writer[key]
                 else:
                     writer[key] = value
@@ -359,7 +359,7 @@ def open_database(path: str, store: str) -> Any:
                 path=path,
             ) from error
         raise StoreError(
-            f"The store {store!r} in {path} {_GONE}: {error}.",
+            f"The store {store!r} in {path} {_UNREADABLE}: {error}.",
             hint="Delete the folder: the store is built again from its snapshot.",
             store=store,
             path=path,

@@ -30,11 +30,11 @@ _CHUNK = 32_768
 
 @dataclass(frozen=True, eq=False)
 class VersionChange:
-    """Changes that a version brings: ``rows``, of which the last one of a key counts; ``gone`` marks deletions."""
+    """Changes that a version brings: ``rows``, of which the last one of a key counts; ``deleted`` marks deletions."""
 
     version: int
     rows: pa.RecordBatch
-    gone: Numbers
+    deleted: Numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,17 +71,17 @@ class RowVersions:
         keys = ColumnarTable.of(rows.select(list(key)), key)
         sizes = [change.rows.num_rows for change in changes]
         since = np.repeat(np.array([change.version for change in changes], np.int64), sizes)
-        gone = np.concatenate([change.gone for change in changes]) if changes else np.zeros(0, bool)
+        deleted = np.concatenate([change.deleted for change in changes]) if changes else np.zeros(0, bool)
         group = keys.find([rows.column(name) for name in key])
         places = group * count + since
         order = np.argsort(places, kind="stable")
         places = places[order]
         order = order[np.append(places[1:] != places[:-1], np.ones(min(len(places), 1), bool))]
-        group, since, gone = group[order], since[order], gone[order]
+        group, since, deleted = group[order], since[order], deleted[order]
         until = _next_base(bases)[since]
         follows = group[1:] == group[:-1]
         until[:-1][follows] = np.minimum(until[:-1], since[1:])[follows]
-        order, group, since, until = (values[~gone] for values in (order, group, since, until))
+        order, group, since, until = (values[~deleted] for values in (order, group, since, until))
         rows = rows.take(as_rows(order))
         goes_on = (group[1:] == group[:-1]) & (until[:-1] == since[1:])
         if goes_on.any():

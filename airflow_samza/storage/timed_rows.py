@@ -24,19 +24,19 @@ NEVER = -(1 << 62)
 class TimedRows:
     """Rows in the order of keys, and of the times (µs) from which they are valid (``since``), one for a key and time.
 
-    ``keys`` has each key once; the rows of key k are those of the places ``starts[k]`` to ``starts[k + 1]``. ``gone``
-    marks those that delete their key from their time on.
+    ``keys`` has each key once; the rows of key k are those of the places ``starts[k]`` to ``starts[k + 1]``.
+    ``deleted`` marks those that delete their key from their time on.
     """
 
     keys: ColumnarTable
     rows: pa.RecordBatch
     starts: Numbers
     since: Numbers
-    gone: Numbers
+    deleted: Numbers
 
     @staticmethod
     def of(
-        rows: pa.RecordBatch, since: Numbers, gone: Numbers, key: Sequence[str], *, kept_from: int = NEVER
+        rows: pa.RecordBatch, since: Numbers, deleted: Numbers, key: Sequence[str], *, kept_from: int = NEVER
     ) -> TimedRows:
         """Return rows in any order, no key of which has a null; of those of one key and time the last one counts.
 
@@ -50,14 +50,14 @@ class TimedRows:
         superseded = same_key & ((times[1:] == times[:-1]) | (times[1:] <= kept_from))
         order = order[np.append(~superseded, np.ones(min(len(order), 1), bool))]
         starts = np.searchsorted(group[order], np.arange(len(keys) + 1)).astype(np.int64)
-        return TimedRows(keys, rows.take(as_rows(order)), starts, since[order], gone[order])
+        return TimedRows(keys, rows.take(as_rows(order)), starts, since[order], deleted[order])
 
     @staticmethod
     def merged(parts: Sequence[TimedRows], key: Sequence[str], *, kept_from: int = NEVER) -> TimedRows:
         """Return the rows of several, of which later ones count where they have the same key and time."""
         rows = pa.concat_batches([part.rows for part in parts])
-        since, gone = (np.concatenate(arrays) for arrays in zip(*((p.since, p.gone) for p in parts), strict=True))
-        return TimedRows.of(rows, since, gone, key, kept_from=kept_from)
+        since, deleted = (np.concatenate(arrays) for arrays in zip(*((p.since, p.deleted) for p in parts), strict=True))
+        return TimedRows.of(rows, since, deleted, key, kept_from=kept_from)
 
     def __len__(self) -> int:
         """The number of rows."""

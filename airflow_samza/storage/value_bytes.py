@@ -102,8 +102,8 @@ class ValueBytes:
         tails = []
         for place, (column, kind) in enumerate(zip(columns, self._types, strict=True)):
             if column.null_count:
-                gone = column.is_null().to_numpy(zero_copy_only=False)
-                missing[gone, place // 8] |= np.uint8(1 << place % 8)
+                is_null = column.is_null().to_numpy(zero_copy_only=False)
+                missing[is_null, place // 8] |= np.uint8(1 << place % 8)
             if self._fixed[place]:
                 head[f"c{place}"] = _numbers(column, kind)
                 continue

@@ -276,7 +276,7 @@ class Written(NamedTuple):
     fixed: Mapping[str, Any] | None = None
 
 
-def rows_gone(stream: str, place: str) -> TopicError:
+def rows_missing(stream: str, place: str) -> TopicError:
     """Return the error of rows that a run has written, and that are not there any more."""
     return TopicError(
         f"Rows that were written to the output {stream!r} are gone: {place} is not there any more.",

@@ -50,7 +50,7 @@ def after_a_retry(deliveries: Mapping[str, Delivery]) -> str:
 
     ``deliveries`` are those of all that the work reaches, by the words for it (``the output 'views'``).
     """
-    again = [f"{what} ({delivery.how})" for what, delivery in deliveries.items() if not delivery.exactly_once]
-    if not again:
+    repeated = [f"{what} ({delivery.how})" for what, delivery in deliveries.items() if not delivery.exactly_once]
+    if not repeated:
         return "what is staged is kept, and nothing is doubled"
-    return f"what is staged is kept, and only what is delivered at least once may come twice: {', '.join(again)}"
+    return f"what is staged is kept, and only what is delivered at least once may come twice: {', '.join(repeated)}"

@@ -12,7 +12,7 @@ from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.system import StreamSpec
 
-WRITES_AGAIN = "Clear the stage: its next generation writes its output again."
+CLEAR_STAGE = "Clear the stage: its next generation writes its output again."
 
 
 def unknown_value(stream: str, option: str, value: str, hint: str) -> ConfigError:
@@ -25,11 +25,11 @@ def unknown_value(stream: str, option: str, value: str, hint: str) -> ConfigErro
 FROM_ZERO = "Partitions count from 0."
 
 
-def no_column(topic: str, column: str, there: Sequence[str]) -> TopicError:
+def no_column(topic: str, column: str, columns: Sequence[str]) -> TopicError:
     """Return the error for a column that a reader asks for, and that the topic does not have."""
     return TopicError(
         f"The topic {topic!r} has no column {column!r}.",
-        hint=f"{did_you_mean(column, there)}Its columns are {', '.join(there)}.",
+        hint=f"{did_you_mean(column, columns)}Its columns are {', '.join(columns)}.",
         stream=topic,
         column=column,
     )
@@ -124,13 +124,15 @@ def declared_partitions(stream: StreamSpec) -> int:
     return stream.partitions
 
 
-def first_gone(offsets: Sequence[Sequence[int]], oldest: Sequence[int]) -> str | None:
+def first_expired(offsets: Sequence[Sequence[int]], oldest: Sequence[int]) -> str | None:
     """Return the first messages of a range that are older than the oldest of their partition, as a part of a sentence.
 
     ``offsets`` are the first one and the end of each partition, ``oldest`` what is left there. None: all are there.
     """
     for partition, (first, end) in enumerate(offsets):
-        gone = min(oldest[partition], int(end))
-        if int(first) < gone:
-            return f"its messages from offset {first} to {gone} of partition {partition} are not there any more"
+        expired_until = min(oldest[partition], int(end))
+        if int(first) < expired_until:
+            return (
+                f"its messages from offset {first} to {expired_until} of partition {partition} are not there any more"
+            )
     return None

@@ -167,13 +167,13 @@ def _common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
         return None
 
 
-def _check_key(key: Sequence[str], there: Sequence[str], found: RowDifferences) -> None:
+def _check_key(key: Sequence[str], shared: Sequence[str], found: RowDifferences) -> None:
     for name in key:
-        if name not in there:
+        if name not in shared:
             what = f"is {' and '.join(found.types[name])}" if name in found.types else "is not in the rows of both"
             raise SchemaError(
                 f"Rows cannot be compared by the key column {name!r}: it {what}.",
-                hint=f"Name a key that both have (--key OUTPUT=COLUMN). They share the columns {', '.join(there)}.",
+                hint=f"Name a key that both have (--key OUTPUT=COLUMN). They share the columns {', '.join(shared)}.",
                 column=name,
             )
 
@@ -258,11 +258,11 @@ def _compare(pair: Pair, key: Sequence[str], found: RowDifferences, samples: int
     found.same += len(same[0])
     old, new = (table.take(places) for table, places in zip(pair, left, strict=True))
     if key:
-        different, gone, added = _paired(old, new, key)
+        different, removed, added = _paired(old, new, key)
         counterparts = old.take(different[0]), new.take(different[1])
         _take(found, "different", counterparts[0], key, samples)
         found.columns.update(_differing(*counterparts))
-        old, new = old.take(gone), new.take(added)
+        old, new = old.take(removed), new.take(added)
     _take(found, "gone", old, key, samples)
     _take(found, "added", new, key, samples)
 

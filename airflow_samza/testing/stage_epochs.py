@@ -246,9 +246,11 @@ class StageEpochs:
         external, reads = self.program.spec.inputs, {}
         for stream_id, bound in self._streams.items():
             empty = {"offsets": [(0, 0)] * max(self.program.plan.stream(stream_id).partitions, 1)}
-            there = self._system.identity(bound.spec) is not None  # else it is a side input that nobody has filled
+            exists = self._system.identity(bound.spec) is not None  # else it is a side input that nobody has filled
             end = ends(stream_id) if stream_id in external else None
-            reads[stream_id] = InputIntent(bound.spec.name, self._system.slice(bound.spec) if there else empty, end=end)
+            reads[stream_id] = InputIntent(
+                bound.spec.name, self._system.slice(bound.spec) if exists else empty, end=end
+            )
         tasks = self.stage.task_count
         return Intent(self.stage.stage_id, "1.1", self._epoch, tasks, reads, {}, whole=False, side_inputs=reads)
 

@@ -70,9 +70,9 @@ class CompactionCheck:
         for former in sorted(map(Generation.parse, self.files.list(stages)), reverse=True):
             if former.plan != mine.plan or former >= mine:
                 continue
-            there = StageFolder(f"{stages}/{former}")
-            intent = read_fixed(self.files, there.intent(self.intent.epoch), Intent)
-            manifest = read_fixed(self.files, there.manifest(self.intent.epoch, self.task), Manifest)
+            former_folder = StageFolder(f"{stages}/{former}")
+            intent = read_fixed(self.files, former_folder.intent(self.intent.epoch), Intent)
+            manifest = read_fixed(self.files, former_folder.manifest(self.intent.epoch, self.task), Manifest)
             if intent is None or manifest is None or intent.side_inputs != self.intent.side_inputs:
                 continue
             kept_tables = manifest.report.get("tables", {})

@@ -19,7 +19,7 @@ from typing import Any
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_engine import RunningStage
 from airflow_samza.prepare.side_inputs import planned_side_inputs
-from airflow_samza.prepare.task_side_inputs import TOPIC_IDENTITY, all_there_is, topic_identity
+from airflow_samza.prepare.task_side_inputs import TOPIC_IDENTITY, topic_identity, whole_range
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent, Manifest
 from airflow_samza.runs.records.run_plan import CONTINUOUS, BoundStream
 from airflow_samza.runs.tables import versions as table_versions
@@ -207,7 +207,7 @@ class FollowedTables:
         pause = system.look_seconds(bound.spec) if isinstance(system, TakesArrivals) else VERSION_SECONDS
         if now - self._looked.get(stream_id, -pause) >= pause:
             self._looked[stream_id] = now
-            self._heads[stream_id] = InputIntent(bound.spec.name, all_there_is(system, bound))
+            self._heads[stream_id] = InputIntent(bound.spec.name, whole_range(system, bound))
         newest = self._heads.get(stream_id, held)
         return newest if _version_in(newest.slice) != _version_in(held.slice) else None
 

@@ -132,7 +132,7 @@ class EpochTables:
         host.open(tables, slices)
         with (
             host.alone(tables, slices),
-            closing(SideInputs(self.program, self.systems, self.streams, self.intent, self._is_there)) as reader,
+            closing(SideInputs(self.program, self.systems, self.streams, self.intent, self._is_marked)) as reader,
         ):
             histories = with_histories(slices)
             inputs = [one for one in reader.of(tables, self.task) if one.stream_id not in histories]
@@ -152,7 +152,7 @@ class EpochTables:
     def _host(self) -> HostTables:
         return HostTables(self.root, self.program, self.streams, self.task, self.digests)
 
-    def _is_there(self, path: str) -> bool:
+    def _is_marked(self, path: str) -> bool:
         return open_filesystem(self.root).exists(path)
 
     def _sections(self) -> list[int]:

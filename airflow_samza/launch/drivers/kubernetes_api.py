@@ -25,7 +25,7 @@ _REQUEST_SECONDS = 5.0
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 """The file by which a pod has a service account."""
 
-_NOT_THERE = 404
+_NOT_FOUND = 404
 
 _NO_ANSWER = frozenset((429, 500, 502, 503, 504))
 """Statuses of a server that is starting, stopping or too busy."""
@@ -69,7 +69,7 @@ class KubernetesApi:
             content: dict[str, Any] = json.loads(answer.data)
             return content
         except ApiException as error:
-            if error.status == _NOT_THERE and method != "POST":
+            if error.status == _NOT_FOUND and method != "POST":
                 return None
             said = _message(error.body) or f"{error.status} {error.reason}"
             if error.status not in _NO_ANSWER:

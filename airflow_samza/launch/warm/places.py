@@ -113,8 +113,8 @@ class WarmPlace:
         """Return whether nobody is behind the folder any more."""
         about = self.about()
         if about:
-            there = liveness.process_is_there(about)
-            return there is False or (there is None and not self._listens())  # None: of another container, or boot
+            exists = liveness.process_is_there(about)
+            return exists is False or (exists is None and not self._listens())  # None: of another container, or boot
         with suppress(OSError):
             return time.time() - os.stat(self.folder).st_mtime > STARTING_SECONDS
         return False

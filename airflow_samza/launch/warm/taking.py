@@ -174,8 +174,8 @@ def start_ahead(settings: RunnerSettings, python: str, run_id: str, environment:
     key = warm_key(settings, environment)
     with counted():
         sweep_orphans()
-        there = [place for place in warm_places() if not place.is_ending()]
-        if any(place.key == key for place in there) or len(there) >= settings.warm.most:
+        running = [place for place in warm_places() if not place.is_ending()]
+        if any(place.key == key for place in running) or len(running) >= settings.warm.most:
             return
         if why_not_kept(memory_rooms(), is_for_commands=not settings.tenant, needed=NEEDED):
             return

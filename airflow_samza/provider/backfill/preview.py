@@ -163,8 +163,8 @@ def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str
         return SlicePreview(slice_, run_id, airflow_run=airflow_run, problem=_problem(task, error))
     listed = tuple(_listed(hook, run, amount) for amount in amounts(run))
     lacks = tuple(before[amount.stream_id] for amount in listed if amount.stream_id in before and _is_nothing(amount))
-    there = {each.stream_id for each in lacks}
-    inputs = tuple(_unknown(amount) if amount.stream_id in there else amount for amount in listed)
+    without_data = {each.stream_id for each in lacks}
+    inputs = tuple(_unknown(amount) if amount.stream_id in without_data else amount for amount in listed)
     return SlicePreview(
         slice_,
         run_id,
@@ -189,8 +189,8 @@ def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str
 
 def _behind_the_last(previews: tuple[SlicePreview, ...]) -> tuple[SlicePreview, ...]:
     """Return the runs of a backfill without those that later ones of the backfill write again among the later runs."""
-    again = {run_id for each in previews for run_id in (each.run_id, *(run.run_id for run in each.there))}
-    return tuple(replace(each, later=each.later.without(again)) for each in previews)
+    rewritten = {run_id for each in previews for run_id in (each.run_id, *(run.run_id for run in each.there))}
+    return tuple(replace(each, later=each.later.without(rewritten)) for each in previews)
 
 
 def _problem(task: PlanningOperator, error: Exception) -> str:

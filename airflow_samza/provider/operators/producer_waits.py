@@ -70,12 +70,12 @@ class WaitsForProducers:
         from airflow_samza.provider.triggers.runs import SamzaProducersTrigger  # a Dag file need not load it
 
         # Now and then the states are asked for again: a producer may fail before it has started anything.
-        again = time.time() + LOOK_AGAIN_SECONDS
+        next_look = time.time() + LOOK_AGAIN_SECONDS
         self.defer(  # type: ignore[attr-defined]  # of the operator
             trigger=SamzaProducersTrigger(
                 **hook.place_of_root,
                 poll_interval=interval_seconds("poll_interval", self.poll_interval),
-                deadline=again if deadline is None else min(again, deadline),
+                deadline=next_look if deadline is None else min(next_look, deadline),
                 application=run.application,
                 run_id=run.run_id,
                 generation=run.generation,

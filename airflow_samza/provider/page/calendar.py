@@ -157,10 +157,10 @@ def _lies_apart(opened: OpenedRun, outputs: Sequence[str], plans: Sequence[Plann
     if other is None:
         return False
     try:
-        there = OpenedRun(other)
-        _ = there.files
+        opened = OpenedRun(other)
+        _ = opened.files
         specs = {
-            stream_id: there.run.streams[stream_id].spec for stream_id in outputs if stream_id in there.run.streams
+            stream_id: opened.run.streams[stream_id].spec for stream_id in outputs if stream_id in opened.run.streams
         }
     except (NotFound, SamzaError, OSError):
         return False

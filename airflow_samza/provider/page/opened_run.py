@@ -93,7 +93,7 @@ class OpenedRun:
             files = self.hook.files
             origin = read(files, f"{self.folder.path}/origin.json", Origin)
         if origin is None:
-            raise gone(self.note)
+            raise records_missing(self.note)
         if (origin.dag_id, origin.run_id) != (self.planned.dag_id, self.planned.run_id):
             raise NotFound(
                 f"The run {self.note.run_id!r} was not planned by this Dag run.",
@@ -116,7 +116,7 @@ class OpenedRun:
         """The plan, of the generation that the task has made."""
         plan = read(self.files, self.folder.plan(self.note.generation), RunPlan)
         if plan is None:
-            raise gone(self.note)
+            raise records_missing(self.note)
         return plan
 
     @cached_property
@@ -167,7 +167,7 @@ class OpenedRun:
         return self.note.tasks.get(stage_id, "")
 
 
-def gone(note: PlanNote) -> NotFound:
+def records_missing(note: PlanNote) -> NotFound:
     """Return the error for a run whose records are deleted."""
     return NotFound(
         f"The records of the run {note.run_id!r} are not there any more.",

@@ -72,11 +72,11 @@ def table_answer(opened: OpenedRun, planned: PlannedTable, may_read: Callable[[s
     files, bound = opened.files, opened.run.side_input(str(pinned["stream_id"]))
     folder = TableFolder(bound.system, bound.spec.name)
     current = newest(files, folder.system, folder.topic)
-    gone = expired_numbers(files, folder.system, folder.topic)
+    expired = expired_numbers(files, folder.system, folder.topic)
     shown, hidden = [], 0
     for version in reversed(versions(files, folder.system, folder.topic)[-VERSIONS_SHOWN:]):
         readers = []
-        for application, run_id in readers_of(files, folder, version.number) if version.number not in gone else ():
+        for application, run_id in readers_of(files, folder, version.number) if version.number not in expired else ():
             origin = read_report(files, f"{RunFolder(application, run_id).path}/origin.json", Origin) or Origin()
             if not may_read(origin.dag_id):
                 hidden += 1
@@ -100,7 +100,7 @@ def table_answer(opened: OpenedRun, planned: PlannedTable, may_read: Callable[[s
                 current_from=version.current_from,
                 push_id=version.push_id,
                 current=version == current,
-                expired=version.number in gone,
+                expired=version.number in expired,
                 readers=readers,
             )
         )

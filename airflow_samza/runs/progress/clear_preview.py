@@ -94,8 +94,8 @@ def clear_preview(
     elif downstream and not run.stages_run_concurrently:
         asked = _with_readers(run, asked)
     left = _left(run, states, asked, files.exists(RunFolder(run.application, run.run_id).closed))
-    again = asked - left
-    gone = {} if plan else dict(_topics_gone(files, systems, run, again))
+    rerun = asked - left
+    deleted = {} if plan else dict(_deleted_topics(files, systems, run, rerun))
     cleared_stages = []
     for stage in run.plan.stages:
         result = _result(files, run, stage.stage_id)
@@ -104,14 +104,14 @@ def clear_preview(
             never = never or written_behind(files, run, stage.stage_id, result)
             effect, why = (RUNS_AGAIN, f"It runs by the new plan: {never}.") if never else (STAYS, _KEPT)
         else:
-            effect, why = _effect(run, stage.stage_id, states, asked, left, gone, plan)
+            effect, why = _effect(run, stage.stage_id, states, asked, left, deleted, plan)
         messages = result.read if result is not None else None
         seconds = result.seconds if result is not None else None
         cleared_stages.append(ClearedStage(stage.stage_id, effect, why, seconds, messages))
     written = {
         stream_id
         for stage in run.plan.stages
-        if stage.stage_id in again or plan
+        if stage.stage_id in rerun or plan
         for stream_id in stage.outputs
         if not run.is_own(stream_id)
     }
@@ -121,7 +121,7 @@ def clear_preview(
         (
             *_sentences(files, run, written, downstream=downstream, plan=plan),
             *(_followers(files, run) if written else ()),
-            *_replaces_in_turn(systems, run, again),
+            *_replaces_in_turn(systems, run, rerun),
         ),
     )
 
@@ -147,7 +147,7 @@ def _effect(
     states: Mapping[str, str],
     asked: set[str],
     left: set[str],
-    gone: Mapping[str, str],
+    deleted: Mapping[str, str],
     plan: bool,
 ) -> tuple[Effect, str]:
     begun = states[stage_id] != NOT_STARTED
@@ -160,9 +160,9 @@ def _effect(
         if begun:
             return MUST, "It was run by the former plan, and its output would stay that of the former one."
         return (MUST, _LEFT) if stage_id in left else (STAYS, "It has not begun, and will run by the new plan.")
-    if stage_id in gone:
-        return MUST, f"Its output {gone[stage_id]!r} is deleted by now, and a cleared stage has to read it."
-    rewritten = (asked - left) | gone.keys()
+    if stage_id in deleted:
+        return MUST, f"Its output {deleted[stage_id]!r} is deleted by now, and a cleared stage has to read it."
+    rewritten = (asked - left) | deleted.keys()
     producers = [name for name in run.plan.stage(stage_id).upstream if name in rewritten]
     indirect = [name for name in _producers(run, stage_id) if name in rewritten]
     if not indirect:
@@ -215,11 +215,11 @@ def _producers(run: RunPlan, stage_id: str) -> list[str]:
     return producers
 
 
-def _topics_gone(
-    files: Filesystem, systems: Mapping[str, System], run: RunPlan, again: Collection[str]
+def _deleted_topics(
+    files: Filesystem, systems: Mapping[str, System], run: RunPlan, rerun: Collection[str]
 ) -> Iterator[tuple[str, str]]:
     """Yield the stages whose output a cleared stage reads and finds deleted, with the stream; and those before them."""
-    left, seen = list(again), set(again)
+    left, seen = list(rerun), set(rerun)
     while left:
         for stream_id in run.plan.stage(left.pop()).inputs:
             if not run.is_own(stream_id):
@@ -278,10 +278,10 @@ def _replaced(systems: Mapping[str, System], run: RunPlan, stage: Stage) -> str:
     return ""
 
 
-def _replaces_in_turn(systems: Mapping[str, System], run: RunPlan, again: Collection[str]) -> Iterator[str]:
+def _replaces_in_turn(systems: Mapping[str, System], run: RunPlan, rerun: Collection[str]) -> Iterator[str]:
     """Yield what a clear does to the output of a run that has replaced this one (rule O1)."""
     for stage in run.plan.stages:
-        why = _replaced(systems, run, stage) if stage.stage_id in again else ""
+        why = _replaced(systems, run, stage) if stage.stage_id in rerun else ""
         if why:
             yield f"In the stage {stage.stage_id}, {why}: the clear replaces that in turn."
 

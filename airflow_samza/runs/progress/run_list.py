@@ -54,7 +54,7 @@ class NotPlanned:
     origin: Origin = field(default_factory=lambda: Origin())
 
     @property
-    def is_all_there_is(self) -> bool:
+    def is_only_record(self) -> bool:
         """True if the run has never had a plan, so that there is no other record of it."""
         return self.generation == 1
 

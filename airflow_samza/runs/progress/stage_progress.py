@@ -239,8 +239,8 @@ def _standing_facts(
     if committed is not None:
         standing = committed.standing
     else:  # one listing, instead of a failed read for each task that is at work
-        there = set(files.list(folder.manifests(intent.epoch)))
-        standing = {task: intent.epoch for task in intent.running if f"{task}.json" in there}
+        manifests = set(files.list(folder.manifests(intent.epoch)))
+        standing = {task: intent.epoch for task in intent.running if f"{task}.json" in manifests}
     paths = [folder.manifest(epoch, task) for task, epoch in standing.items()]
     return [facts for facts in read_tasks(files, paths) if facts is not None]
 

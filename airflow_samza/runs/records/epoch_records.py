@@ -209,9 +209,9 @@ def drop_what_cannot_count(files: Filesystem, folder: StageFolder, code: str) ->
     intent = newest_intent(files, folder)
     if intent is None or read_commit(files, folder, intent.epoch) is not None:
         return
-    there = set(files.list(folder.manifests(intent.epoch)))  # one listing, instead of a failed read for each task
-    rejected = bool(there) and files.exists(folder.rejection(intent.epoch))
-    for path in (folder.manifest(intent.epoch, task) for task in intent.running if f"{task}.json" in there):
+    manifests = set(files.list(folder.manifests(intent.epoch)))  # one listing, instead of a failed read for each task
+    rejected = bool(manifests) and files.exists(folder.rejection(intent.epoch))
+    for path in (folder.manifest(intent.epoch, task) for task in intent.running if f"{task}.json" in manifests):
         manifest = read_unsynced(files, path, Manifest)
         if manifest is None or rejected or (code and intent.whole and manifest.code not in ("", code)):
             KEPT.forget(files, path)

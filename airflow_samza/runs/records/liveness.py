@@ -91,9 +91,9 @@ def is_alive(who: Mapping[str, Any], heartbeat: float | None, *, now: float | No
 
     A process of this host that writes no heartbeats (None) lives as long as it is there.
     """
-    there = process_is_there(who)
-    if there is False or (there and heartbeat is None):
-        return there
+    exists = process_is_there(who)
+    if exists is False or (exists and heartbeat is None):
+        return exists
     if heartbeat is None:
         heartbeat = float(who.get("claimed_at", 0.0))
-    return (time.time() if now is None else now) - heartbeat < (FROZEN_AFTER_SECONDS if there else STALE_AFTER_SECONDS)
+    return (time.time() if now is None else now) - heartbeat < (FROZEN_AFTER_SECONDS if exists else STALE_AFTER_SECONDS)

@@ -45,18 +45,18 @@ class Heartbeats:
 
         ``beat`` are the seconds between two heartbeats where they are no second.
         """
-        there = liveness.process_is_there(who)
-        if there is False:
+        exists = liveness.process_is_there(who)
+        if exists is False:
             self._seen.pop(path, None)
             return False
         now = time.monotonic()
         seen = self._look(path, at, now)
-        limit = liveness.STALE_AFTER_SECONDS if there is None else liveness.FROZEN_AFTER_SECONDS
+        limit = liveness.STALE_AFTER_SECONDS if exists is None else liveness.FROZEN_AFTER_SECONDS
         heard_for = now - seen.since
         if heard_for < limit and (seen.has_moved or time.time() - at < limit):
             seen.silent_since = None
             return True
-        if there is None:
+        if exists is None:
             return False
         if seen.silent_since is None:
             seen.silent_since = now

@@ -48,8 +48,8 @@ def log_end(files: Filesystem, log: str, secrets: Iterable[object] = (), most: i
     except FileNotFoundError:
         return None
     if begin and b"\n" in data.rstrip(b"\n"):  # the first line is only a part
-        cut = data.index(b"\n") + 1
-        data, begin = data[cut:], begin + cut
+        line_begin = data.index(b"\n") + 1
+        data, begin = data[line_begin:], begin + line_begin
     return LogEnd(without(data.decode(errors="replace"), secrets), size, begin)
 
 

@@ -264,13 +264,13 @@ def all_runners(files: Filesystem, run: RunFolder) -> list[RunnerFolder]:
     ]
 
 
-def processes_there(files: Filesystem, run: RunFolder) -> list[tuple[str, int]]:
+def existing_processes(files: Filesystem, run: RunFolder) -> list[tuple[str, int]]:
     """Host and process id of each runner of a run that lives, or is there and gives no sign of life."""
     alive = []
     for runner in all_runners(files, run):
         who = runner.who(files) or {}
-        there = liveness.process_is_there(who)
-        if there or (there is None and runner.is_alive(files)):
+        exists = liveness.process_is_there(who)
+        if exists or (exists is None and runner.is_alive(files)):
             alive.append((str(who.get("host")), int(who.get("pid", 0))))
     return alive
 

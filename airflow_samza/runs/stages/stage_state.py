@@ -336,8 +336,8 @@ def task_progress(files: Filesystem, folder: StageFolder) -> tuple[int, int]:
     intent = _newest(files, folder)
     if intent is None:
         return 0, 0
-    there = set(files.list(folder.manifests(intent.epoch)))
-    return intent.tasks, intent.tasks - sum(f"{task}.json" not in there for task in intent.running)
+    manifests = set(files.list(folder.manifests(intent.epoch)))
+    return intent.tasks, intent.tasks - sum(f"{task}.json" not in manifests for task in intent.running)
 
 
 def is_committed(files: Filesystem, folder: StageFolder) -> bool:
@@ -424,8 +424,8 @@ def failure_of(status: StageStatus, stage_id: str) -> SamzaError | None:
     if status.error:
         return SamzaError.from_dict(dict(status.error))
     if status.state == LOST:
-        again = f"Try again: another runner takes its place. {IF_IT_DIES_AGAIN}"
-        return StageLost(f"{how_lost(stage_id, status)}.", hint=again, stage=stage_id)
+        hint = f"Try again: another runner takes its place. {IF_IT_DIES_AGAIN}"
+        return StageLost(f"{how_lost(stage_id, status)}.", hint=hint, stage=stage_id)
     return StageCancelled(was_cancelled(stage_id), hint=_AFTER_A_CANCEL, stage=stage_id)
 
 

@@ -84,18 +84,18 @@ def _has_watermark(checkpoint: Mapping[str, Any] | None, owner: str) -> bool:
     return any(NONE_YET < timestamp < END_OF_TIME for timestamp in upstreams.values())
 
 
-def dropped_and_there(
+def reject_dropped_but_declared(
     meanings: Mapping[str, StateMeaning], dropped: tuple[str, ...], application: str
 ) -> list[PlanChanged]:
     """Return an error for each state of the application that it says is dropped: it would be gone on from."""
     return [
-        _dropped_and_there(meaning, application, is_input=key.startswith(INPUT))
+        _dropped_but_declared(meaning, application, is_input=key.startswith(INPUT))
         for key, meaning in sorted(meanings.items())
         if meaning.name in dropped and (not key.startswith(INPUT) or meaning.facets[READ] in POSITIONS)
     ]
 
 
-def _dropped_and_there(meaning: StateMeaning, application: str, *, is_input: bool) -> PlanChanged:
+def _dropped_but_declared(meaning: StateMeaning, application: str, *, is_input: bool) -> PlanChanged:
     goes_on = "is read on from where the last run stopped" if is_input else "continues from its state"
     anew = "is read from its start" if is_input else "starts empty"
     return PlanChanged(
@@ -261,11 +261,11 @@ def _read_on_twice(version: Version, one: StateMeaning, other: StateMeaning, was
 def _unread(version: Version, was: StateMeaning, new: list[StateMeaning], application: str) -> PlanChanged:
     at = was.facets.get(AT)
     heir = next((meaning for meaning in new if at is not None and meaning.facets.get(AT) == at), None)
-    there = f"on {heir.name!r}, which lies where it lay" if heir is not None else "there"
+    place = f"on {heir.name!r}, which lies where it lay" if heir is not None else "there"
     return PlanChanged(
         f"Version {version.number} holds how far {was.title} was read, and the application {application!r} has no such "
         "input any more.",
-        hint=f"If it has another id now, set renamed_from={was.name!r} {there}; if it is not read any more, or is to "
+        hint=f"If it has another id now, set renamed_from={was.name!r} {place}; if it is not read any more, or is to "
         f"be read again from its start, set dropped=[{was.name!r}] of the application.",
         stream=was.name,
         version=version.number,

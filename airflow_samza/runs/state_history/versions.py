@@ -217,16 +217,16 @@ def expire(files: Filesystem, history: StateHistory, keep: int) -> list[int]:
     left = [number for number, version in versions.items() if version is not None and not is_reset(version)]
     oldest = left[-keep] if len(left) >= keep else 0
     pinned = {number for number in numbers(files, history.pins) if _is_pinned(files, f"{history.pins}/{number:020}")}
-    gone = [number for number in all_numbers if number < oldest and number not in pinned]
-    needed = {version.files for number, version in versions.items() if version is not None and number not in gone}
-    for number in gone:
+    expired = [number for number in all_numbers if number < oldest and number not in pinned]
+    needed = {version.files for number, version in versions.items() if version is not None and number not in expired}
+    for number in expired:
         version = versions[number]
         files.delete(history.version(number))
         if version is not None and version.files is not None and version.files not in needed:
             files.delete_tree(version.files)
     for fence in numbers(files, history.leases)[:-_LEASES_KEPT]:
         files.delete_tree(f"{history.leases}/{fence:020}")
-    return gone
+    return expired
 
 
 def _is_pinned(files: Filesystem, folder: str) -> bool:
@@ -242,7 +242,7 @@ def expire_apart(files: Filesystem, history: StateHistory, keep: int) -> list[st
         folder = f"{history.runs}/{name}"
         left = (read(files, f"{folder}/{number}.json", Version) for number in numbers(files, folder))
         ages.append((max((version.at for version in left if version is not None), default=0.0), name))
-    gone = [name for at, name in sorted(ages)[:-keep] if at]  # what has no record yet is being written
-    for name in gone:
+    expired = [name for at, name in sorted(ages)[:-keep] if at]  # what has no record yet is being written
+    for name in expired:
         files.delete_tree(f"{history.runs}/{name}")
-    return gone
+    return expired

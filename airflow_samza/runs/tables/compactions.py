@@ -120,18 +120,18 @@ def chains(sections: Sequence[Section], offsets: Offsets, compactions: Sequence[
 
 
 def sections_since(
-    former: Sequence[Any], slice_: Mapping[str, Any], is_there: Callable[[str], bool]
+    former: Sequence[Any], slice_: Mapping[str, Any], is_marked: Callable[[str], bool]
 ) -> tuple[list[Any], list[list[int]]] | None:
     """Return the sections of a slice that who has those of a former one lacks, and offsets that span them; None: all.
 
-    ``is_there`` tells whether a mark stands.
+    ``is_marked`` tells whether a mark stands.
     """
     held, now = len(former), slice_["sections"]
     if now[:held] == former:
         return now[held:], slice_["offsets"]
     for chain in slice_.get(CHAINS, ()):
         sections = chain["sections"]
-        if sections[:held] == former and not any(held < n and is_there(mark) for n, mark in chain["needs"]):
+        if sections[:held] == former and not any(held < n and is_marked(mark) for n, mark in chain["needs"]):
             return sections[held:], chain["offsets"]
     return None
 

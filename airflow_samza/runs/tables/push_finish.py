@@ -72,9 +72,9 @@ def finish_push(
     write_once(files, request.handle.run.closed, RunEnd(True, now()))
     # The push stands whether or not there was room to tidy up; the next one does it again.
     with contextlib.suppress(SamzaError):
-        gone = expire_versions(files, system, request.system, request.topic, request.keep_versions)
-        if gone:
-            log.info("versions %s of table %s are expired", ", ".join(map(str, gone)), request.table)
+        expired = expire_versions(files, system, request.system, request.topic, request.keep_versions)
+        if expired:
+            log.info("versions %s of table %s are expired", ", ".join(map(str, expired)), request.table)
     return standing
 
 

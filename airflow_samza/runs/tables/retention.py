@@ -41,22 +41,22 @@ def expire_versions(files: Filesystem, bound: System, system: str, topic: str, k
     """Give up all versions but the newest ``keep``, the current one and pinned ones; return those given up now."""
     folder = TableFolder(system, topic)
     settled = _released_numbers(files, folder) - set(staged_numbers(files, folder))
-    gone = expired_numbers(files, system, topic)
+    expired = expired_numbers(files, system, topic)
     current = newest(files, system, topic)
-    left = [version for version in from_newest(files, system, topic, but=settled) if version.number not in gone]
+    left = [version for version in from_newest(files, system, topic, but=settled) if version.number not in expired]
     given_up = []
     for version in left[keep:][::-1] if keep else ():
         if current is not None and version.number == current.number:
             continue
         if _marked(files, folder, f"{folder.expired}/{version.number:020}.json", [version.number]):
             given_up.append(version.number)
-    gone = expired_numbers(files, system, topic)
+    expired = expired_numbers(files, system, topic)
     all_versions = list(from_newest(files, system, topic, but=settled))[::-1]  # however many there ever were
     current = newest(files, system, topic)
-    kept = [version for version in all_versions if version.number not in gone]
+    kept = [version for version in all_versions if version.number not in expired]
     needed = _needed(files, folder, kept, current)
     for version in all_versions:
-        if version.number in gone:
+        if version.number in expired:
             _release(
                 files,
                 bound,

@@ -105,8 +105,8 @@ def _reject_without_rows(bound: System, topic: str, version: TableVersion) -> No
         return
     stream = StreamSpec(topic, len(version.offsets))
     for producer, generation in version.read_sections:
-        generation_there = bound.standing(stream, producer)
-        if generation_there is not None and generation_there != generation:
+        standing = bound.standing(stream, producer)
+        if standing is not None and standing != generation:
             raise PushError(
                 f"Version {version.number} of table {version.table!r} (push {version.push_id!r}) is listed, and its "
                 "rows are gone.",

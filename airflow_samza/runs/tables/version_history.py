@@ -28,8 +28,8 @@ def with_history(
     Each version has the time from which it is valid, in µs since 1970; of equal times the last one counts. ``whole``:
     with what was pushed later for earlier times; else up to this version.
     """
-    gone = expired_numbers(files, system, topic)
-    kept = [one for one in from_newest(files, system, topic, but=gone) if whole or one.number <= version.number]
+    expired = expired_numbers(files, system, topic)
+    kept = [one for one in from_newest(files, system, topic, but=expired) if whole or one.number <= version.number]
     kept.sort(key=lambda one: (one.current_from, one.number))
     return {HISTORY: [_described(one) for one in kept], CURRENT_NUMBER: version.number}
 

@@ -240,6 +240,6 @@ def _readable(files: Filesystem, folder: TableFolder, version: TableVersion) -> 
 
 def _those_left(files: Filesystem, folder: TableFolder) -> str:
     system, topic = folder.system, folder.topic
-    gone = expired_numbers(files, system, topic)
-    left = islice(from_newest(files, system, topic, but=gone), 5)
+    expired = expired_numbers(files, system, topic)
+    left = islice(from_newest(files, system, topic, but=expired), 5)
     return ", ".join(f"{version.number} (current from {version.current_from[:19]}Z)" for version in left)

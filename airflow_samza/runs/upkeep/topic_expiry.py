@@ -85,7 +85,7 @@ def reopen(files: Filesystem, systems: Mapping[str, System], run: RunPlan) -> No
     The note that it is closed goes first: a sweep looks for it after it has begun to take a topic, and gives the topic
     back. While a run is open, no mark makes a sweep delete its topics, so an open one is left as it is.
     """
-    if not open_again(files, RunFolder(run.application, run.run_id)):
+    if not remove_closed_note(files, RunFolder(run.application, run.run_id)):
         return
     for system, name in own_topics(files, run):
         topic = find_own(systems, system, name)
@@ -93,7 +93,7 @@ def reopen(files: Filesystem, systems: Mapping[str, System], run: RunPlan) -> No
             topic.expire(None)
 
 
-def open_again(files: Filesystem, folder: RunFolder) -> bool:
+def remove_closed_note(files: Filesystem, folder: RunFolder) -> bool:
     """Takes the note away that a run is closed; one whose records are being deleted is rejected, and stays closed.
 
     Returns whether it was closed.

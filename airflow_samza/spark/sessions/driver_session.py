@@ -130,7 +130,7 @@ class DriverSession(Protocol):
         ...
 
 
-_GONE = (
+_LOST_CONNECTION = (
     # Spark Connect: the server's process is not there, or it is another than the one that had the session.
     "StatusCode.UNAVAILABLE",
     "INVALID_HANDLE.SESSION_CHANGED",
@@ -143,9 +143,9 @@ _GONE = (
 )
 
 
-def is_gone(error: BaseException) -> bool:
+def is_spark_lost(error: BaseException) -> bool:
     """Return whether an exception shows that Spark itself is gone, so that every later call of the session fails."""
     status_code = getattr(error, "getGrpcStatusCode", None)
     code = str(status_code()) if callable(status_code) else ""
     text = f"{code} {error}"
-    return any(words in text for words in _GONE) or isinstance(error, ConnectionRefusedError)
+    return any(words in text for words in _LOST_CONNECTION) or isinstance(error, ConnectionRefusedError)

@@ -14,7 +14,7 @@ from airflow_samza.errors import ConfigError
 from airflow_samza.launch.masters import SUBMITTED
 from airflow_samza.launch.spark_settings import FIXED, static_setting
 from airflow_samza.secrecy import shown, without
-from airflow_samza.spark.sessions.driver_session import is_gone
+from airflow_samza.spark.sessions.driver_session import is_spark_lost
 from airflow_samza.spark.sessions.java_start import EarlyJava, SessionRequest
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def set_conf(session: SparkSession, conf: Mapping[str, str], place: str) -> None
         try:
             session.conf.set(key, value)
         except PySparkException as error:
-            if is_gone(error):
+            if is_spark_lost(error):
                 raise
             if "CANNOT_MODIFY_CONFIG" not in str(error) and "CANNOT_MODIFY_STATIC_CONFIG" not in str(error):
                 reason = next(iter(str(error).strip().splitlines()), "")

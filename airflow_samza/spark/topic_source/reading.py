@@ -62,10 +62,10 @@ class TopicView:
 
     def reached(self, before: Sequence[int]) -> list[int]:
         """Return the end of each partition, never before what was read; where a run has written nothing, that."""
-        there = [self.sections is None or any(p in one.offsets for one in self.sections) for p in range(len(before))]
+        written = [self.sections is None or any(p in one.offsets for one in self.sections) for p in range(len(before))]
         return [
             max(end, former) if known else former
-            for (_, end), former, known in zip(self.offsets, before, there, strict=True)
+            for (_, end), former, known in zip(self.offsets, before, written, strict=True)
         ]
 
     @property

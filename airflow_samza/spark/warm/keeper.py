@@ -24,7 +24,7 @@ from typing import Any
 
 import psutil
 
-from airflow_samza.engine.engine_liveness import AGAIN
+from airflow_samza.engine.engine_liveness import RETRY_HINT
 from airflow_samza.errors import StageLost
 from airflow_samza.launch.java.container_limits import memory_rooms
 from airflow_samza.launch.own_scratch import leave_scratch
@@ -235,7 +235,7 @@ class Keeper:
 
     def _checked_lend(self) -> dict[str, Any]:
         if not self._spark.is_healthy():
-            raise StageLost("The warm runner's Spark has stopped.", hint=AGAIN)
+            raise StageLost("The warm runner's Spark has stopped.", hint=RETRY_HINT)
         return self._spark.lend()
 
     def _is_lent(self, lent: Any) -> None:
@@ -353,7 +353,7 @@ class Keeper:
     def _give_up(self, why: str) -> None:
         kill_java(self._spark.java)
         if self._run is not None:
-            self._run.tell({"error": StageLost(f"The warm runner's {why}.", hint=AGAIN).to_dict()})
+            self._run.tell({"error": StageLost(f"The warm runner's {why}.", hint=RETRY_HINT).to_dict()})
         self._work = None
         self._end(why)
         self._end_requested.set()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from airflow_samza.engine.engine_liveness import AGAIN
+from airflow_samza.engine.engine_liveness import RETRY_HINT
 from airflow_samza.errors import SamzaError, StageLost
 from airflow_samza.launch.warm.messages import LEND, receive, send
 from airflow_samza.spark.sessions.classic_session import ClassicSession
@@ -105,7 +105,7 @@ def open_lent_session(lease: socket.socket, settings: Mapping[str, Any], files: 
     if lent is None:
         raise StageLost(
             f"The warm runner {settings.get('warm', '')} ended before its Spark was up.",
-            hint=AGAIN,
+            hint=RETRY_HINT,
         )
     if "error" in lent:
         raise SamzaError.from_dict(lent["error"])

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from airflow_samza.engine.engine_liveness import AGAIN
+from airflow_samza.engine.engine_liveness import RETRY_HINT
 from airflow_samza.errors import SamzaError, StageFailed, StageLost
 from airflow_samza.launch.java.installed_java import why_spark_does_not_start
 from airflow_samza.launch.log_lines import details_in
@@ -90,5 +90,5 @@ def failure_of(error: BaseException, what: str, place: WarmPlace) -> SamzaError:
     if isinstance(error, SamzaError):
         return error
     if what != "start":
-        return StageLost(f"The warm runner {place.name} is not well: {type(error).__name__}.", hint=AGAIN)
+        return StageLost(f"The warm runner {place.name} is not well: {type(error).__name__}.", hint=RETRY_HINT)
     return StageFailed(f"Spark does not start: {why_spark_does_not_start(error, place.log)}", hint=details_in())

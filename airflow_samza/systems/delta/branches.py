@@ -137,10 +137,10 @@ class Branch:
         self, waiting: Iterable[WaitingCommit], view: TableView, committed: Collection[OutputCommit]
     ) -> None:
         """Reject a branch that lacks something of what its run has committed, where the table lacks it, too."""
-        there = {one.owner for one in waiting} | set(_epochs(view))
+        owners = {one.owner for one in waiting} | set(_epochs(view))
         for one in committed:
             owner = output_digest(one.producer, one.stream), one.generation
-            if owner not in there or self.is_dropped(owner):
+            if owner not in owners or self.is_dropped(owner):
                 raise dropped(self.table, self.name, one.stream)
 
     def _names(self) -> Iterator[re.Match[str]]:
@@ -193,8 +193,8 @@ def committed_ones(waiting: Iterable[WaitingCommit], committed: Collection[Outpu
 
 def not_published(waiting: Iterable[WaitingCommit], view: TableView) -> list[WaitingCommit]:
     """Return what waits and is not in the table: a publisher that died behind its commit has left the rest."""
-    there = _epochs(view)
-    return [one for one in waiting if one.epoch > there.get(one.owner, -1)]
+    published = _epochs(view)
+    return [one for one in waiting if one.epoch > published.get(one.owner, -1)]
 
 
 def publications(waiting: Iterable[WaitingCommit], stream: StreamSpec) -> list[tuple[StreamSpec, Publication]]:
@@ -215,8 +215,8 @@ def publications(waiting: Iterable[WaitingCommit], stream: StreamSpec) -> list[t
 
 def _missing(names: Iterable[re.Match[str]], view: TableView) -> list[re.Match[str]]:
     """Return those of some commits that wait, by the names of their files, which a table does not have."""
-    there = _epochs(view)
-    return [name for name in names if int(name["what"]) > there.get((name["output"], name["generation"]), -1)]
+    published = _epochs(view)
+    return [name for name in names if int(name["what"]) > published.get((name["output"], name["generation"]), -1)]
 
 
 def _epochs(view: TableView) -> dict[tuple[str, str], int]:

@@ -288,9 +288,9 @@ def _clean_up(files: Filesystem, log: DeltaLog, version: int, before: datetime) 
     kept = max((one for one in (*log.checkpoints, version) if old and one <= max(old)), default=None)
     if kept is None:
         return
-    gone = [file for one, file in log.commits.items() if one < kept and one in old]
-    gone += [file for one, parts in log.checkpoints.items() if one < kept for file in parts]
-    for file in gone:
+    expired = [file for one, file in log.commits.items() if one < kept and one in old]
+    expired += [file for one, parts in log.checkpoints.items() if one < kept for file in parts]
+    for file in expired:
         files.delete(f"{FOLDER}/{file.path.rpartition('/')[2]}")
 
 

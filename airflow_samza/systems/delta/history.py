@@ -13,7 +13,7 @@ from airflow_samza.systems.delta.versions import time_of
 from airflow_samza.systems.system import ColumnBound
 from airflow_samza.systems.tables.inputs.arrivals import RESET, WHOLE, Commit, TableHistory
 from airflow_samza.systems.tables.inputs.change_columns import ADDED, REMOVED
-from airflow_samza.systems.tables.inputs.changes import ChangedPart, changed_parts
+from airflow_samza.systems.tables.inputs.changes import FileChange, file_changes
 from airflow_samza.systems.tables.inputs.table_version import TableFile
 from airflow_samza.systems.tables.options import REJECT
 from airflow_samza.systems.tables.publishing import PRODUCER
@@ -73,7 +73,7 @@ class DeltaHistory(DeltaVersion, TableHistory):
                     added.setdefault(file.path, file)
         return self.files_of(list(added.values()))
 
-    def spans(self, intake: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    def version_ranges(self, intake: Mapping[str, Any] | None) -> list[tuple[str, str]]:
         """Return the versions since a record, each behind the one before it."""
         if intake is None:
             return [(WHOLE, str(self.state.version))]
@@ -85,30 +85,30 @@ class DeltaHistory(DeltaVersion, TableHistory):
         with self.log.understood(f"what version {until} says of files"):
             actions = list(self.log.actions(self.log.commits[version])) if since else None
             if actions is None:
-                parts = changed_parts([], self._sorted(self._state_at(version).files))
+                changes = file_changes([], self._sorted(self._state_at(version).files))
             else:
-                parts = self._parts(version, _Changes.of(actions))
+                changes = self._file_changes(version, _Changes.of(actions))
             time = time_of(self.log, version, actions)
-        return Commit(since, until, version, int(time.timestamp() * 1000), parts)
+        return Commit(since, until, version, int(time.timestamp() * 1000), changes)
 
     def _newer(self, since: int) -> range:
         """Return the versions after one, of which all commits have to be there."""
         if since > self.state.version:
             raise self.lost(since, "is not there any more: the table was put back to an older one")
         newer = range(since + 1, self.state.version + 1)
-        gone = next((version for version in newer if version not in self.log.commits), None)
-        if gone is not None:
-            raise self.lost(since, f"cannot be followed: version {gone} has been cleaned up since")
+        missing = next((version for version in newer if version not in self.log.commits), None)
+        if missing is not None:
+            raise self.lost(since, f"cannot be followed: version {missing} has been cleaned up since")
         return newer
 
     def _changes(self, version: int) -> _Changes:
         return _Changes.of(self.log.actions(self.log.commits[version]))
 
-    def _parts(self, version: int, changes: _Changes) -> list[ChangedPart]:
+    def _file_changes(self, version: int, changes: _Changes) -> list[FileChange]:
         if changes.feed:  # what else the commit says of files is the same once more, as the protocol has it
             feed = self._sorted([AddedFile.of(one) for one in changes.feed])
-            return [ChangedPart(file, change, feed=True) for file in feed for change in (REMOVED, ADDED)]
-        return changed_parts(self._sorted(self._former(changes.removed, version)), self.files_of(changes.added))
+            return [FileChange(file, change, feed=True) for file in feed for change in (REMOVED, ADDED)]
+        return file_changes(self._sorted(self._former(changes.removed, version)), self.files_of(changes.added))
 
     def _former(self, removed: list[Mapping[str, Any]], version: int) -> list[AddedFile]:
         """Return the files that a commit has taken out; where it does not say enough of them, the state before does."""

@@ -249,7 +249,7 @@ class DeltaSystem(TableOutputs):
 
     def _written(self, stream: StreamSpec, table: str) -> tuple[DeltaLog, TableState]:
         """Return the newest state of a table that is there, with as much of its log as makes it."""
-        return self._there(self._newest(stream, table), stream, table)
+        return self._existing(self._newest(stream, table), stream, table)
 
     def _newest(self, stream: StreamSpec, table: str) -> tuple[DeltaLog, TableState] | None:
         place = table, stream.name
@@ -265,9 +265,9 @@ class DeltaSystem(TableOutputs):
         return newest
 
     def _read(self, stream: StreamSpec, table: str) -> DeltaLog:
-        return self._there(self._found(stream, table), stream, table)
+        return self._existing(self._found(stream, table), stream, table)
 
-    def _there(self, table: T | None, stream: StreamSpec, name: str) -> T:
+    def _existing(self, table: T | None, stream: StreamSpec, name: str) -> T:
         if table is None:
             raise self._missing(stream, name)
         return table
@@ -287,11 +287,12 @@ class DeltaSystem(TableOutputs):
         folders = sorted(
             info.path.rstrip("/").rpartition("/")[2] for info in infos if info.type == pafs.FileType.Directory
         )
-        there = f"{table.parent} has the folders {listed(folders[:10])}. " if folders else ""
+        folder_list = f"{table.parent} has the folders {listed(folders[:10])}. " if folders else ""
         return TopicError(
             f"The table {name} of stream {stream.name!r} does not exist: there is no log of Delta in {table} (system "
             f"{self.name!r}).",
-            hint=f"{did_you_mean(table.name, folders) or there}Check table= of the stream, and the root of the system.",
+            hint=f"{did_you_mean(table.name, folders) or folder_list}"
+            "Check table= of the stream, and the root of the system.",
             table=name,
             stream=stream.name,
             system=self.name,

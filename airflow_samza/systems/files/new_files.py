@@ -132,7 +132,7 @@ def new_files(
 ) -> NewFiles:
     """Return what is new in a listing, by the record of what was read before."""
     ready: list[FileEntry] = []
-    written_again: list[FileEntry] = []
+    rewritten: list[FileEntry] = []
     waiting: list[FileEntry] = []
     passed = 0
     replaced = _Replaced(read)
@@ -141,21 +141,21 @@ def new_files(
             if read.has(file):
                 continue
             if options.on_rewrite != READ:
-                written_again.append(file)
+                rewritten.append(file)
                 continue
         elif read.horizon is not None and read.key(file) <= read.horizon:
             passed += 1
             continue
         elif options.on_rewrite != READ and replaced.has(file):
-            written_again.append(file)
+            rewritten.append(file)
             continue
         (ready if is_complete(file) else waiting).append(file)
     ready.sort(key=read.key)
     if options.max_files is not None:
         ready, left = ready[: options.max_files], ready[options.max_files :]
         waiting += left
-    rejected = tuple(written_again) if options.on_rewrite == REJECT else ()
-    ignored = tuple(written_again) if options.on_rewrite == IGNORE else ()
+    rejected = tuple(rewritten) if options.on_rewrite == REJECT else ()
+    ignored = tuple(rewritten) if options.on_rewrite == IGNORE else ()
     new = NewFiles(tuple(ready), rejected, ignored, len(waiting), passed, max(passed - read.passed, 0))
     after = read.after(new, options.remember)
     if after.horizon is None or after.horizon == read.horizon:

@@ -57,7 +57,7 @@ def pack_chunks(units: Sequence[Unit], partitions: int, most: int) -> list[list[
     >>> pack_chunks([Unit(0, 0, 25, 25, True)], 1, 10)
     [[[Split(file=0, start=0, end=10)]], [[Split(file=0, start=10, end=20)]], [[Split(file=0, start=20, end=25)]]]
     """
-    by_partition = [_cut_up(placed, most) for placed in _placed(units, partitions)]
+    by_partition = [_grouped_by_size(placed, most) for placed in _placed(units, partitions)]
     chunks: list[list[list[Split]]] = []
     for number in range(max(len(groups) for groups in by_partition)):
         chunks.append([[] for _ in range(partitions)])
@@ -67,17 +67,17 @@ def pack_chunks(units: Sequence[Unit], partitions: int, most: int) -> list[list[
     return chunks
 
 
-def _cut_up(units: Sequence[Unit], most: int) -> list[list[Unit]]:
+def _grouped_by_size(units: Sequence[Unit], most: int) -> list[list[Unit]]:
     """Return units in groups of about so many bytes; what is divisible is cut at the borders."""
     groups: list[list[Unit]] = []
     room = 0
     for unit in units:
-        for part in _pieces(unit, room or most, most):
-            if not groups or part.size > room:
+        for piece in _pieces(unit, room or most, most):
+            if not groups or piece.size > room:
                 groups.append([])
                 room = most
-            groups[-1].append(part)
-            room = max(room - part.size, 0)
+            groups[-1].append(piece)
+            room = max(room - piece.size, 0)
     return groups
 
 
@@ -97,26 +97,26 @@ def _placed(units: Sequence[Unit], partitions: int) -> list[list[Unit]]:
     before = 0
     for unit in units:
         if unit.divisible and unit.end is not None and unit.size:
-            _cut(unit, before, total, packed)
+            _place_divisible(unit, before, total, packed)
         else:
             # The middle of the unit, doubled so that integers decide: no rounding, the same on every machine.
             middle = (2 * before + unit.size) * partitions
-            place = min(middle // (2 * total), partitions - 1) if total else 0
-            packed[place].append(unit)
+            partition = min(middle // (2 * total), partitions - 1) if total else 0
+            packed[partition].append(unit)
         before += unit.size
     return packed
 
 
-def _cut(unit: Unit, before: int, total: int, packed: list[list[Unit]]) -> None:
+def _place_divisible(unit: Unit, before: int, total: int, packed: list[list[Unit]]) -> None:
     partitions = len(packed)
     assert unit.end is not None
     start, end = unit.start, unit.end
     while start < end:
         position = before + start - unit.start
-        place = min(position * partitions // total, partitions - 1)
-        border = -(-total * (place + 1) // partitions)  # first byte of the line that belongs to the next partition
-        stop = end if place == partitions - 1 else min(end, start + border - position)
-        packed[place].append(Unit(unit.file, start, stop, stop - start, True))
+        partition = min(position * partitions // total, partitions - 1)
+        border = -(-total * (partition + 1) // partitions)  # first byte of the line that belongs to the next partition
+        stop = end if partition == partitions - 1 else min(end, start + border - position)
+        packed[partition].append(Unit(unit.file, start, stop, stop - start, True))
         start = stop
 
 

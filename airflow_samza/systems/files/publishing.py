@@ -49,7 +49,7 @@ from airflow_samza.systems.output_slots import (
     replaced,
 )
 from airflow_samza.systems.system import Publication, StreamSpec
-from airflow_samza.systems.topic_rejections import WRITES_AGAIN
+from airflow_samza.systems.topic_rejections import CLEAR_STAGE
 
 
 def publish(output: Location, stream: StreamSpec, format_name: str, publication: Publication) -> dict[str, Any]:
@@ -207,21 +207,21 @@ class _Publisher:
 
         Where a move is a copy and a deletion, as in buckets (decision 84), both may exist after a crash.
         """
-        there = self._info(final.path)
-        if not (there.is_file and there.size == size):
-            if there.is_file:
+        existing = self._info(final.path)
+        if not (existing.is_file and existing.size == size):
+            if existing.is_file:
                 self.filesystem.delete_file(final.path)
             try:
                 self.filesystem.move(staged.path, final.path)
             except OSError as error:
-                again = self._info(final.path)  # somebody else publishes the same
-                if again.is_file and again.size == size:
+                others = self._info(final.path)  # somebody else publishes the same
+                if others.is_file and others.size == size:
                     return
                 if not is_missing(error):
                     raise
                 raise TopicError(
                     f"The staged file {staged} of stream {self.stream.name!r} is gone before it was published.",
-                    hint=WRITES_AGAIN,
+                    hint=CLEAR_STAGE,
                     path=str(staged),
                     stream=self.stream.name,
                 ) from error

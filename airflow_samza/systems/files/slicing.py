@@ -51,7 +51,7 @@ _LONELY_BYTES = 2**30
 _log = logging.getLogger(__name__)
 
 
-def cut_from(total: int, partitions: int) -> int:
+def split_threshold(total: int, partitions: int) -> int:
     """Return the bytes above which a file is cut, where so many bytes are packed into partitions."""
     return total // (_SMALL_SHARE * partitions) if partitions > 1 else total
 
@@ -81,7 +81,7 @@ def fix_slice(
     warn_of_few_tasks(stream, partitions, total)
     if files and stream.schema is not None:
         _check_first(root, files[0], stream, format_name, options, set())
-    units = _units(root, files, stream, format_name, options, cut_from(total, partitions))
+    units = _units(root, files, stream, format_name, options, split_threshold(total, partitions))
     return {
         "kind": "files",
         "partitions": partitions,
@@ -117,13 +117,13 @@ def fix_intervals(
     intervals = []
     first = 0
     for listing, of_interval in zip(listings, streams, strict=True):
-        threshold = cut_from(sum(file.size for file in listing.files), partitions)
+        threshold = split_threshold(sum(file.size for file in listing.files), partitions)
         packed = pack(_units(root, listing.files, stream, format_name, options, threshold), partitions)
         turned = zlib.crc32((of_interval.path or "").encode()) % partitions
         packed = packed[-turned:] + packed[:-turned] if turned else packed
-        for partition, cut in enumerate(packed):
-            splits[partition] += [[split.file + first, split.start, split.end] for split in cut]
-        intervals.append({"path": of_interval.path, "splits": [len(cut) for cut in packed]})
+        for partition, its_splits in enumerate(packed):
+            splits[partition] += [[split.file + first, split.start, split.end] for split in its_splits]
+        intervals.append({"path": of_interval.path, "splits": [len(its_splits) for its_splits in packed]})
         first += len(listing.files)
     return {
         "kind": "files",
@@ -175,7 +175,7 @@ def fix_chunks(
     total = sum(file.size for file in files)
     if files and stream.schema is not None:
         _check_first(root, files[0], stream, format_name, options, warned)
-    threshold = min(cut_from(total, partitions), CHUNK_BYTES)
+    threshold = min(split_threshold(total, partitions), CHUNK_BYTES)
     units = _units(root, files, stream, format_name, options, threshold)
     turned = turn % partitions
     chunks = [chunk[-turned:] + chunk[:-turned] for chunk in pack_chunks(units, partitions, CHUNK_BYTES)]
@@ -255,10 +255,10 @@ def _check_fields(
         lines = f"None of the first {sample.lines:,} lines" if sample.lines > 1 else "Not even the first line"
         lack = f"{lines} of the file {file.shown} of stream {stream.name!r} has the field {field.name!r}"
         near = did_you_mean(field.name, others)
-        there = f"there are {', '.join(sample.fields) or 'no fields'}"
+        fields = f"there are {', '.join(sample.fields) or 'no fields'}"
         if not field.nullable and not stream.tolerant:
             raise SchemaError(
-                f"{lack}, and the column is declared not null; {there}.",
+                f"{lack}, and the column is declared not null; {fields}.",
                 hint=f"{near}Correct the schema; or, if lines may lack the field, declare the column nullable (in a "
                 "dataclass: `| None`).",
                 file=file.shown,
@@ -270,7 +270,11 @@ def _check_fields(
         warned.add((stream.name, field.name))
         effect = "the column is null there" if field.nullable else "these lines are bad"
         _log.warning(
-            "%s, so %s; %s. %s", lack, effect, there, near.rstrip() or "Correct the schema, if it has another name."
+            "%s, so %s; %s. %s",
+            lack,
+            effect,
+            fields,
+            near.rstrip() or "Correct the schema, if it has another name.",
         )
 
 

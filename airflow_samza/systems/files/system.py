@@ -255,8 +255,8 @@ class FilesSystem:
             listed = output.filesystem.get_file_info(pafs.FileSelector(output.path, allow_not_found=True))
             places = [manifest_path(output, *manifest) for manifest in view.manifests if manifest[:2] == owner]
             named = [file for place in places for file in read_manifest(place).files]
-        there = {(str(info.path).rpartition("/")[2], info.size) for info in listed}
-        name = next((name for name, _, size in named if (name, size) not in there), None)
+        present = {(str(info.path).rpartition("/")[2], info.size) for info in listed}
+        name = next((name for name, _, size in named if (name, size) not in present), None)
         return None if name is None else f"the file {output / name} is missing, or is not as it was written"
 
     def reject_namesake(self, stream: StreamSpec, producer: str, root: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_samza.systems.capabilities import Written, rows_gone
+from airflow_samza.systems.capabilities import Written, rows_missing
 from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.formats.file_format import open_format
 from airflow_samza.systems.files.location import Location
@@ -50,4 +50,4 @@ def _listed(output: Location, names: list[str], stream: str) -> dict[str, Any]:
         info = output.filesystem.get_file_info((output / name).path)
         if info.is_file:
             return {"path": info.path, "size": int(info.size), "mtime": None, "columns": {}}
-    raise rows_gone(stream, str(output / names[-1]))
+    raise rows_missing(stream, str(output / names[-1]))

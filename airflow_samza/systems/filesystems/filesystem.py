@@ -153,7 +153,7 @@ LOOK_WHO = "Look who has put it there, and delete it."
 """The remedy for what nobody of ours has made."""
 
 NOTHING_LOST = "Nothing that was committed is lost; try again"
-TRYING_AGAIN = "nothing that was committed is lost by trying again"
+RETRY_IS_SAFE = "nothing that was committed is lost by trying again"
 DELETED_MEANWHILE = "Something deletes under the root while a run writes there; stop it and try again."
 
 
@@ -178,7 +178,7 @@ def raise_storage_error(error: OSError, doing: str, location: str) -> NoReturn:
         ) from error
     raise TopicError(
         cannot(doing, location, reason),
-        hint=f"Check the disk and the permissions of the root; {TRYING_AGAIN}.",
+        hint=f"Check the disk and the permissions of the root; {RETRY_IS_SAFE}.",
         path=location,
         errno=error.errno,
     ) from error

@@ -117,8 +117,8 @@ def begin_branch(table: Table, name: str, run: str, mine: Committed) -> None:
 def _only_former(table: Table, branch: str, mine: Committed) -> bool:
     """Return whether a branch has nothing but lower generations of an output."""
     published = {(slot.key, one) for slot, one in TableView.of(_name(table), table.properties).commits()}
-    there = TableView.of(_name(table), properties_of(table, branch)).commits()
-    waiting = [one for slot, one in there if (slot.key, one) not in published and one.files]
+    committed = TableView.of(_name(table), properties_of(table, branch)).commits()
+    waiting = [one for slot, one in committed if (slot.key, one) not in published and one.files]
     return all(one.owner[0] == mine.owner[0] and one.owner != mine.owner for one in waiting)
 
 
@@ -145,9 +145,9 @@ def fast_forward(
     )
 
     reject_foreign(table, name, run, stream)
-    there = {one.owner for _, one in TableView.of(_name(table), properties_of(table, name)).commits()}
+    owners = {one.owner for _, one in TableView.of(_name(table), properties_of(table, name)).commits()}
     for one in committed:
-        if (output_digest(one.producer, one.stream), one.generation) not in there:
+        if (output_digest(one.producer, one.stream), one.generation) not in owners:
             raise dropped(_name(table), name, one.stream)
     waiting, ref = Branch.of(table, name), table.metadata.refs.get(name)
     if waiting is None or ref is None:
@@ -199,10 +199,10 @@ def drop_branch(table: Table, name: str, run: str, stream: str, tried: list[Bran
     if waiting is None or not _is_of(waiting, run):
         return bool(tried) and not _is_published(table, tried[-1])
     tried.append(waiting)
-    gone = () if ref is None else (RemoveSnapshotRefUpdate.model_validate({"ref-name": name}),)
+    removal = () if ref is None else (RemoveSnapshotRefUpdate.model_validate({"ref-name": name}),)
     known = {"ref": name, "snapshot-id": None if ref is None else ref.snapshot_id}
     table._do_commit(
-        (*gone, RemovePropertiesUpdate(removals=[f"{AUDITED}{name}"])),
+        (*removal, RemovePropertiesUpdate(removals=[f"{AUDITED}{name}"])),
         (AssertRefSnapshotId.model_validate(known),),
     )
     return True
@@ -210,11 +210,11 @@ def drop_branch(table: Table, name: str, run: str, stream: str, tried: list[Bran
 
 def _is_published(table: Table, branch: Branch) -> bool:
     """Return whether a table has on record what a branch had, which is gone."""
-    there, its = (
+    recorded, its = (
         {(one.owner, one.epoch) for _, one in TableView.of(_name(table), records).commits()}
         for records in (table.properties, branch.records)
     )
-    return its <= there
+    return its <= recorded
 
 
 def _name(table: Table) -> str:

@@ -156,7 +156,7 @@ def load_table(
         raise TopicError(
             f"The table {name} of stream {stream!r} does not exist in the catalog {settings.place} (system "
             f"{settings.system!r}).",
-            hint=f"{_tables_there(catalog, identifier)}Check table= of the stream, and the system's binding"
+            hint=f"{_tables_hint(catalog, identifier)}Check table= of the stream, and the system's binding"
             + ('; or set the output\'s option create="true", and it is made.' if written else "."),
             table=name,
             stream=stream,
@@ -165,7 +165,7 @@ def load_table(
     return table
 
 
-def _tables_there(catalog: Catalog, identifier: tuple[str, ...]) -> str:
+def _tables_hint(catalog: Catalog, identifier: tuple[str, ...]) -> str:
     """Return the names of tables that a table's namespace has, for a hint."""
     from airflow_samza.application.rejections import did_you_mean, listed
 

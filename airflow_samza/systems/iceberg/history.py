@@ -16,7 +16,7 @@ from airflow_samza.systems.iceberg.table_version import IcebergVersion
 from airflow_samza.systems.system import ColumnBound, StreamSpec
 from airflow_samza.systems.tables.inputs.arrivals import RESET, WHOLE, Commit, TableHistory
 from airflow_samza.systems.tables.inputs.change_columns import ADDED
-from airflow_samza.systems.tables.inputs.changes import ChangedPart, changed_parts
+from airflow_samza.systems.tables.inputs.changes import FileChange, file_changes
 from airflow_samza.systems.tables.inputs.table_version import TableFile
 from airflow_samza.systems.tables.options import REJECT
 from airflow_samza.systems.tables.publishing import PRODUCER
@@ -69,7 +69,7 @@ class IcebergHistory(IcebergVersion, TableHistory):
             raise self.lost(intake["snapshot"], "has expired since, with files left unread")
         return before.files()
 
-    def spans(self, intake: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    def version_ranges(self, intake: Mapping[str, Any] | None) -> list[tuple[str, str]]:
         """Return the snapshots since a record, each behind the one before it; those between have expired."""
         if self.snapshot is None:
             return []
@@ -90,13 +90,13 @@ class IcebergHistory(IcebergVersion, TableHistory):
         one, before = self._snapshot(until), self._snapshot(since) if since else None
         operation = one.summary.operation.value if one.summary is not None else "append"
         follows = before is not None and one.parent_snapshot_id == before.snapshot_id
-        parts: list[ChangedPart] = []
+        changes: list[FileChange] = []
         if follows and operation == "append":
             added = added_files(self.table, [one], self.table_schema, self.filter(()), self.stream)
-            parts = [ChangedPart(file, ADDED) for file in added]
+            changes = [FileChange(file, ADDED) for file in added]
         elif not (follows and operation == "replace"):
-            parts = changed_parts(self._files_at(since) if since else [], self._files_at(until))
-        return Commit(since, until, one.sequence_number or 0, one.timestamp_ms, parts)
+            changes = file_changes(self._files_at(since) if since else [], self._files_at(until))
+        return Commit(since, until, one.sequence_number or 0, one.timestamp_ms, changes)
 
     def _newer(self, since: str | None) -> tuple[list[Snapshot], bool]:
         """Return the snapshots after one, oldest first, and whether none between has expired.
@@ -110,10 +110,14 @@ class IcebergHistory(IcebergVersion, TableHistory):
             newer.append(at)
             at = find(at.parent_snapshot_id) if at.parent_snapshot_id is not None else None
         if since is not None and at is None:
-            there = find(int(since))
-            if there is not None and head is not None and (head.sequence_number or 0) > (there.sequence_number or 0):
+            snapshot = find(int(since))
+            if (
+                snapshot is not None
+                and head is not None
+                and (head.sequence_number or 0) > (snapshot.sequence_number or 0)
+            ):
                 return newer[::-1], False
-            raise self.lost(since, "has expired since" if there is None else "was rolled back")
+            raise self.lost(since, "has expired since" if snapshot is None else "was rolled back")
         if since is None and newer and (newer[-1].sequence_number or 0) > 1:
             raise self.lost(None, "has expired since")
         return newer[::-1], True
@@ -128,10 +132,10 @@ class IcebergHistory(IcebergVersion, TableHistory):
         new = {path: file for path, file in now.items() if path not in former}
         known = self._snapshot(since).sequence_number or 0
         merged = [file for file in new.values() if file.sequence <= known]
-        gone = [file for path, file in former.items() if path not in now]
+        removed = [file for path, file in former.items() if path not in now]
         changed = sum(path in now and now[path].deletes != file.deletes for path, file in former.items())
-        if any(file.deletes for file in (*gone, *merged)) or _rows(gone) != _rows(merged):
-            changed += len(gone)
+        if any(file.deletes for file in (*removed, *merged)) or _rows(removed) != _rows(merged):
+            changed += len(removed)
         if changed:
             raise StateError(
                 f"Snapshots of the table {self.name} have expired since the input {self.stream.name!r} was read up to "

@@ -35,10 +35,10 @@ def _limited(metadata: TableMetadata, options: TableOptions, head: Snapshot | No
 
     Those that have expired are older than those that have not.
     """
-    there = [one for number in options.up_to if (one := metadata.snapshot_by_id(number)) is not None]
-    if not there:
+    existing = [one for number in options.up_to if (one := metadata.snapshot_by_id(number)) is not None]
+    if not existing:
         return _by_id(metadata, options, options.up_to[0], stream)  # is an error
-    newest = max(there, key=_order)
+    newest = max(existing, key=_order)
     if head is not None and not is_within(metadata, newest, head):
         raise TopicError(
             f"The snapshot {newest.snapshot_id} of the table {options.table}, up to which stream {stream!r} is to be "
@@ -73,8 +73,8 @@ def first_since(metadata: TableMetadata, options: TableOptions, at: datetime, st
 
     A branch that is not there yet has none.
     """
-    there = options.ref is None or options.ref in metadata.refs
-    one = chosen_snapshot(metadata, options, stream) if there else None
+    exists = options.ref is None or options.ref in metadata.refs
+    one = chosen_snapshot(metadata, options, stream) if exists else None
     first = None
     while one is not None and one.timestamp_ms >= at.timestamp() * 1000:
         if one.summary is None or one.summary.operation.value != "replace":

@@ -106,7 +106,7 @@ def answer_to(
     ``renew`` lets go of a client that asks a former leader.
     """
 
-    def again(state: tenacity.RetryCallState) -> None:
+    def log_retry(state: tenacity.RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome is not None else None
         if isinstance(error, KafkaException) and error_of(error).code() in _FORMER_LEADERS:
             renew()
@@ -117,7 +117,7 @@ def answer_to(
         retry=tenacity.retry_if_exception(passes),
         stop=tenacity.stop_after_delay(seconds),
         wait=tenacity.wait_exponential(0.05, 1.0),
-        before_sleep=again,
+        before_sleep=log_retry,
         reraise=True,
     )
     answer = asking(ask)

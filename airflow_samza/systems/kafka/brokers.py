@@ -18,7 +18,7 @@ from airflow_samza.systems.kafka.access import KafkaAccess
 from airflow_samza.systems.kafka.broker_answers import ANSWER_SECONDS, Waiting, answer_to, passes
 from airflow_samza.systems.kafka.clients import admin, renew_admin
 from airflow_samza.systems.kafka.connection_failures import DELETE, TOPIC, missing_right
-from airflow_samza.systems.kafka.failures import NOT_THERE, cannot_create, error_of, failed, missing, recreated
+from airflow_samza.systems.kafka.failures import UNKNOWN_TOPIC, cannot_create, error_of, failed, missing, recreated
 
 _TIMESTAMP_TYPE = "message.timestamp.type"
 _ON_APPEND = "LogAppendTime"
@@ -71,7 +71,7 @@ class Brokers:
                 try:
                     described = answer.result()
                 except KafkaException as error:
-                    if error_of(error).code() in NOT_THERE:
+                    if error_of(error).code() in UNKNOWN_TOPIC:
                         continue
                     raise
                 topics[name] = Topic(name, str(described.topic_id), len(described.partitions))
@@ -180,7 +180,7 @@ class Brokers:
         except KafkaException as error:
             if error_of(error).code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 raise missing_right(self.access, TOPIC, name, DELETE) from error
-            if error_of(error).code() not in NOT_THERE:
+            if error_of(error).code() not in UNKNOWN_TOPIC:
                 raise failed(self.access, error_of(error), name, seconds) from error
 
     def _offsets(self, topic: Topic, spec: OffsetSpec) -> list[int]:
@@ -206,7 +206,7 @@ class Brokers:
         try:
             return answer_to(ask, self.patience, self.waiting("Answers"), lambda: renew_admin(self.access))
         except KafkaException as error:
-            if error_of(error).code() in NOT_THERE:
+            if error_of(error).code() in UNKNOWN_TOPIC:
                 raise _NotThere from error
             raise failed(self.access, error_of(error), topic, self.patience) from error
 

@@ -11,7 +11,7 @@ from airflow_samza.errors import SamzaError, StorageUnavailable, TopicError
 from airflow_samza.systems.kafka.access import KafkaAccess
 from airflow_samza.systems.kafka.connection_failures import CREATE, READ, TOPIC, connection_failure, missing_right
 
-NOT_THERE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+UNKNOWN_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 """Codes of a topic that does not exist."""
 
 
@@ -71,16 +71,16 @@ def recreated(stream: str, system: str) -> TopicError:
     )
 
 
-def other_count(stream: str, system: str, there: int, planned: int) -> TopicError:
+def other_count(stream: str, system: str, actual: int, planned: int) -> TopicError:
     """Return the error of a topic that has another partition count than the one it was planned or declared with."""
     return TopicError(
-        f"The topic {stream!r} of the system {system!r} has {there} partitions, and the run was planned with "
+        f"The topic {stream!r} of the system {system!r} has {actual} partitions, and the run was planned with "
         f"{planned}.",
         hint="Clear the plan task, or start the run anew, so that it is planned for the count that the topic has; "
         "leave partitions= out where it is declared: the topic's own count is known.",
         stream=stream,
         system=system,
-        partitions=there,
+        partitions=actual,
     )
 
 

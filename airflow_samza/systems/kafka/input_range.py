@@ -21,7 +21,7 @@ from airflow_samza.systems.kafka.brokers import Brokers, Topic
 from airflow_samza.systems.kafka.columns import expects_expiry
 from airflow_samza.systems.kafka.failures import expired, other_count
 from airflow_samza.systems.system import StreamSpec
-from airflow_samza.systems.topic_rejections import first_gone
+from airflow_samza.systems.topic_rejections import first_expired
 
 _log = logging.getLogger(__name__)
 
@@ -49,30 +49,30 @@ def fix_range(brokers: Brokers, stream: StreamSpec) -> dict[str, Any]:
 def without_expired(brokers: Brokers, stream: StreamSpec, range_: Mapping[str, Any]) -> dict[str, Any]:
     """Return a range without offsets that are gone; they are an error where the stream does not go on behind them."""
     offsets = []
-    for partition, ((start, end), there) in enumerate(
+    for partition, ((start, end), first) in enumerate(
         zip(range_["offsets"], brokers.oldest(brokers.topic(stream.name)), strict=True)
     ):
-        oldest = min(there, end)
+        oldest = min(first, end)
         if start < oldest:
             pass_by(stream, partition, start, oldest)
         offsets.append([max(start, oldest), end])
     return {**range_, "offsets": offsets}
 
 
-def what_is_gone(brokers: Brokers, stream: StreamSpec, range_: Mapping[str, Any]) -> str | None:
+def missing_messages(brokers: Brokers, stream: StreamSpec, range_: Mapping[str, Any]) -> str | None:
     """Return what of a range that was read once cannot be read again, as a part of a sentence; None: it is there."""
     topic = brokers.topic(stream.name)
     if range_.get("topic") not in (None, topic.identity):
         return f"the topic {stream.name!r} was created again"
-    return first_gone(range_.get("offsets") or (), brokers.oldest(topic))
+    return first_expired(range_.get("offsets") or (), brokers.oldest(topic))
 
 
 def pass_by(stream: StreamSpec, partition: int, start: int, oldest: int) -> None:
     """Log that offsets are gone, where the stream goes on behind them; else this is an error."""
-    gone = expired(stream.name, partition, start, oldest)
+    error = expired(stream.name, partition, start, oldest)
     if not expects_expiry(stream):
-        raise gone
-    _log.warning("%s on_expired is skip: reading goes on behind them.", gone.sentence)
+        raise error
+    _log.warning("%s on_expired is skip: reading goes on behind them.", error.sentence)
 
 
 def _warn_of_gaps(topic: Topic, starts: Sequence[int], oldest: Sequence[int]) -> None:

@@ -19,7 +19,7 @@ from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.clients import PASSING, consumer
 from airflow_samza.systems.kafka.failures import failed
-from airflow_samza.systems.kafka.write_failures import markers_gone
+from airflow_samza.systems.kafka.write_failures import markers_missing
 
 TOPIC = "airflow-samza-publications"
 """The name of the topic of markers, unless the system's option ``publications.topic`` gives another."""
@@ -112,7 +112,7 @@ class Markers:
         if self._count is None:
             topic = self.brokers.find(self.name)
             if topic is None:
-                raise markers_gone(self.name, self.brokers.system, keys.topic)
+                raise markers_missing(self.name, self.brokers.system, keys.topic)
             self._count = topic.partitions
         return zlib.crc32(keys.scope.encode()) % self._count
 

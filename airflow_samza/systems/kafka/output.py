@@ -83,11 +83,11 @@ class MessageEncoder:
         keys = batch.select(list(self._key))
         if len(self._key) > 1 or not keys.column(0).null_count:
             return self._key_serde.encode(keys)
-        there = keys.column(0).is_valid()
+        valid = keys.column(0).is_valid()
         rows = np.full(batch.num_rows, -1, np.int64)
-        places = np.flatnonzero(there.to_numpy(zero_copy_only=False))
+        places = np.flatnonzero(valid.to_numpy(zero_copy_only=False))
         rows[places] = np.arange(len(places))
-        return self._key_serde.encode(keys.filter(there)).take(pa.array(rows, mask=rows < 0))
+        return self._key_serde.encode(keys.filter(valid)).take(pa.array(rows, mask=rows < 0))
 
     def _times(self, batch: pa.RecordBatch) -> pa.Array:
         if self._time is None:

@@ -31,7 +31,7 @@ from airflow_samza.systems.log.topic import Topic, create_topic
 from airflow_samza.systems.serdes.binding import bind_serde
 from airflow_samza.systems.serdes.serde import Serde
 from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
-from airflow_samza.systems.topic_rejections import WRITES_AGAIN
+from airflow_samza.systems.topic_rejections import CLEAR_STAGE
 
 MARKERS_OPTION = "publications.topic"
 """The option of a system that names the topic of markers."""
@@ -275,7 +275,7 @@ def _read(topic: Topic, stream: str, segments: Sequence[Segment], behind: int) -
             except FileNotFoundError as error:
                 raise TopicError(
                     f"The staged messages {segment.name} for {stream!r} are gone before they were published.",
-                    hint=WRITES_AGAIN,
+                    hint=CLEAR_STAGE,
                     stream=stream,
                 ) from error
             yield batch.slice(behind)

@@ -24,7 +24,7 @@ from airflow_samza.systems.delivery import Delivery
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.kafka.markers import Marker, MarkerKeys, Markers, marker_of
 from airflow_samza.systems.kafka.pools import closed_before_forks
-from airflow_samza.systems.kafka.write_failures import TRANSACTIONAL_IDS, contended, markers_gone, superseded
+from airflow_samza.systems.kafka.write_failures import TRANSACTIONAL_IDS, contended, markers_missing, superseded
 from airflow_samza.systems.kafka.writing import TRANSACTION_SECONDS, Fenced, Writer
 from airflow_samza.systems.system import Publication
 
@@ -143,7 +143,7 @@ class Publisher:
         """Publish in this publisher's turn."""
         mine, marker = parse_generation(publication.generation), self.marker
         if marker is None and begun():
-            raise markers_gone(self._markers.name, self._markers.brokers.system, self.place.keys.topic)
+            raise markers_missing(self._markers.name, self._markers.brokers.system, self.place.keys.topic)
         if marker is None or marker.number < mine:
             marker = Marker(publication.generation, messages=marker.messages if marker is not None else 0)
         if marker.number > mine:

@@ -19,7 +19,7 @@ from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.clients import WarmConsumer, consumer
 from airflow_samza.systems.kafka.column_reader import ColumnReader, Taken, offset_of
 from airflow_samza.systems.kafka.columns import HEADERS, TIMESTAMP, VALUE, MessageColumns
-from airflow_samza.systems.kafka.failures import NOT_THERE, failed, missing, other_count, silent
+from airflow_samza.systems.kafka.failures import UNKNOWN_TOPIC, failed, missing, other_count, silent
 from airflow_samza.systems.kafka.input_range import TIMES, pass_by
 from airflow_samza.systems.serdes.serde import cannot_read
 from airflow_samza.systems.serdes.wire import as_text, headers_text
@@ -48,7 +48,7 @@ _WAIT_SECONDS = 0.1
 _LAST_SECONDS = 0.01
 """The same for the last ones of a range, which are fewer than its offsets where these have holes."""
 
-_GONE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+_EXPIRED = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 
 
 class KafkaConsumer:
@@ -127,7 +127,7 @@ class KafkaConsumer:
                     error = cast("KafkaError", report.error())
                     if error.code() == KafkaError._PARTITION_EOF:
                         position = max(position, offset_of(report))
-                    elif error.code() in _GONE:
+                    elif error.code() in _EXPIRED:
                         position = self._behind_gap(partition, position, end)
                         lent.read_from(self._stream.name, partition, position)
                     elif error.code() not in lent.passing and not error.retriable():
@@ -178,7 +178,7 @@ class KafkaConsumer:
         return oldest
 
     def _failed(self, error: KafkaError) -> Exception:
-        if error.code() in NOT_THERE:
+        if error.code() in UNKNOWN_TOPIC:
             return missing(self._stream.name, self._brokers.system)
         return failed(self._brokers.access, error, self._stream.name, self._brokers.patience)
 

@@ -15,7 +15,7 @@ from airflow_samza.systems.kafka.column_reader import ColumnReader
 from airflow_samza.systems.kafka.columns import RAW, MessageColumns, browsed, group_of
 from airflow_samza.systems.kafka.failures import recreated
 from airflow_samza.systems.kafka.group_offsets import GroupCommitter
-from airflow_samza.systems.kafka.input_range import fix_range, what_is_gone, without_expired
+from airflow_samza.systems.kafka.input_range import fix_range, missing_messages, without_expired
 from airflow_samza.systems.kafka.output_options import OutputOptions
 from airflow_samza.systems.kafka.outputs import KafkaOutputs
 from airflow_samza.systems.kafka.own_topics.system import OwnTopics, is_own
@@ -116,7 +116,7 @@ class KafkaSystem:
 
     def gone(self, stream: StreamSpec, slice: Mapping[str, Any]) -> str | None:
         """Return the first messages of a range that retention has deleted, also where ``on_expired`` is ``skip``."""
-        return self.own_topics.gone(stream, slice) if is_own(stream) else what_is_gone(self.brokers, stream, slice)
+        return self.own_topics.gone(stream, slice) if is_own(stream) else missing_messages(self.brokers, stream, slice)
 
     def describe_reading(self, stream: StreamSpec) -> str | None:
         """Return the group to which offsets are committed, for the plan; reject one that may not be written."""

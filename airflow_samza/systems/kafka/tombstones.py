@@ -39,14 +39,14 @@ class Tombstones:
         """
         if not values.null_count:
             return []
-        gone = values.is_null()
+        is_deleted = values.is_null()
         before = columns.get(PUSH_DELETES)
-        columns[PUSH_DELETES] = gone if before is None else pc.or_(gone, before.fill_null(False))
+        columns[PUSH_DELETES] = is_deleted if before is None else pc.or_(is_deleted, before.fill_null(False))
         if self.serde is None:
             return []
-        batch, wrong = rows_of(self.serde, pc.if_else(gone, keys, pa.scalar(None, pa.binary())))
+        batch, wrong = rows_of(self.serde, pc.if_else(is_deleted, keys, pa.scalar(None, pa.binary())))
         for name in self.names:
-            columns[name] = pc.if_else(gone, batch.column(name), columns[name])
+            columns[name] = pc.if_else(is_deleted, batch.column(name), columns[name])
         return [
             BadMessage(
                 one.place,
@@ -60,8 +60,8 @@ class Tombstones:
 def rows_of(serde: Serde, values: pa.Array) -> tuple[pa.RecordBatch, Sequence[BadMessage]]:
     """Return a row for each value: of nulls where there is none, or one that cannot be read; and these."""
     # A message without a value deletes its key from a compacted topic; one without a key has a key that is null.
-    there = values.drop_null() if values.null_count else values
-    decoded = serde.decode_each(there)
+    present = values.drop_null() if values.null_count else values
+    decoded = serde.decode_each(present)
     if decoded.batch.num_rows == len(values):
         return decoded.batch, ()
     places = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))

@@ -13,7 +13,7 @@ from airflow_samza.errors import SamzaError, StorageUnavailable, TopicError
 from airflow_samza.systems.delivery import Delivery, after_a_retry
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.connection_failures import TOPIC, TRANSACTION, WRITE, missing_right
-from airflow_samza.systems.kafka.failures import NOT_THERE
+from airflow_samza.systems.kafka.failures import UNKNOWN_TOPIC
 from airflow_samza.systems.producers_seen import TAKE_THE_NEWER
 
 TRANSACTIONAL_IDS = "airflow-samza"
@@ -30,7 +30,7 @@ FENCED = frozenset(
 """Codes with which brokers turn away a publisher whose place another has taken."""
 
 _NO_RIGHTS = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
-_GONE = NOT_THERE | {KafkaError.UNKNOWN_TOPIC_ID}
+_DELETED_TOPIC = UNKNOWN_TOPIC | {KafkaError.UNKNOWN_TOPIC_ID}
 _TOO_FEW = frozenset({KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 
 
@@ -43,7 +43,7 @@ def write_failed(
         return missing_right(brokers.access, TRANSACTION, TRANSACTIONAL_IDS, WRITE)
     if error.code() in _NO_RIGHTS:
         return missing_right(brokers.access, TOPIC, topic, WRITE)
-    if error.code() in _GONE:
+    if error.code() in _DELETED_TOPIC:
         return TopicError(
             f"The topic {topic!r} of the system {brokers.system!r} is gone, or has fewer partitions than when the run "
             "was planned.",
@@ -118,7 +118,7 @@ def published_before(topic: str, messages: int, who: str) -> TopicError:
     )
 
 
-def markers_gone(name: str, system: str, topic: str) -> TopicError:
+def markers_missing(name: str, system: str, topic: str) -> TopicError:
     """Return the error of a run whose marker has vanished: nobody knows what it has published."""
     return TopicError(
         f"The topic of markers {name!r} of the system {system!r} does not have the marker of this run's output "

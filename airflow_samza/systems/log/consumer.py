@@ -194,9 +194,9 @@ class LogConsumer:
         read = {(section["producer"], section["generation"]) for section in named} if named is not None else None
         for commit in former.live_commits():
             if (read is None or (commit.producer, commit.generation) in read) and not self._index.is_live(commit):
-                raise self._gone(f"commit {commit.number}")
+                raise self._superseded(f"commit {commit.number}")
 
-    def _gone(self, what: str) -> TopicError:
+    def _superseded(self, what: str) -> TopicError:
         return TopicError(
             f"Messages in the input range of {self.topic.name!r} are gone: {what} was superseded or expired.",
             hint="Clear the plan task, so that the run gets a new input range.",
@@ -217,9 +217,9 @@ class LogConsumer:
             batch = batch.slice(skip, rows)
         return entry.offset + skip, batch
 
-    def _beyond(self, place: str, there: str) -> TopicError:
+    def _beyond(self, place: str, available: str) -> TopicError:
         return TopicError(
-            f"The topic {self.topic.name!r} does not reach to {place}: it has {there}.",
+            f"The topic {self.topic.name!r} does not reach to {place}: it has {available}.",
             hint="The topic was made anew since this input range was fixed: "
             "clear the stage together with its upstream.",
             stream=self.topic.name,

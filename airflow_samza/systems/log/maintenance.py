@@ -154,10 +154,10 @@ def delete_topic(topic: Topic, is_held: Callable[[], bool] = lambda: False) -> b
     filesystem, parts, store = topic.filesystem, topic.directory.split("/"), store_of(topic)
     forget_topic(topic)
     if not filesystem.renames_folders:
-        gone = delete_in_place(topic, is_held)
-        if gone:
+        is_deleted = delete_in_place(topic, is_held)
+        if is_deleted:
             store.delete(topic)
-        return gone
+        return is_deleted
     if own_files(topic)[1]:
         place = move_to_trash(filesystem, topic.directory)
         if place is None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.systems.capabilities import Superseded, Written, rows_gone
+from airflow_samza.systems.capabilities import Superseded, Written, rows_missing
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -39,7 +39,7 @@ from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
 from airflow_samza.systems.producers_seen import ProducersSeen
 from airflow_samza.systems.sections import Section, is_section
 from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, SystemBinding
-from airflow_samza.systems.topic_rejections import check_keyed, check_owner, declared_partitions, first_gone
+from airflow_samza.systems.topic_rejections import check_keyed, check_owner, declared_partitions, first_expired
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -135,7 +135,7 @@ class LogSystem:
     def gone(self, stream: StreamSpec, slice: Mapping[str, Any]) -> str | None:
         """Return the first messages of a range that have expired, or were replaced."""
         index, offsets = LogIndex(self._topic_of(stream)), slice.get("offsets") or ()
-        return first_gone(offsets, [index.oldest(partition) for partition in range(len(offsets))])
+        return first_expired(offsets, [index.oldest(partition) for partition in range(len(offsets))])
 
     def written_rows(self, stream: StreamSpec, written: Written) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a segment that a task has staged, and that may be published since."""
@@ -148,7 +148,7 @@ class LogSystem:
             for place in range(len(segment.rows)):
                 yield decoded(reader.read(segment, place))
         except FileNotFoundError:
-            raise rows_gone(stream.name, self.filesystem.location(topic.segment_path(segment.name))) from None
+            raise rows_missing(stream.name, self.filesystem.location(topic.segment_path(segment.name))) from None
         finally:
             reader.close()
 
@@ -188,11 +188,11 @@ class LogSystem:
             return "the topic has no commit of it"
         if self.store is not FILES:
             return None
-        there = set(self.filesystem.list(f"{topic.directory}/segments"))
+        present = set(self.filesystem.list(f"{topic.directory}/segments"))
         mine = (producer, generation)
         commits = (one for one in LogIndex(topic).live_commits() if (one.producer, one.generation) == mine)
         paths = (topic.segment_path(segment.name) for one in commits for segment in one.segments)
-        path = next((path for path in paths if path.rpartition("/")[2] not in there), None)
+        path = next((path for path in paths if path.rpartition("/")[2] not in present), None)
         return None if path is None else f"the file {self.filesystem.location(path)} is missing"
 
     def superseded(
@@ -290,8 +290,8 @@ class LogSystem:
         For notebooks, the command line and ``write.format("samza")``: a run's own output goes through a producer and
         ``publish``.
         """
-        there = find_topic(self.filesystem, self.name, name) is not None
-        topic = self.topic(name) if there or partitions is None else self.make(name, partitions, schema)
+        exists = find_topic(self.filesystem, self.name, name) is not None
+        topic = self.topic(name) if exists or partitions is None else self.make(name, partitions, schema)
         check_keyed(name, topic.partitions, bool(key))
         unique = f"append-{uuid.uuid4().hex}"
         producer = LogProducer(topic, unique, schema, durable=True)

@@ -208,14 +208,14 @@ def _enum(symbols: list[str]) -> Node:
 
 def _maybe(branches: list[Node | None], kind: pa.DataType) -> Node:
     """Return what reads one of two branches, of which one is null (None)."""
-    there = 0 if branches[0] is not None else 1
-    inner = branches[there]
+    value_branch = 0 if branches[0] is not None else 1
+    inner = branches[value_branch]
     assert inner is not None
 
     def read(cursors: Cursors) -> pa.Array:
         chosen = cursors.numbers()
         cursors.flag((chosen < 0) | (chosen >= len(branches)))
-        taken = chosen == there
+        taken = chosen == value_branch
         if taken.all():
             return inner(cursors)
         rows = np.flatnonzero(taken)

@@ -70,9 +70,9 @@ def without_nulls(values: pa.Array, read: Callable[[pa.Array], Decoded]) -> Deco
     """Return what is read of the values that are there; a message without a value is bad."""
     if not values.null_count:
         return read(values)
-    there = pc.is_valid(values)
-    decoded = read(values.filter(there))
-    mask = there.to_numpy(zero_copy_only=False)
+    valid = pc.is_valid(values)
+    decoded = read(values.filter(valid))
+    mask = valid.to_numpy(zero_copy_only=False)
     places = np.flatnonzero(mask).tolist()
     bad = [one.at(places[one.place]) for one in decoded.bad]
     bad += [BadMessage(place, "it has no value") for place in np.flatnonzero(~mask).tolist()]

@@ -129,8 +129,8 @@ class SparkTable:
     @property
     def rerun(self) -> str | None:
         """Words for what a rerun does, for the plan; None where that is what ``delivery`` says of a repeat."""
-        again = {APPEND: "appends", UPSERT: "upserts"}
-        return f"a cleared stage {again[self.mode]} again" if self.mode in again else None
+        acts = {APPEND: "appends", UPSERT: "upserts"}
+        return f"a cleared stage {acts[self.mode]} again" if self.mode in acts else None
 
     def without_secrets(self, text: str) -> str:
         """Return a text for people, in which no secret option stands."""

@@ -76,7 +76,7 @@ class LeavingFiles(Generic[Table, File]):
     """Files that leave a state of a table with the commit of an epoch, whose ``new`` files come.
 
     ``former`` are the commits that it replaces; ``begins``: its generation has committed nothing yet. ``mixed`` are
-    files that leave, by path, and have rows of others beside those of the runs ``runs_gone``.
+    files that leave, by path, and have rows of others beside those of the runs ``leaving_runs``.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class LeavingFiles(Generic[Table, File]):
         self._new = new
         self._begins = begins
         self.mixed = dict[str, File]()
-        self.runs_gone = set[str]()
+        self.leaving_runs = set[str]()
 
     @cached_property
     def takes_all(self) -> bool:
@@ -160,7 +160,7 @@ class LeavingFiles(Generic[Table, File]):
         if rows != former.rows and not former.is_replaced:
             return None
         self.mixed |= mixed
-        self.runs_gone |= names
+        self.leaving_runs |= names
         return found
 
     def _may_hold(self, former: Committed, files: Iterable[File]) -> bool:
@@ -183,9 +183,9 @@ class LeavingFiles(Generic[Table, File]):
 
         Who has compacted the table has moved them there.
         """
-        gone = {one.owner for _, one in self._former}
+        replaced = {one.owner for _, one in self._former}
         for slot, one in self._of_run():
-            if one.owner not in gone and self._view.stands(slot, one) and one.files:
+            if one.owner not in replaced and self._view.stands(slot, one) and one.files:
                 left = len(self._files.written_by(one, live))
                 if left != one.files:
                     raise rewritten_by_others(self._files.options.table, self._files.stream.name, one, left)

@@ -352,7 +352,7 @@ class TablePublisher(TableFiles[Table, File]):
         for file in files.mixed.values():
             for batch in self.rows_of(table, file, None):
                 runs = batch.column(batch.schema.get_field_index(self.options.run_column))
-                others = batch.filter(pc.invert(are_in(runs, files.runs_gone)))
+                others = batch.filter(pc.invert(are_in(runs, files.leaving_runs)))
                 if others.num_rows:
                     producer.write(0, others)
         return self.described_files(table, StagedFiles(self.place, producer.finish()["files"], self.stream.name))
@@ -386,10 +386,10 @@ class TablePublisher(TableFiles[Table, File]):
             rows=sum(int(one["rows"]) for one in self.described) + (own.rows if own is not None else 0),
             partitions=self._written_partitions(table, own, new),
         )
-        gone, by_rows = {one.owner for _, one in former}, takes_all and self.options.run_column
+        replaced, by_rows = {one.owner for _, one in former}, takes_all and self.options.run_column
         others = []
         for its_slot, one in view.commits():
-            left = 0 if by_rows or one.owner in gone else one.files - len(self.written_by(one, leaving))
+            left = 0 if by_rows or one.owner in replaced else one.files - len(self.written_by(one, leaving))
             rows = one.rows or (REPLACED if takes_all else 0)
             if one.owner != self.owner and (left, rows) != (one.files, one.rows):
                 others.append((its_slot, dataclasses.replace(one, files=left, rows=rows)))

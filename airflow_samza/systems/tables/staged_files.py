@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.failures import is_missing, storage_errors
 from airflow_samza.systems.files.location import Location
-from airflow_samza.systems.topic_rejections import WRITES_AGAIN
+from airflow_samza.systems.topic_rejections import CLEAR_STAGE
 
 _THREADS = 8
 
@@ -49,7 +49,7 @@ class StagedFiles:
                     raise
                 raise TopicError(
                     f"The data file {place} of the output {self._stream!r} is gone before it was committed.",
-                    hint=WRITES_AGAIN,
+                    hint=CLEAR_STAGE,
                     path=str(place),
                     stream=self._stream,
                 ) from error

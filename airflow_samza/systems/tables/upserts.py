@@ -33,7 +33,7 @@ from airflow_samza.systems.tables.output import TableProducer
 from airflow_samza.systems.tables.output_options import BRANCH, RUN_COLUMN, TableOutputOptions
 from airflow_samza.systems.tables.output_target import OutputTarget
 from airflow_samza.systems.tables.row_hashes import row_hashes
-from airflow_samza.systems.topic_rejections import WRITES_AGAIN
+from airflow_samza.systems.topic_rejections import CLEAR_STAGE
 
 _FEW_KEYS = 200
 """Keys by which files are left out one by one; of more their bounds are looked at."""
@@ -121,15 +121,15 @@ class ChangeProducer(TableProducer):
         rows = self.conformed(batch)
         if rows is None:
             return
-        gone = pa.repeat(pa.scalar(False), batch.num_rows)
+        is_deleted = pa.repeat(pa.scalar(False), batch.num_rows)
         if ROW_DELETED in batch.schema.names:
-            gone = batch.column(ROW_DELETED).fill_null(False)
-        self._reject_nulls(rows, gone)
-        whole = pa.RecordBatch.from_arrays([*rows.columns, gone], schema=self._schema)
+            is_deleted = batch.column(ROW_DELETED).fill_null(False)
+        self._reject_nulls(rows, is_deleted)
+        whole = pa.RecordBatch.from_arrays([*rows.columns, is_deleted], schema=self._schema)
         with storage_errors(path=str(self._folder), stream=self.stream.name, doing="write"):
             self._write((), whole)
 
-    def _reject_nulls(self, rows: pa.RecordBatch, gone: pa.BooleanArray) -> None:
+    def _reject_nulls(self, rows: pa.RecordBatch, is_deleted: pa.BooleanArray) -> None:
         self._reject_empty(rows)
         for place, column in enumerate(self.target.columns):
             if not rows.column(place).null_count:
@@ -143,7 +143,7 @@ class ChangeProducer(TableProducer):
                     stream=self.stream.name,
                     column=column.name,
                 )
-            if column.required and pc.any(pc.and_(rows.column(place).is_null(), pc.invert(gone))).as_py():
+            if column.required and pc.any(pc.and_(rows.column(place).is_null(), pc.invert(is_deleted))).as_py():
                 raise null_error(column.name, self.target.table)
 
     def _reject_empty(self, rows: pa.RecordBatch) -> None:
@@ -292,7 +292,7 @@ def _changes(place: Location, stream: str) -> pa.Table:
                 raise
             raise TopicError(
                 f"The file of changes {place} of the output {stream!r} is gone before it was committed.",
-                hint=WRITES_AGAIN,
+                hint=CLEAR_STAGE,
                 path=str(place),
                 stream=stream,
             ) from error

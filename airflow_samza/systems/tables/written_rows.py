@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_samza.systems.capabilities import rows_gone
+from airflow_samza.systems.capabilities import rows_missing
 from airflow_samza.systems.files.failures import is_missing, storage_errors
 from airflow_samza.systems.files.formats.file_format import BATCH_ROWS
 from airflow_samza.systems.files.location import Location
@@ -32,7 +32,7 @@ def written_rows(
             except OSError as error:
                 if not is_missing(error):
                     raise
-                raise rows_gone(stream.name, str(place)) from error
+                raise rows_missing(stream.name, str(place)) from error
             with opened:
                 for batch in opened.iter_batches(BATCH_ROWS):
                     yield _as_of_table(batch, target, file)

@@ -178,12 +178,12 @@ def since_epoch(name: str, unit: int, operand: Expression) -> Expression:
     operand = cast(
         need(name, operand, *(("timestamp", "date") if name.endswith("_timestamp") else ("timestamp",))), TIMESTAMP
     )
-    cut = name.endswith("_timestamp")  # it divides as Java does, the others round down
+    truncates = name.endswith("_timestamp")  # it divides as Java does, the others round down
 
     def kernel(moments: Any) -> Any:
         micros = numbers_of(moments)
         counts = micros // unit
-        return masked(counts + ((micros < 0) & (micros % unit != 0)) if cut else counts, moments, pa.int64())
+        return masked(counts + ((micros < 0) & (micros % unit != 0)) if truncates else counts, moments, pa.int64())
 
     return applied(BIGINT, [operand], kernel)
 

@@ -148,9 +148,9 @@ def array_contains(operand: Expression, value: Expression) -> Expression:
         equal = compared("=", elements, element, is_floating(kind))
         hits = np.concatenate([[0], np.cumsum(pc.fill_null(equal, False).to_numpy(zero_copy_only=False))])
         holes = np.concatenate([[0], np.cumsum(elements.is_null().to_numpy(zero_copy_only=False))])
-        is_there = hits[starts[1:]] > hits[starts[:-1]]
-        unknown = ~is_there & (holes[starts[1:]] > holes[starts[:-1]])
-        return pa.array(is_there, mask=unknown | lists.is_null().to_numpy(zero_copy_only=False))
+        is_found = hits[starts[1:]] > hits[starts[:-1]]
+        unknown = ~is_found & (holes[starts[1:]] > holes[starts[:-1]])
+        return pa.array(is_found, mask=unknown | lists.is_null().to_numpy(zero_copy_only=False))
 
     contains = applied(BOOLEAN, [operand], kernel)
     return Expression(BOOLEAN, True, contains.fallible, contains.run)

@@ -134,16 +134,16 @@ def _padded(name: str, operand: Expression, width: Expression, pad: Expression |
     need(name, operand, "string")
     if length <= 0:
         return applied(STRING, [operand], _emptied)
-    cut = _slicing(1, length)
+    truncated = _slicing(1, length)
     if not filling:
-        return applied(STRING, [operand], cut)
+        return applied(STRING, [operand], truncated)
     whole = filling * (length // len(filling) + 1)
     fillings = pa.array([whole[:count] for count in range(length + 1)])
 
     def kernel(texts: Any) -> Any:
         missing = pc.max_element_wise(pc.subtract(length, pc.utf8_length(texts)), 0, skip_nulls=False)
         added = fillings.take(missing)
-        return pc.binary_join_element_wise(*((added, cut(texts)) if before else (cut(texts), added)), "")
+        return pc.binary_join_element_wise(*((added, truncated(texts)) if before else (truncated(texts), added)), "")
 
     return applied(STRING, [operand], kernel)
 

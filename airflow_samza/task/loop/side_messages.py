@@ -40,11 +40,11 @@ class SideMessages:
 
     def read(self, place: Place, run: MessageRun) -> Iterator[Messages]:
         """Yield the messages of a run, in pieces."""
-        batch, gone = run.batch, None
+        batch, is_deleted = run.batch, None
         if DELETED in batch.schema.names and DELETED not in self._schema:
-            gone = batch.column(DELETED).fill_null(False).to_numpy(zero_copy_only=False)
+            is_deleted = batch.column(DELETED).fill_null(False).to_numpy(zero_copy_only=False)
             batch = batch.drop_columns([DELETED])
-        for first, end, deletes in _stretches(gone, batch.num_rows):
+        for first, end, deletes in _stretches(is_deleted, batch.num_rows):
             rows, offset = batch.slice(first, end - first), run.offset + first
             if deletes:
                 keys = self._keys(rows)

@@ -142,7 +142,7 @@ class SideTable:
         """Note that the host keeps what the table holds."""
         self.saved_rows, self.unsaved, self.unsaved_seconds = rows, 0, 0.0
 
-    def read_again(self, stream_id: str) -> None:
+    def forget_offsets(self, stream_id: str) -> None:
         """Forget the offsets of a stream, which may be read from an earlier one next; the rows stay."""
         self.reached = {place: offset for place, offset in self.reached.items() if place[0] != stream_id}
 
@@ -173,12 +173,12 @@ class SideTable:
         batch = self._with_keys(batch)
         if DELETED not in batch.schema.names or DELETED in self.store.schema:
             return self._conformer(place[0]).conform(batch), np.zeros(batch.num_rows, bool)
-        gone = batch.column(DELETED).fill_null(False)
-        batch, flags = batch.drop_columns([DELETED]), gone.to_numpy(zero_copy_only=False)
+        is_deleted = batch.column(DELETED).fill_null(False)
+        batch, flags = batch.drop_columns([DELETED]), is_deleted.to_numpy(zero_copy_only=False)
         if not flags.any():
             return self._conformer(place[0]).conform(batch), flags
-        keys = self._key_conformer(place[0]).conform(batch.filter(gone))
-        kept = self._conformer(place[0]).conform(batch.filter(pc.invert(gone)))
+        keys = self._key_conformer(place[0]).conform(batch.filter(is_deleted))
+        kept = self._conformer(place[0]).conform(batch.filter(pc.invert(is_deleted)))
         both = pa.concat_batches([kept, self.store.with_all_columns(keys)])
         order = np.empty(len(flags), np.int64)
         order[np.append(np.flatnonzero(~flags), np.flatnonzero(flags))] = np.arange(len(flags))
@@ -235,8 +235,8 @@ class SideTable:
         if times.null_count:
             self._without_time += times.null_count
             batch, times = batch.filter(times.is_valid()), times.drop_null()
-        rows, gone = self.changes_in(place, batch)
-        store.put(rows, times.to_numpy(zero_copy_only=False).astype(np.int64), gone)
+        rows, is_deleted = self.changes_in(place, batch)
+        store.put(rows, times.to_numpy(zero_copy_only=False).astype(np.int64), is_deleted)
 
     def _take_rows(self, place: Place, run: MessageRun) -> None:
         batch = run.batch
@@ -244,10 +244,10 @@ class SideTable:
             self._take_timed(place, batch, self.store)
             return
         if DELETED in batch.schema.names and DELETED not in self.store.schema:
-            gone = batch.column(DELETED)
+            is_deleted = batch.column(DELETED)
             batch = batch.drop_columns([DELETED])
-            if pc.any(gone).as_py():
-                self._take_changes(place, batch, gone.fill_null(False))
+            if pc.any(is_deleted).as_py():
+                self._take_changes(place, batch, is_deleted.fill_null(False))
                 return
         batch = self._with_keys(batch)
         self._write(place, batch, run.offset if batch.num_rows == run.messages else None)
@@ -275,9 +275,9 @@ class SideTable:
                 batch = kept
         return batch
 
-    def _take_changes(self, place: Place, batch: pa.RecordBatch, gone: pa.BooleanArray) -> None:
+    def _take_changes(self, place: Place, batch: pa.RecordBatch, is_deleted: pa.BooleanArray) -> None:
         """Rows, some of which delete: of each key the last one counts."""
-        batch = self._with_keys(batch.append_column(DELETED, gone))
+        batch = self._with_keys(batch.append_column(DELETED, is_deleted))
         flags = batch.column(DELETED).to_numpy(zero_copy_only=False)
         keys = self._key_conformer(place[0]).conform(batch)
         _, counting = make_index(keys.columns)

@@ -100,7 +100,7 @@ class ChangeReader:
             else f"its operation ({self._events.operation}) is {quoted(word, 60)}"
             for place in np.flatnonzero(kinds < 0)
         }
-        gone = kinds == 1
+        is_deleted = kinds == 1
         taken = dict(self._events.columns)
         columns = []
         sides = None
@@ -113,8 +113,8 @@ class ChangeReader:
                 columns.append(whole.get(field.name, column.type, batch.num_rows))
             else:
                 before, after = (side.get(field.name, column.type, batch.num_rows) for side in sides)
-                columns.append(pc.if_else(pa.array(gone), before, after) if gone.any() else after)
-        columns.append(pa.array(gone, mask=kinds == 2))
+                columns.append(pc.if_else(pa.array(is_deleted), before, after) if is_deleted.any() else after)
+        columns.append(pa.array(is_deleted, mask=kinds == 2))
         return Changed(pa.RecordBatch.from_arrays(columns, schema=self._arrow), errors)
 
     def _kinds_of(self, words: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:

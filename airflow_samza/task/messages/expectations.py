@@ -219,8 +219,8 @@ class Expectations:
 
     def _count(self, tally: _Tally, batch: pa.RecordBatch) -> None:
         if tally.keys is not None:
-            there = self._rows_present(tally, batch)
-            batch = batch if there is None else batch.filter(pa.array(there))
+            present = self._rows_present(tally, batch)
+            batch = batch if present is None else batch.filter(pa.array(present))
             tally.rows += batch.num_rows
             tally.keys.add(decoded(batch.select(list(tally.expectation.columns))))
         elif tally.expectation.kind == FRESH:
@@ -239,19 +239,19 @@ class Expectations:
         """Return which rows an expectation is about; None: all."""
         if tally.of_tombstones:
             return None
-        gone = decoded(batch.select([ROW_DELETED])).column(0).fill_null(self._of_changes)
-        return pc.invert(gone).to_numpy(zero_copy_only=False) if gone.true_count else None
+        is_deleted = decoded(batch.select([ROW_DELETED])).column(0).fill_null(self._of_changes)
+        return pc.invert(is_deleted).to_numpy(zero_copy_only=False) if is_deleted.true_count else None
 
     def _wrong(self, tally: _Tally, batch: pa.RecordBatch) -> np.ndarray | None:
         """Return which rows do not meet an expectation (None: all do), and count them."""
-        there = self._rows_present(tally, batch)
-        if there is None:
+        present = self._rows_present(tally, batch)
+        if present is None:
             return self._wrong_of(tally, batch)
-        among = self._wrong_of(tally, batch.filter(pa.array(there)))
+        among = self._wrong_of(tally, batch.filter(pa.array(present)))
         if among is None:
             return None
         wrong = np.zeros(batch.num_rows, dtype=bool)
-        wrong[there] = among
+        wrong[present] = among
         return wrong
 
     def _wrong_of(self, tally: _Tally, batch: pa.RecordBatch) -> np.ndarray | None:

@@ -80,15 +80,15 @@ class ApplyChanges(Operator[ApplyChangesSpec]):
         self._keep(batch.take(as_rows(newer[last])))
 
     def _complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        there = np.ones(batch.num_rows, bool)
+        is_complete = np.ones(batch.num_rows, bool)
         for name in (*self.spec.key, *self.spec.sequence_by):
             column = batch.column(name)
             if column.null_count:
-                there &= column.is_valid().to_numpy(zero_copy_only=False)
-        if there.all():
+                is_complete &= column.is_valid().to_numpy(zero_copy_only=False)
+        if is_complete.all():
             return batch
-        self.incomplete += int((~there).sum())
-        return batch.filter(pa.array(there))
+        self.incomplete += int((~is_complete).sum())
+        return batch.filter(pa.array(is_complete))
 
     def _ranks(self, batch: pa.RecordBatch, former: list[pa.Array], known: Flags) -> tuple[Longs, Longs]:
         """Return numbers in the order of the sequences of changes, and of the newest before; -1: there is none."""

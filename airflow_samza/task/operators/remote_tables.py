@@ -86,9 +86,9 @@ class RemoteTableJoin(Operator[TableJoinSpec]):
             yield joined
 
     def _beside(self, batch: pa.RecordBatch, rows: list[Any]) -> pa.RecordBatch:
-        there = np.array([row is not None for row in rows], bool)
+        is_found = np.array([row is not None for row in rows], bool)
         table = self._rows.write([row for row in rows if row is not None])
-        places = pa.array(np.cumsum(there) - 1, pa.int64(), mask=~there)
+        places = pa.array(np.cumsum(is_found) - 1, pa.int64(), mask=~is_found)
         columns = [*batch.columns, *(table.column(name).take(places) for name in self._added)]
         return pa.RecordBatch.from_arrays(columns, schema=self._arrow)
 
@@ -131,8 +131,8 @@ class SendToRemoteTable(Operator[SendToTableSpec]):
             deletes = self._deletes(chunk)
             messages: list[Any] = self._reader.read(chunk)
             entries = [
-                (key, None if gone else message)
-                for key, message, gone in zip(
+                (key, None if is_deleted else message)
+                for key, message, is_deleted in zip(
                     keys_of(chunk, self._schema, self._table.table.key), messages, deletes, strict=True
                 )
             ]
@@ -146,10 +146,10 @@ class SendToRemoteTable(Operator[SendToTableSpec]):
         """Return which rows delete."""
         if not self._values:
             return [False] * batch.num_rows
-        gone = np.ones(batch.num_rows, bool)
+        is_deleted = np.ones(batch.num_rows, bool)
         for name in self._values:
-            gone &= batch.column(name).is_null().to_numpy(zero_copy_only=False)
-        return gone.tolist()  # type: ignore[no-any-return]  # Arrow has no types
+            is_deleted &= batch.column(name).is_null().to_numpy(zero_copy_only=False)
+        return is_deleted.tolist()  # type: ignore[no-any-return]  # Arrow has no types
 
     def metrics(self) -> Mapping[str, float]:
         """Calls of the table."""

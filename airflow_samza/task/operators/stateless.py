@@ -122,8 +122,10 @@ class Where(Operator[WhereSpec]):
             try:
                 mask = _mask(group, batch)
             except EvaluationFailure as failure:
-                again = functools.partial(_mask, group)
-                raise evaluation_failed(self.spec, self.spec.condition, *first_failure(batch, failure, again)) from None
+                condition = functools.partial(_mask, group)
+                raise evaluation_failed(
+                    self.spec, self.spec.condition, *first_failure(batch, failure, condition)
+                ) from None
             kept = mask.true_count
             if kept == 0:
                 return ()

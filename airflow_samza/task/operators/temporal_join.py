@@ -110,10 +110,10 @@ class TemporalJoin(TableJoin):
     def _kept_waiting(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the messages that need not wait."""
         assert self._wait_ms is not None
-        times, there = self._event_times(batch)
-        waits = there
+        times, has_time = self._event_times(batch)
+        waits = has_time
         if self._watermark != NONE_YET:
-            waits = there & (times > (self._watermark - self._wait_ms) * 1000)
+            waits = has_time & (times > (self._watermark - self._wait_ms) * 1000)
         if waits.any():
             self._waiting.append(batch if waits.all() else batch.filter(pa.array(waits)))
         return batch.filter(pa.array(~waits))

@@ -35,7 +35,7 @@ from airflow_samza.task.program.column_sources import (
 )
 from airflow_samza.task.program.kinds.operator_kind import Flows
 from airflow_samza.task.program.kinds.registry import kind_of
-from airflow_samza.task.program.pruning.columns import cut, lowered
+from airflow_samza.task.program.pruning.columns import lowered, pruned
 from airflow_samza.task.program.schemas import SchemaResolver
 
 _FAILURE = {name for name in DEAD_LETTERS.names if name not in ("message", "headers", "error")}
@@ -103,7 +103,7 @@ class _Lineage:
         if schema is None:
             return StreamLineage({}, flow.rows, flow.whole, flow.reads)
         if content is not None and content.columns is not None:
-            schema = cut(schema, lowered(content.columns))
+            schema = pruned(schema, lowered(content.columns))
         columns = {name: flow.of(name) for name in schema.names}
         return StreamLineage(columns, flow.rows, reads=flow.reads, schema=schema)
 

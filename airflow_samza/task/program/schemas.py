@@ -53,16 +53,16 @@ class SchemaResolver(SchemaLookup):
         waiting = list(self.spec.operators)
         # A join may be declared before the writer from which its table's schema comes: it gets a second turn.
         for _ in range(2):
-            again = []
+            still_waiting = []
             for operator in waiting:
                 late = isinstance(operator, TableJoinSpec) and operator.table.table_id not in self.tables
                 behind = any(source.op_id not in self.operators for source in operator.inputs)
                 late = late or (isinstance(operator, InputOperatorSpec) and self._is_behind(operator))
                 if (late or behind) and _ == 0:
-                    again.append(operator)
+                    still_waiting.append(operator)
                     continue
                 self._resolve_one(operator)
-            waiting = again
+            waiting = still_waiting
         return {operator.op_id: self.operators[operator.op_id] for operator in self.spec.operators}
 
     def narrow(self, members: Sequence[str], used: Mapping[str, Columns]) -> None:

@@ -37,7 +37,7 @@ from airflow_samza.task.program.endless_inputs import behind_unbounded
 from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
 from airflow_samza.task.program.phases import Phases, order_phases
 from airflow_samza.task.program.pruning.bounds import input_bounds
-from airflow_samza.task.program.pruning.columns import columns_used, cut
+from airflow_samza.task.program.pruning.columns import columns_used, pruned
 from airflow_samza.task.program.pruning.topics import topic_columns
 from airflow_samza.task.program.schemas import SchemaResolver
 from airflow_samza.task.program.side_input_checks import side_input_errors
@@ -188,7 +188,7 @@ def _narrowed(
         content = contents.get(operator.stream.stream_id)
         if content is not None and content.combined_for is not None:
             used[operator.op_id] = None  # partial results are read whole
-    if all(cut(schema, used[op_id]) is schema for op_id, schema in whole.items()):
+    if all(pruned(schema, used[op_id]) is schema for op_id, schema in whole.items()):
         return {}
     resolver.narrow([operator.op_id for operator in operators], used)
     left = {operator.stream.stream_id: _schema_of(resolver.operators[operator.op_id]) for operator in inputs}

@@ -50,7 +50,7 @@ class HistoryStore(LazyTableStore):
             goes_on = bool(former) and mine[: len(former)] == former
             bases.append(bases[-1] if goes_on else place)
             for section in mine[len(former) :] if goes_on else mine:
-                changes += [VersionChange(place, rows, gone) for rows, gone in sections[section]]
+                changes += [VersionChange(place, rows, is_deleted) for rows, is_deleted in sections[section]]
             former = mine
         return RowVersions.of(changes, bases, self.key, self._arrow)
 

@@ -28,24 +28,24 @@ They say whether the key is gone, and give the row's time, where rows have a tim
 class Part:
     """Rows, one per key.
 
-    ``gone`` marks deletions of keys (None: there are none), ``times`` when each was written.
+    ``deleted`` marks deletions of keys (None: there are none), ``times`` when each was written.
     """
 
     rows: pa.RecordBatch
     key: tuple[str, ...]
-    gone: Numbers | None
+    deleted: Numbers | None
     times: Numbers | None
     index: KeyIndex
 
     @staticmethod
-    def of(rows: pa.RecordBatch, key: tuple[str, ...], gone: Numbers | None, times: Numbers | None) -> Part:
+    def of(rows: pa.RecordBatch, key: tuple[str, ...], deleted: Numbers | None, times: Numbers | None) -> Part:
         """The part that rows make, of which the last of each key counts."""
         index, counting = make_index([rows.column(name) for name in key])
         if counting is not None:
             rows = rows.take(as_rows(counting))
-            gone = gone[counting] if gone is not None else None
+            deleted = deleted[counting] if deleted is not None else None
             times = times[counting] if times is not None else None
-        return Part(rows, key, gone, times, index)
+        return Part(rows, key, deleted, times, index)
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
@@ -72,8 +72,8 @@ class Part:
     def to_table(self) -> pa.Table:
         """The part as it is kept; :func:`from_tables` reads it back."""
         table = pa.Table.from_batches([self.rows])
-        if self.gone is not None:
-            table = table.append_column(DELETED, pa.array(self.gone))
+        if self.deleted is not None:
+            table = table.append_column(DELETED, pa.array(self.deleted))
         if self.times is not None:
             table = table.append_column(WRITTEN, pa.array(self.times))
         return table
@@ -83,8 +83,8 @@ def merged(parts: Sequence[Part], *, timed: bool) -> Part:
     """Parts, the oldest first, as one. ``timed``: rows have a time to live."""
     if len(parts) == 1:
         return parts[0]
-    rows, gone, times = _together(parts, timed)
-    return Part.of(rows, parts[0].key, gone if gone.any() else None, times)
+    rows, deleted, times = _together(parts, timed)
+    return Part.of(rows, parts[0].key, deleted if deleted.any() else None, times)
 
 
 def compacted(parts: Sequence[Part], *, timed: bool, over: int | None) -> Part | None:
@@ -94,11 +94,13 @@ def compacted(parts: Sequence[Part], *, timed: bool, over: int | None) -> Part |
     """
     if not parts:
         return None
-    rows, gone, times = (parts[0].rows, parts[0].gone, parts[0].times) if len(parts) == 1 else _together(parts, timed)
-    alive = ~gone if gone is not None else np.ones(rows.num_rows, bool)
+    rows, deleted, times = (
+        (parts[0].rows, parts[0].deleted, parts[0].times) if len(parts) == 1 else _together(parts, timed)
+    )
+    alive = ~deleted if deleted is not None else np.ones(rows.num_rows, bool)
     if times is not None and over is not None:
         alive &= times > over
-    if alive.all() and len(parts) == 1 and gone is None:
+    if alive.all() and len(parts) == 1 and deleted is None:
         return parts[0]
     rows, times = rows.filter(pa.array(alive)), times[alive] if times is not None else None
     return Part.of(rows, parts[0].key, None, times) if rows.num_rows else None
@@ -108,15 +110,15 @@ def _together(parts: Sequence[Part], timed: bool) -> tuple[pa.RecordBatch, Numbe
     """The rows that count of several parts, which of them are deletions, and their times."""
     kept = [(part, part.without(part.superseded(parts[place + 1 :]))) for place, part in enumerate(parts)]
     rows = pa.concat_batches([part.rows.take(as_rows(numbers)) for part, numbers in kept])
-    gone = np.concatenate(
-        [part.gone[numbers] if part.gone is not None else np.zeros(len(numbers), bool) for part, numbers in kept]
+    deleted = np.concatenate(
+        [part.deleted[numbers] if part.deleted is not None else np.zeros(len(numbers), bool) for part, numbers in kept]
     )
     if not timed:
-        return rows, gone, None
+        return rows, deleted, None
     times = [
         part.times[numbers] if part.times is not None else np.zeros(len(numbers), np.int64) for part, numbers in kept
     ]
-    return rows, gone, np.concatenate(times)
+    return rows, deleted, np.concatenate(times)
 
 
 # -- what is kept ------------------------------------------------------------------------------------------------------
@@ -159,8 +161,10 @@ def _read(table: pa.Table, schema: pa.Schema, key: tuple[str, ...]) -> Part:
     rows = batches[0] if batches else empty(schema)
     same = rows.schema.names == schema.names and rows.schema.types == schema.types
     rows = pa.RecordBatch.from_arrays(rows.columns, schema=schema) if same else rows.cast(schema)
-    gone, times = more.get(DELETED), more.get(WRITTEN)
-    return Part.of(rows, key, None if gone is None else gone.to_numpy(), None if times is None else times.to_numpy())
+    deleted, times = more.get(DELETED), more.get(WRITTEN)
+    return Part.of(
+        rows, key, None if deleted is None else deleted.to_numpy(), None if times is None else times.to_numpy()
+    )
 
 
 def empty(schema: pa.Schema) -> pa.RecordBatch:

@@ -57,14 +57,14 @@ class _Keys:
         self._starts = np.flatnonzero(begins)
         marks = batch.column(batch.num_columns - 1)
         self._is_new = _mask(pc.equal(marks, ADDED))
-        self._carried, self._gone, self._new = (
+        self._carried, self._removed, self._added = (
             np.add.reduceat(_mask(pc.equal(marks, one)).astype(np.int64), self._starts)
             for one in (CARRIED, REMOVED, ADDED)
         )
 
     def resolved(self) -> pa.RecordBatch:
         """Return what a push writes: new rows, and a row that deletes for each key that has lost its rows."""
-        is_deleted = (self._gone > 0) & (self._new == 0)
+        is_deleted = (self._removed > 0) & (self._added == 0)
         self._reject_ambiguous(is_deleted & (self._carried > 0))
         lengths = np.diff(np.append(self._starts, self._batch.num_rows))
         kept = self._is_new & ~np.repeat(self._is_unchanged(), lengths)
@@ -74,14 +74,14 @@ class _Keys:
 
     def _is_unchanged(self) -> Mask:
         """Return of which keys the new rows are those that they had, in any order."""
-        unchanged = (self._gone == self._new) & (self._new > 0)
+        unchanged = (self._removed == self._added) & (self._added > 0)
         old = self._starts + self._carried
-        single: Mask = unchanged & (self._new == 1)
+        single: Mask = unchanged & (self._added == 1)
         for column in self._batch.columns:
             places = old[single]
             single[single] = _is_same(column.take(pa.array(places)), column.take(pa.array(places + 1)))
-        for group in np.flatnonzero(unchanged & (self._new > 1)):
-            count = int(self._new[group])
+        for group in np.flatnonzero(unchanged & (self._added > 1)):
+            count = int(self._added[group])
             former, present = (
                 sorted(map(repr, self._batch.slice(int(start), count).to_pylist()))
                 for start in (old[group], old[group] + count)

@@ -101,7 +101,7 @@ class RemoteCalls:
             "wait": wait_exponential(access.backoff_ms / 1000, _LONGEST_WAIT_S)
             + wait_random(0, access.backoff_ms / 1000),
             "reraise": True,
-            "before_sleep": self._again,
+            "before_sleep": self._before_retry,
         }
         self._calls: AsyncCalls | None = None
         if is_coroutine_function(function):
@@ -155,7 +155,7 @@ class RemoteCalls:
         call, timeout_ms = self._call(self._function, item), self._access.timeout_ms
         return await (call if timeout_ms is None else within(call, timeout_ms))
 
-    def _again(self, _: RetryCallState) -> None:
+    def _before_retry(self, _: RetryCallState) -> None:
         self._counts.retries += 1
 
 

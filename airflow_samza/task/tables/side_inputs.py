@@ -151,8 +151,8 @@ class SideStore:
             return
         columns = self._columns(missing)
         places = self._store.find(columns)
-        there = [key for key, place in zip(missing, places.tolist(), strict=True) if place >= 0]
-        self._looked_up.update(zip(there, self._reader.read(self._store.batch(places[places >= 0])), strict=True))
+        found = [key for key, place in zip(missing, places.tolist(), strict=True) if place >= 0]
+        self._looked_up.update(zip(found, self._reader.read(self._store.batch(places[places >= 0])), strict=True))
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ class SideStore:
         written, self._written = self._written, {}
         self._looked_up.clear()
         rows = {key: row for key, row in written.items() if row is not None}
-        gone = [key for key, row in written.items() if row is None]
+        deleted = [key for key, row in written.items() if row is None]
         if rows:
             try:
                 self._store.write(self._writer.write(list(rows.values())))
@@ -190,8 +190,8 @@ class SideStore:
                 raise WrongEntry(
                     f"the row {quoted(row, 200)} under the key {quoted(key)} does not fit: {error.why}"
                 ) from None
-        if gone:
-            self._store.delete(pa.RecordBatch.from_arrays(self._columns(gone), schema=self._keys.to_arrow()))
+        if deleted:
+            self._store.delete(pa.RecordBatch.from_arrays(self._columns(deleted), schema=self._keys.to_arrow()))
 
     # -- forms ---------------------------------------------------------------------------------------------------------
 

@@ -109,8 +109,8 @@ class TableStore:
             hit = rows >= 0
             if hit.any():
                 alive = hit
-                if part.gone is not None:
-                    alive = hit & ~part.gone[np.maximum(rows, 0)]
+                if part.deleted is not None:
+                    alive = hit & ~part.deleted[np.maximum(rows, 0)]
                 if part.times is not None and now is not None and self.ttl_ms is not None:
                     at = now if left is None or np.isscalar(now) else np.asarray(now)[left]
                     alive = alive & (part.times[np.maximum(rows, 0)] > np.asarray(at) - self.ttl_ms)
@@ -180,8 +180,8 @@ class TableStore:
         rows = 0
         for place, part in enumerate(parts):
             superseded = np.unique(part.superseded(parts[place + 1 :]))
-            gone = int(part.gone.sum() - part.gone[superseded].sum()) if part.gone is not None else 0
-            rows += len(part) - len(superseded) - gone
+            deleted = int(part.deleted.sum() - part.deleted[superseded].sum()) if part.deleted is not None else 0
+            rows += len(part) - len(superseded) - deleted
         return rows
 
     @property
@@ -263,14 +263,14 @@ class TableStore:
     def _seal(self) -> None:
         """Make a part of what was written; parts that are not twice as long as the next one are merged with it."""
         pending, self._pending = self._pending, []
-        batches, gone, times = [], [], []
+        batches, deleted, times = [], [], []
         for batch, deletes, written in pending:
             batches.append(self.with_all_columns(batch) if deletes else batch.cast(self._arrow))
-            gone.append(np.full(batch.num_rows, deletes))
+            deleted.append(np.full(batch.num_rows, deletes))
             if self.ttl_ms is not None:
                 times.append(np.broadcast_to(np.asarray(0 if written is None else written, np.int64), batch.num_rows))
         rows = pa.concat_batches(batches) if len(batches) > 1 else batches[0]
-        which = np.concatenate(gone)
+        which = np.concatenate(deleted)
         valid = rows.column(self.key[0]).is_valid().to_numpy(zero_copy_only=False)
         for name in self.key[1:]:
             valid = valid & rows.column(name).is_valid().to_numpy(zero_copy_only=False)

@@ -39,10 +39,10 @@ class TimedStore(LazyTableStore):
         self._kept_from: dict[str, int] = {}
         self._after_expiry = 0
 
-    def put(self, rows: pa.RecordBatch, since: Numbers, gone: Numbers) -> None:
-        """Add rows, no key of which has a null, valid from a time each (µs); ``gone`` marks those that delete."""
+    def put(self, rows: pa.RecordBatch, since: Numbers, deleted: Numbers) -> None:
+        """Add rows, no key of which has a null, valid from a time each (µs); ``deleted`` marks those that delete."""
         if rows.num_rows:
-            self._put.append((rows, since, gone))
+            self._put.append((rows, since, deleted))
 
     def keep_from(self, needed: Mapping[str, int]) -> None:
         """Note from which time on (µs) each join looks rows up; what was replaced before all of them is left out."""
@@ -73,7 +73,7 @@ class TimedStore(LazyTableStore):
             found = part.find(columns, times)
             at = np.maximum(found, 0)
             counts = (found >= 0) & (part.since[at] >= newest)  # of equal times the last one that has come
-            places[counts] = np.where(part.gone[at], -1, found + start)[counts]
+            places[counts] = np.where(part.deleted[at], -1, found + start)[counts]
             newest[counts] = part.since[at][counts]
             start += len(part)
         return places
@@ -86,7 +86,7 @@ class TimedStore(LazyTableStore):
             return empty(self._arrow)
         whole = TimedRows.merged(parts, self.key)
         last = whole.starts[1:] - 1
-        return whole.rows.take(pa.array(last[~whole.gone[last]]))
+        return whole.rows.take(pa.array(last[~whole.deleted[last]]))
 
     @property
     def count(self) -> int:
@@ -110,8 +110,8 @@ class TimedStore(LazyTableStore):
         if self._put:
             put, self._put = self._put, []
             rows = pa.concat_batches([batch.cast(self._arrow) for batch, _, _ in put])
-            since, gone = (np.concatenate(arrays) for arrays in zip(*((s, g) for _, s, g in put), strict=True))
-            parts = [*self._timed_rows, TimedRows.of(rows, since, gone, self.key)]
+            since, deleted = (np.concatenate(arrays) for arrays in zip(*((s, g) for _, s, g in put), strict=True))
+            parts = [*self._timed_rows, TimedRows.of(rows, since, deleted, self.key)]
             while len(parts) > 1 and len(parts[-2]) < 2 * len(parts[-1]):
                 parts[-2:] = [TimedRows.merged(parts[-2:], self.key, kept_from=self.forgets_before)]
             self._timed_rows = parts

@@ -25,7 +25,7 @@ from airflow_samza.systems.kafka.failures import expired, missing, other_count, 
 from airflow_samza.systems.kafka.output_options import IN_TRANSACTIONS, OutputOptions
 from airflow_samza.systems.kafka.write_failures import (
     contended,
-    markers_gone,
+    markers_missing,
     published_before,
     superseded,
     too_large,
@@ -244,7 +244,7 @@ def _(scene: Scene) -> str:
 
 @row("kafka", "A topic of markers that was deleted", BY_STAGE)
 def _(scene: Scene) -> str:
-    return str(markers_gone("airflow-samza-publications", "events", "slow"))
+    return str(markers_missing("airflow-samza-publications", "events", "slow"))
 
 
 @row("kafka", "Two runners that publish the same", BY_STAGE)

@@ -299,13 +299,13 @@ def _(scene: Scene) -> str:
     started.send_signal(signal.SIGSTOP)
     scene.monkeypatch.setattr("airflow_samza.engine.heartbeat.HEARTBEAT_SECONDS", 41.0)
     heart = RunnerHeartbeat(files, folder, RunnerRecords(files, folder), "")
-    while heart.gone is None:
+    while heart.lost is None:
         heart._look_after_start()
     started.wait()
 
     def fail() -> None:
-        assert heart.gone is not None
-        raise heart.gone
+        assert heart.lost is not None
+        raise heart.lost
 
     return raised(fail).replace(f"process {started.pid}", "process 4712")
 

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_samza import stream_application
 from airflow_samza.cli.tables import columns
-from airflow_samza.cli.terminal import is_live, say, say_again, width_of
+from airflow_samza.cli.terminal import is_live, say, say_in_place, width_of
 from airflow_samza.planner.explain import explain
 from airflow_samza.planner.planner import ExecutionPlanner
 from tests.support.terminal import Terminal, terminal
@@ -131,13 +131,13 @@ def test_states_in_a_table_have_their_colours(monkeypatch: pytest.MonkeyPatch) -
 def test_a_look_on_a_terminal_takes_the_place_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
     with terminal(monkeypatch, 80) as shown, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", shown.stream)
-        say_again("Stage a: running", first=True)
-        say_again("Stage a: succeeded", first=False)
+        say_in_place("Stage a: running", first=True)
+        say_in_place("Stage a: succeeded", first=False)
     assert shown.raw.count("\x1b[2J") == 2
     assert shown.text.splitlines()[-1] == "Stage a: succeeded"
 
 
 def test_looks_in_a_pipe_stand_below_each_other(capsys: pytest.CaptureFixture[str]) -> None:
-    say_again("Stage a: running", first=True)
-    say_again("Stage a: succeeded", first=False)
+    say_in_place("Stage a: running", first=True)
+    say_in_place("Stage a: succeeded", first=False)
     assert capsys.readouterr().out == "Stage a: running\n\nStage a: succeeded\n"

@@ -167,7 +167,7 @@ def test_an_engine_that_answers_lives(ground: Ground) -> None:
     liveness = ground.liveness()
     for _ in range(3):
         ground.pass_silently(liveness, SILENT_AFTER_SECONDS - 1)
-        assert not liveness.is_gone
+        assert not liveness.is_lost
         liveness._answers += 1
         liveness.tick()
 
@@ -177,9 +177,9 @@ def test_an_engine_that_is_silent_and_idle_is_gone(ground: Ground) -> None:
     liveness._answers += 1
     liveness.tick()
     ground.pass_silently(liveness, SILENT_AFTER_SECONDS - 1)
-    assert not liveness.is_gone
+    assert not liveness.is_lost
     ground.pass_silently(liveness, 1)
-    assert liveness.is_gone
+    assert liveness.is_lost
 
 
 def test_an_engine_that_works_may_be_silent_for_longer(ground: Ground) -> None:
@@ -188,9 +188,9 @@ def test_an_engine_that_works_may_be_silent_for_longer(ground: Ground) -> None:
     liveness.tick()
     ground.engine.worked = 0.5 * BUSY_AFTER_SECONDS
     ground.pass_silently(liveness, BUSY_AFTER_SECONDS - 1)
-    assert not liveness.is_gone
+    assert not liveness.is_lost
     ground.pass_silently(liveness, 1)
-    assert liveness.is_gone
+    assert liveness.is_lost
 
 
 @pytest.mark.parametrize("worked", [None, 0.01 * SILENT_AFTER_SECONDS])
@@ -200,24 +200,24 @@ def test_an_engine_of_which_no_work_is_seen_does_not_work(ground: Ground, worked
     liveness.tick()
     ground.engine.worked = worked
     ground.pass_silently(liveness, SILENT_AFTER_SECONDS)
-    assert liveness.is_gone
+    assert liveness.is_lost
 
 
 def test_time_in_which_this_process_was_frozen_counts_little(ground: Ground) -> None:
     liveness = ground.liveness()
     ground.clock.now += 3600
     liveness.tick()
-    assert not liveness.is_gone
+    assert not liveness.is_lost
 
 
 def test_an_engine_that_is_gone_is_killed_and_what_it_ran_fails(ground: Ground) -> None:
     done, running = ground.attempt("views", SUCCEEDED), ground.attempt("by-member", RUNNING)
     liveness = ground.liveness()
     ground.heartbeat._look_after_spark()
-    assert (ground.heartbeat.gone, ground.engine.acts) == (None, [])
+    assert (ground.heartbeat.lost, ground.engine.acts) == (None, [])
     ground.pass_silently(liveness, SILENT_AFTER_SECONDS)
     ground.heartbeat._look_after_spark()
-    assert ground.heartbeat.gone is not None
+    assert ground.heartbeat.lost is not None
     assert ground.engine.acts == ["kill"]
     assert [ground.status(attempt).state for attempt in (done, running)] == [SUCCEEDED, FAILED]
     assert "while the stage by-member ran" in (ground.status(running).error or {})["sentence"]
@@ -251,11 +251,11 @@ def test_a_java_that_is_frozen_before_it_is_an_engine_is_killed_after_a_while(
     frozen.append(java)
     for _ in range(int(SILENT_AFTER_SECONDS) - 1):
         ground.heartbeat._look_after_spark()
-    assert (ground.heartbeat.gone, killed) == (None, [])
+    assert (ground.heartbeat.lost, killed) == (None, [])
     ground.heartbeat._look_after_spark()
     ground.heartbeat._look_after_spark()
-    assert ground.heartbeat.gone is not None
-    assert ground.heartbeat.gone.sentence == "Java was frozen for 40 s before Spark was up (process 7)."
+    assert ground.heartbeat.lost is not None
+    assert ground.heartbeat.lost.sentence == "Java was frozen for 40 s before Spark was up (process 7)."
     assert killed == [7]
     (attempt,) = ground.records.attempts()
     assert ground.status(attempt).state == FAILED

@@ -18,7 +18,7 @@ from airflow_samza.errors import RuntimeMissing, SamzaError, StageCancelled, Sta
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.spark.push_failures import job_failed
-from airflow_samza.spark.sessions.driver_session import is_gone
+from airflow_samza.spark.sessions.driver_session import is_spark_lost
 from airflow_samza.spark.stage_job import collect, run_job
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.support.pushes import Pushes
@@ -182,7 +182,7 @@ def test_a_job_that_was_killed_by_a_cancel_is_cancelled(tmp_path: Path) -> None:
     ],
 )
 def test_tells_a_spark_that_is_gone_from_a_job_that_failed(text: str, gone: bool, tmp_path: Path) -> None:
-    assert is_gone(RuntimeError(text)) is gone
+    assert is_spark_lost(RuntimeError(text)) is gone
     with pytest.raises(RuntimeError if gone else SamzaError):
         run(Frame(text, text), tmp_path)
 

@@ -191,7 +191,7 @@ def preview_of_clear(
         )
     systems, _ = opened.bound
     preview = clear_preview(opened.files, systems, run, cleared, plan=is_plan, downstream=downstream)
-    again = {stage.stage_id for stage in preview.stages if stage.effect == "runs again"}
+    rerun = {stage.stage_id for stage in preview.stages if stage.effect == "runs again"}
     consumers = [
         Consumer(
             kind="application",
@@ -216,7 +216,7 @@ def preview_of_clear(
         )
         for stage in preview.stages
     ]
-    started = _started(opened, records, {tasks.get(stage_id, "") for stage_id in again}, may_read)
+    started = _started(opened, records, {tasks.get(stage_id, "") for stage_id in rerun}, may_read)
     return ClearPreview(
         task_id=task_id, stages=stages, consumers=[*consumers, *started], sentences=list(preview.sentences)
     )

@@ -146,8 +146,8 @@ def links(opened: Opened) -> Links:
         is_over = not runner.is_alive(opened.files)
         address = page.link(is_over=is_over) if page is not None else ""
         if address:
-            gone = "The driver has ended, and its page with it." if is_over and page and not page.history else None
-            spark_links.append(Link(name=f"Spark of runner {runner.number}", url=address, stage_id=None, note=gone))
+            note = "The driver has ended, and its page with it." if is_over and page and not page.history else None
+            spark_links.append(Link(name=f"Spark of runner {runner.number}", url=address, stage_id=None, note=note))
     return Links(links=spark_links)
 
 

@@ -147,7 +147,7 @@ class CsvInput:
         for block in blocks:
             before = max(0, self.head.body - block.offset)
             if before < len(block.data):
-                yield Block(block.offset + before, block.data[before:], block.cut) if before else block
+                yield Block(block.offset + before, block.data[before:], block.truncated) if before else block
 
     def _pieces(self, blocks: Iterator[Block], target: pa.Schema) -> Iterator[pa.RecordBatch | _Bad]:
         """Yield rows, and between them the records that are bad."""
@@ -156,7 +156,7 @@ class CsvInput:
         for block in blocks:
             if not held:
                 held_at = block.offset
-            if block.cut:
+            if block.truncated:
                 yield _Bad(lost or held + block.data, lost_at if lost else held_at, _TOO_LONG)
                 held = lost = b""
                 continue
@@ -170,13 +170,13 @@ class CsvInput:
                     continue
             # A quote is open at the end of a line, or something is bad: see where records end.
             data = held + block.data
-            cut = self.dialect.closed(data)
+            record_end = self.dialect.closed(data)
             begin = 0
-            if lost and cut:  # the end of a record whose beginning was too long to be kept
+            if lost and record_end:  # the end of a record whose beginning was too long to be kept
                 yield _Bad(lost, lost_at, _TOO_LONG)
                 begin, lost = len(next(self.dialect.records(data))), b""
-            yield from self._whole(Block(held_at + begin, data[begin:cut]), target)
-            held, held_at = data[cut:], held_at + cut
+            yield from self._whole(Block(held_at + begin, data[begin:record_end]), target)
+            held, held_at = data[record_end:], held_at + record_end
             if len(held) > LONGEST_RECORD:
                 end = held_at + len(held)
                 lost, lost_at = (lost, lost_at) if lost else (held[:SHOWN_BYTES], held_at)
@@ -300,7 +300,7 @@ class CsvInput:
         """Return the columns with the types that the values of the first block have: text where none, or several."""
         self.schema = texts = pa.schema([pa.field(name, pa.string()) for name in self.header])
         block = next(self._blocks(0, None), None) if self.header else None
-        if block is None or block.cut:
+        if block is None or block.truncated:
             return texts
         data = block.data[: self.dialect.closed(block.data)] or block.data
         batches = []

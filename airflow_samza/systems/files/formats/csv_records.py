@@ -80,12 +80,12 @@ class Dialect:
             return _last_line_end(data, len(data))
         if not self.escape and (plain := self._plain_quotes(data)) is not None:
             places, opening = plain
-            cut = _last_line_end(data, len(data))
+            record_end = _last_line_end(data, len(data))
             # A line end lies outside of values where the quotes before it are even; inside, its record began before the
             # last that opened.
-            while np.searchsorted(places, cut) % 2:
-                cut = _last_line_end(data, int(opening[np.searchsorted(opening, cut) - 1]))
-            return cut
+            while np.searchsorted(places, record_end) % 2:
+                record_end = _last_line_end(data, int(opening[np.searchsorted(opening, record_end) - 1]))
+            return record_end
         return max((end for _, end, ended in self._spans(data) if ended), default=0)
 
     def _plain_quotes(self, data: bytes) -> tuple[Any, Any] | None:

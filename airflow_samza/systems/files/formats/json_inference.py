@@ -22,7 +22,7 @@ def inferred_schema(file: InputFile, blocks: Iterator[Block], ending: bytes) -> 
     ``ending`` ends the lines of the file; those of the blocks end with LF.
     """
     for block in blocks:
-        data = b"" if block.cut else block.data
+        data = b"" if block.truncated else block.data
         if count_objects(data) is None:
             data = _objects(file, Block(block.offset, data), ending)
         if not data.strip():

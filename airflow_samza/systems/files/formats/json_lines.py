@@ -118,7 +118,7 @@ class JsonLinesInput:
         target = pa.schema([self.schema.field(name) for name in names])
         by_arrow = is_for_arrow(target)
         for block in self._blocks(start, end):
-            if block.cut:
+            if block.truncated:
                 reason = f"a line of more than {LONGEST_LINE // 2**20} MiB"
                 if not self.file.tolerant:
                     place = place_of(self.file, block.offset, self._line_end)
@@ -141,8 +141,8 @@ class JsonLinesInput:
             data = (
                 data.replace(b"\r", b"\n") if self._line_end == b"\r" else data
             )  # in JSON a CR is never part of a value
-            if data.strip() or block.cut:
-                yield Block(block.offset + len(block.data) - len(data), data, block.cut)
+            if data.strip() or block.truncated:
+                yield Block(block.offset + len(block.data) - len(data), data, block.truncated)
 
     def _rejection(self, bad: BadValue, block: Block) -> SamzaError:
         place = place_of(self.file, bad.offset, self._line_end)

@@ -50,12 +50,12 @@ _OTHERS = {
 class Block(NamedTuple):
     """Block of whole lines, and the offset of the first in the (decompressed) file.
 
-    ``cut``: the beginning of one that is too long to be read.
+    ``truncated``: the beginning of one that is too long to be read.
     """
 
     offset: int
     data: bytes
-    cut: bool = False
+    truncated: bool = False
 
 
 def reject_binary(file: InputFile, format_name: str, data: bytes) -> None:
@@ -179,7 +179,7 @@ class _Lines:
                 if last and (place := self.held.rfind(self.ending)) >= 0:
                     yield self._next_block(place + 1)  # lines before the long one
                 if len(self.held) > self.longest:
-                    yield Block(self.offset, self.held[:SHOWN_BYTES], cut=True)
+                    yield Block(self.offset, self.held[:SHOWN_BYTES], truncated=True)
                     self.skip_line()
                     if end is not None and self.offset >= end:
                         return

@@ -109,9 +109,9 @@ class ParquetInput:
             compressed_size(metadata.row_group(group)) > READ_AHEAD_BYTES for group in range(metadata.num_row_groups)
         )
         if self._repeating or self._large:
-            self.parquet = self._again(self._repeating, self._large)
+            self.parquet = self._reopened(self._repeating, self._large)
 
-    def _again(self, dictionaries: list[str], large: bool) -> pq.ParquetFile:
+    def _reopened(self, dictionaries: list[str], large: bool) -> pq.ParquetFile:
         """Return another reader of the file, which gives some columns with their dictionaries."""
         return pq.ParquetFile(
             self.source,
@@ -185,13 +185,13 @@ class ParquetInput:
                         decoded[name] = None
         if len(decoded) > len(self._decoded):
             self._decoded = list(decoded)
-            self.parquet = self._again([*self._repeating, *self._decoded], self._large)
+            self.parquet = self._reopened([*self._repeating, *self._decoded], self._large)
 
     def _longest(self, group: int, name: str) -> int:
         """Return the bytes of the longest value in the dictionary of a column."""
         if name in self._decoded:
             return 0
-        first = next(self._again([name], True).iter_batches(1, row_groups=[group], columns=[name]), None)
+        first = next(self._reopened([name], True).iter_batches(1, row_groups=[group], columns=[name]), None)
         if first is None or not types.is_dictionary(first.column(0).type):
             return 0
         return pc.max(pc.binary_length(first.column(0).dictionary)).as_py() or 0

@@ -11,7 +11,7 @@ from typing import Any
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, RuntimeMissing
 
-_ASK_AGAIN = timedelta(minutes=15)
+_LIFETIME = timedelta(minutes=15)
 """The time after which botocore is asked again; it renews what expires within fifteen minutes."""
 
 
@@ -56,7 +56,7 @@ class AwsIdentity:
             "access_key_id": held.access_key,
             "secret_access_key": held.secret_key,
             "token": held.token,
-            "expires_at": datetime.now(timezone.utc) + _ASK_AGAIN,
+            "expires_at": datetime.now(timezone.utc) + _LIFETIME,
         }
 
     def _assumed(self, session: Any) -> Mapping[str, object]:

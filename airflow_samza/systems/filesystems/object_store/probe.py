@@ -65,19 +65,19 @@ def check_store(filesystem: Filesystem) -> tuple[str, ...]:
             return False
         return True
 
-    again: list[bool] = []
+    overwrites: list[bool] = []
     warnings: list[str] = []
     created = permitted("create", lambda: client.create(key, b"probe"))
     try:
         readable = permitted("read", lambda: client.status(key))
         if created and readable:
-            permitted("create", lambda: again.append(client.create(key, b"again")))
+            permitted("create", lambda: overwrites.append(client.create(key, b"again")))
         permitted("list", lambda: client.list(filesystem.key(".")))
         if created and client.put(key, b"replaced"):
             warnings.append(_VERSIONED.format(name=address.name))
     finally:
         permitted("delete", lambda: client.delete([key]))
-    if any(again):
+    if any(overwrites):
         raise _without_create(filesystem)
     if denied:
         names = dict.fromkeys(PERMISSIONS[address.store][what] for what in denied)

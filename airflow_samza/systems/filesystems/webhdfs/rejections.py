@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from airflow_samza.errors import SamzaError, StorageFull, TopicError
-from airflow_samza.systems.filesystems.filesystem import NOTHING_LOST, TRYING_AGAIN, cannot
+from airflow_samza.systems.filesystems.filesystem import NOTHING_LOST, RETRY_IS_SAFE, cannot
 from airflow_samza.systems.filesystems.webhdfs.access import Access
 
 _MAY_PASS = {
@@ -79,7 +79,7 @@ def error_of(rejection: Rejection, doing: str, path: str, location: str, access:
             path=location,
         )
     kind: type[SamzaError] = TopicError
-    hint = f"Check the path and HDFS's own logs; {TRYING_AGAIN}."
+    hint = f"Check the path and HDFS's own logs; {RETRY_IS_SAFE}."
     if rejection.kind == "AccessControlException":
         hint = (
             f"This was asked by {access.name}: set HADOOP_USER_NAME, or the connection's login, or have the path's "

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, Message
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.clients import PASSING, consumer
-from airflow_samza.systems.kafka.failures import NOT_THERE, failed, silent
+from airflow_samza.systems.kafka.failures import UNKNOWN_TOPIC, failed, silent
 from airflow_samza.systems.kafka.own_topics.frames import PART, WRITER, NoColumn, unframed
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.topic import Topic
@@ -25,7 +25,7 @@ from airflow_samza.systems.topic_rejections import no_column
 _NEAR = 64
 """Messages that are read and passed by, in place of a new request to the brokers for what lies behind them."""
 
-_NOTHING = NOT_THERE | {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._PARTITION_EOF}
+_NOTHING = UNKNOWN_TOPIC | {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._PARTITION_EOF}
 """Codes of a position at which there is nothing: for good, or for a replica that lags behind."""
 
 
@@ -47,13 +47,13 @@ class MessageSegmentReaders:
         partition, offset = segment.partitions[batch], segment.ends[batch]
         if partition not in self._open:
             if not self._open:
-                self._check_there()
+                self._check_topic()
             self._open[partition] = _Partition(self._brokers, self._at_brokers, partition)
         try:
             value = self._open[partition].value(offset)
         except _Lost as lost:
             self.close()
-            self._check_there()
+            self._check_topic()
             raise self._lost(partition, offset, lost) from None
         except BaseException:
             self.close()
@@ -86,7 +86,7 @@ class MessageSegmentReaders:
         for partition in list(self._open):
             self.leave(partition)
 
-    def _check_there(self) -> None:
+    def _check_topic(self) -> None:
         if not self._is_there(self._topic):
             raise TopicError(
                 f"The topic {self._at_brokers!r} of the system {self._topic.system!r}, in which the messages of "
@@ -154,10 +154,10 @@ class _Partition:
         pieces = [value]
         while part < parts:
             message = self._next()
-            again, part_there, _ = _part(message)
-            if again == whose and part_there == part + 1:
+            same_place, number, _ = _part(message)
+            if same_place == whose and number == part + 1:
                 pieces.append(message.value() or b"")
-                part = part_there
+                part = number
         return b"".join(pieces) if len(pieces) > 1 else value
 
     def _next(self) -> Message:

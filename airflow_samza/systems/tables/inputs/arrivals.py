@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from airflow_samza.errors import ConfigError, StateError, TopicError
 from airflow_samza.systems.files.packing import Split, pack_chunks
-from airflow_samza.systems.files.slicing import CHUNK_BYTES, CHUNK_OFFSETS, cut_from
+from airflow_samza.systems.files.slicing import CHUNK_BYTES, CHUNK_OFFSETS, split_threshold
 from airflow_samza.systems.system import ColumnBound, StreamSpec
-from airflow_samza.systems.tables.inputs.changes import ChangedPart
+from airflow_samza.systems.tables.inputs.changes import FileChange
 from airflow_samza.systems.tables.inputs.table_version import TableFile, TableVersion
 from airflow_samza.systems.tables.options import WAITING
 
@@ -33,7 +33,7 @@ RESET = "forget all state and read the table anew: airflow-samza state reset."
 
 
 class Commit(NamedTuple):
-    """Changes between two versions, ``since`` and ``until``, as parts of files: mostly those of one commit.
+    """Changes between two versions, ``since`` and ``until``, by data file: mostly those of one commit.
 
     ``number`` grows from commit to commit, ``time`` is in milliseconds since 1970.
     """
@@ -42,7 +42,7 @@ class Commit(NamedTuple):
     until: str
     number: int
     time: int
-    parts: Sequence[ChangedPart]
+    changes: Sequence[FileChange]
 
 
 class TableHistory(TableVersion):
@@ -62,7 +62,7 @@ class TableHistory(TableVersion):
         """Return the files that were there, or had been, when a record was made."""
 
     @abstractmethod
-    def spans(self, intake: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    def version_ranges(self, intake: Mapping[str, Any] | None) -> list[tuple[str, str]]:
         """Return the versions since a record, of which changes are read, each behind the one before it."""
 
     @abstractmethod
@@ -127,7 +127,7 @@ def arrived_range(request: ArrivalsRequest, bounds: Sequence[ColumnBound]) -> di
     skipped = len(files) if request.unread else 0
     files = [] if request.unread else _by_event_time(files)
     total = sum(file.size for file in files)
-    units = version.units(files, min(cut_from(total, request.partitions), CHUNK_BYTES))
+    units = version.units(files, min(split_threshold(total, request.partitions), CHUNK_BYTES))
     chunks = pack_chunks(units, request.partitions, CHUNK_BYTES)
     return recorded_range(request, version.described(files), chunks, skipped=skipped)
 
@@ -212,14 +212,14 @@ def _left_unread(version: TableHistory, intake: Mapping[str, Any]) -> list[Table
     """Return the files that the run before has left unread; one that is gone is an error."""
     unread = intake["unread"]
     found = [file for file in version.files_until(intake) if file.path in unread]
-    gone = sorted(set(unread).difference(file.path for file in found))
-    if gone:
+    missing = sorted(set(unread).difference(file.path for file in found))
+    if missing:
         raise StateError(
-            f"The run before has left the file {gone[0]} of the table {version.name} (input {version.stream.name!r}) "
-            "unread, and it was rewritten or removed since.",
+            f"The run before has left the file {missing[0]} of the table {version.name} (input {version.stream.name!r})"
+            " unread, and it was rewritten or removed since.",
             hint=f"To go on, {RESET}",
             table=version.name,
             stream=version.stream.name,
-            file=gone[0],
+            file=missing[0],
         )
     return found

@@ -1,8 +1,8 @@
-"""Changes between two versions of a table: by which parts of its files their rows differ, and the range of these.
+"""Changes between two versions of a table: by which rows of its data files they differ, and the range of these.
 
 What counts are the files and deletes of the two versions, and not what was committed in between: so a compaction, a
 replacement and a table that was put back are all right, as long as the older version can be read. A row that was only
-written anew is in a part of each kind; readers cancel such rows out (decision 113). Inputs that read changes take them
+written anew is removed and added; readers cancel such rows out (decision 113). Inputs that read changes take them
 commit by commit (decision 115). Incremental pushes fix such ranges by it, of Delta and Iceberg alike.
 """
 
@@ -19,49 +19,49 @@ from airflow_samza.systems.files.failures import is_missing
 from airflow_samza.systems.files.formats.casts import fits
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.packing import pack
-from airflow_samza.systems.files.slicing import cut_from
+from airflow_samza.systems.files.slicing import split_threshold
 from airflow_samza.systems.tables.columns import TableField, column_type
 from airflow_samza.systems.tables.inputs.change_columns import ADDED, CARRIED, CHANGE, REMOVED
 from airflow_samza.systems.tables.inputs.table_version import TableFile, TableVersion
 
 
-class ChangedPart(NamedTuple):
-    """Rows of a data file that share their fate: those that ``only`` names (if any), less those that ``deletes`` names.
+class FileChange(NamedTuple):
+    """Rows of a data file that a change has removed, added or carried: those of ``only`` (if any), less ``deletes``.
 
     Both are descriptions of deletes, as input ranges have them. With ``feed`` the file is one of a change data feed,
-    whose rows say themselves what became of them, and the part has those that are gone, or those that have come.
+    whose rows say themselves what became of them, and these are the removed, or the added ones.
     """
 
     file: TableFile
-    change: str
+    kind: str
     deletes: tuple[dict[str, Any], ...] = ()
     only: tuple[dict[str, Any], ...] = ()
     feed: bool = False
 
 
-def changed_parts(before: Sequence[TableFile], now: Sequence[TableFile]) -> list[ChangedPart]:
-    """Return the parts of files whose rows are in one of two versions only."""
-    parts: list[ChangedPart] = []
+def file_changes(before: Sequence[TableFile], now: Sequence[TableFile]) -> list[FileChange]:
+    """Return the changes of data files: rows that are in one of two versions only."""
+    changes: list[FileChange] = []
     former, present = ({file.path: file for file in files} for files in (before, now))
     for path in sorted({*former, *present}):
         old, new = former.get(path), present.get(path)
         of_old, of_new = (() if file is None else _plain(file) for file in (old, new))
         if old is not None and new is not None:
-            # Deletes that came later take rows away, and those that are gone bring rows back.
-            for file, change, gone, only in ((old, REMOVED, of_old, of_new), (new, ADDED, of_new, of_old)):
-                if lacking := tuple(one for one in only if one not in gone):
-                    parts.append(ChangedPart(file, change, gone, lacking))
+            # A new delete removes rows, and one that was taken back adds them.
+            for file, kind, deletes, only in ((old, REMOVED, of_old, of_new), (new, ADDED, of_new, of_old)):
+                if lacked := tuple(one for one in only if one not in deletes):
+                    changes.append(FileChange(file, kind, deletes, lacked))
         elif old is not None:
-            parts.append(ChangedPart(old, REMOVED, of_old))
+            changes.append(FileChange(old, REMOVED, of_old))
         elif new is not None:
-            parts.append(ChangedPart(new, ADDED, of_new))
-    return parts
+            changes.append(FileChange(new, ADDED, of_new))
+    return changes
 
 
-def carried_parts(before: Sequence[TableFile], now: Sequence[TableFile]) -> list[ChangedPart]:
-    """Return the parts of files whose rows are in both versions."""
+def carried_rows(before: Sequence[TableFile], now: Sequence[TableFile]) -> list[FileChange]:
+    """Return the rows of data files that are in both versions."""
     former = {file.path: _plain(file) for file in before}
-    return [ChangedPart(file, CARRIED, (*former[file.path], *_plain(file))) for file in now if file.path in former]
+    return [FileChange(file, CARRIED, (*former[file.path], *_plain(file))) for file in now if file.path in former]
 
 
 def _plain(file: TableFile) -> tuple[dict[str, Any], ...]:
@@ -88,12 +88,12 @@ def changed_range(version: TableVersion, partitions: int, since: str, remedy: st
             )
         check_comparable(then.columns, version, f"the {version.word} {since}", remedy)
         former = then.files()
-    parts = (carried_parts if carried else changed_parts)(former, version.files())
-    files = [part.file for part in parts]
-    range_ = {**described_parts(parts, version), "remedy": remedy}
+    changes = (carried_rows if carried else file_changes)(former, version.files())
+    files = [change.file for change in changes]
+    range_ = {**described_changes(changes, version), "remedy": remedy}
     columns = Schema.of(range_["schema"])
-    with files_there(range_):
-        splits = pack(version.units(files, cut_from(sum(file.size for file in files), partitions)), partitions)
+    with reporting_missing_files(range_):
+        splits = pack(version.units(files, split_threshold(sum(file.size for file in files), partitions)), partitions)
     return {
         **range_,
         "schema": Schema((*columns.fields, Field(CHANGE, parse_type("string")))).ddl(),
@@ -103,27 +103,27 @@ def changed_range(version: TableVersion, partitions: int, since: str, remedy: st
     }
 
 
-def described_parts(parts: Sequence[ChangedPart], version: TableVersion) -> dict[str, Any]:
-    """Return the keys of an input range of parts of files: as those of files, which also say what became of rows."""
-    range_ = version.described([part.file for part in parts])
+def described_changes(changes: Sequence[FileChange], version: TableVersion) -> dict[str, Any]:
+    """Return the keys of an input range of changes: as those of data files, which also say what became of rows."""
+    range_ = version.described([change.file for change in changes])
     deletes: list[dict[str, Any]] = []
-    places: dict[str, int] = {}
-    for listed, part in zip(range_["files"], parts, strict=True):
-        listed["change"] = part.change
-        if part.feed:
+    indexes: dict[str, int] = {}
+    for listed, change in zip(range_["files"], changes, strict=True):
+        listed["change"] = change.kind
+        if change.feed:
             listed["feed"] = True
-        for name, vectors in (("deletes", part.deletes), ("only", part.only)):
+        for name, vectors in (("deletes", change.deletes), ("only", change.only)):
             listed[name] = []
             for one in vectors:
-                place = places.setdefault(json.dumps(one, sort_keys=True), len(deletes))
-                if place == len(deletes):
+                index = indexes.setdefault(json.dumps(one, sort_keys=True), len(deletes))
+                if index == len(deletes):
                     deletes.append(one)
-                listed[name].append(place)
+                listed[name].append(index)
     return {**range_, "deletes": deletes}
 
 
 @contextmanager
-def files_there(range_: Mapping[str, Any]) -> Iterator[None]:
+def reporting_missing_files(range_: Mapping[str, Any]) -> Iterator[None]:
     """Say what helps, by the range's ``remedy``, where one of its files is gone."""
     try:
         yield

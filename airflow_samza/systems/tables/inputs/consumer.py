@@ -116,21 +116,21 @@ class TableConsumer(ABC):
     def _changed(
         self, listed: Mapping[str, Any], target: pa.Schema
     ) -> Generator[pa.RecordBatch | Unreadable, None, None]:
-        """Yield the rows that a commit has changed: those that are gone, then those that have come.
+        """Yield the rows that a commit has changed: removed ones, then added ones.
 
         Rows that it has only written anew cancel out, whichever columns are read.
         """
         whole = pa.schema([field for field in self.schema if field.name in self._columns])
-        added = [part for part in listed["parts"] if part["change"] == ADDED]
-        batches = (batch for part in added for batch in self._rows(part, WHOLE, whole))
+        added = [change for change in listed["parts"] if change["change"] == ADDED]
+        batches = (batch for change in added for batch in self._rows(change, WHOLE, whole))
         rewritten = RewrittenRows(batch for batch in batches if not isinstance(batch, Unreadable))
-        for part in listed["parts"]:
-            changed = rewritten.new if part["change"] == ADDED else rewritten.gone
-            for batch in self._rows(part, WHOLE, whole):
+        for change in listed["parts"]:
+            still_changed = rewritten.added if change["change"] == ADDED else rewritten.removed
+            for batch in self._rows(change, WHOLE, whole):
                 if isinstance(batch, Unreadable):
                     yield batch
-                elif (rows := changed(batch)).num_rows:
-                    yield _marked(rows, target, self._marks({**part, "commit": listed["commit"]}))
+                elif (rows := still_changed(batch)).num_rows:
+                    yield _marked(rows, target, self._marks({**change, "commit": listed["commit"]}))
 
     def _rows(
         self,
@@ -147,7 +147,7 @@ class TableConsumer(ABC):
                 yield from self._conformed(file, listed, split, wanted, bounds)
         except TopicError as error:
             if error.__cause__ is not None and is_missing(error.__cause__):
-                raise self._gone(file) from error
+                raise self._missing(file) from error
             raise
 
     def _conformed(
@@ -226,7 +226,7 @@ class TableConsumer(ABC):
     def removal(self) -> tuple[str, str, dict[str, Any]]:
         """Return why a planned file may be gone (behind a colon), what to do about it, and the facts."""
 
-    def _gone(self, file: InputFile) -> TopicError:
+    def _missing(self, file: InputFile) -> TopicError:
         why, hint, facts = self.removal()
         return TopicError(
             f"File {file.shown} of the table {self._table} (stream {file.stream!r}) is gone: {why}.",
@@ -253,12 +253,14 @@ def file_rows(
 
 def _marked(batch: pa.RecordBatch, target: pa.Schema, marks: Mapping[str, pa.Scalar]) -> pa.RecordBatch:
     """Return rows with the columns that say what became of them, unless they have these already."""
-    there = set(batch.schema.names)
-    columns = [batch.column(name) if name in there else pa.repeat(marks[name], batch.num_rows) for name in target.names]
+    present = set(batch.schema.names)
+    columns = [
+        batch.column(name) if name in present else pa.repeat(marks[name], batch.num_rows) for name in target.names
+    ]
     return batch_of(columns, target) if columns else rows_without_columns(batch.num_rows)
 
 
 def _of_change(changes: pa.StringArray, change: str) -> pa.BooleanArray:
-    """Return which rows of a change data feed are gone, or have come."""
-    is_gone = pc.is_in(changes, pa.array([REMOVED, BEFORE]))
-    return is_gone if change == REMOVED else pc.invert(is_gone)
+    """Return which rows of a change data feed were removed, or added."""
+    is_removed = pc.is_in(changes, pa.array([REMOVED, BEFORE]))
+    return is_removed if change == REMOVED else pc.invert(is_removed)

@@ -14,7 +14,7 @@ from airflow_samza.systems.tables.row_hashes import Hashes, row_hashes
 class RewrittenRows:
     """Rows that a commit has put into files, by hashes; those that it took out of others are compared with them.
 
-    First all rows that are gone are asked for (:meth:`gone`), then those that have come (:meth:`new`). Of equal rows
+    First all removed rows are asked for (:meth:`removed`), then those that were added (:meth:`added`). Of equal rows
     that were taken out and put in, as many cancel out as there are of both. It holds 24 bytes for each of the rows.
     """
 
@@ -28,11 +28,11 @@ class RewrittenRows:
         self._left = counts.copy()
         self._moved: npt.NDArray[np.int64] | None = None
 
-    def gone(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def removed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows, of some that were taken out of files, that were not put into others."""
         return batch.filter(pa.array(~self._taken(self._left, row_hashes(batch))))
 
-    def new(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def added(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows, of some that were put into files, that were not in others before."""
         if self._moved is None:
             self._moved = self._counts - self._left
@@ -44,10 +44,10 @@ class RewrittenRows:
         if not len(self._first) or not len(taken):
             return taken
         places = np.searchsorted(self._first, hashes.first).clip(max=len(self._first) - 1)
-        there = np.flatnonzero((self._first[places] == hashes.first) & (self._second[places] == hashes.second))
-        there = there[np.argsort(places[there], kind="stable")]
-        groups, begins, counts = np.unique(places[there], return_index=True, return_counts=True)
-        number = np.arange(len(there)) - np.repeat(begins, counts)
-        taken[there[number < np.repeat(left[groups], counts)]] = True
+        hits = np.flatnonzero((self._first[places] == hashes.first) & (self._second[places] == hashes.second))
+        hits = hits[np.argsort(places[hits], kind="stable")]
+        groups, begins, counts = np.unique(places[hits], return_index=True, return_counts=True)
+        number = np.arange(len(hits)) - np.repeat(begins, counts)
+        taken[hits[number < np.repeat(left[groups], counts)]] = True
         left[groups] -= np.minimum(left[groups], counts)
         return taken

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from airflow_samza.schema import Schema
 from airflow_samza.systems.files.formats.file_format import InputFile, TimeRange
 from airflow_samza.systems.files.packing import Unit, pack
-from airflow_samza.systems.files.slicing import cut_from, time_range, warn_of_few_tasks
+from airflow_samza.systems.files.slicing import split_threshold, time_range, warn_of_few_tasks
 from airflow_samza.systems.system import ColumnBound, StreamSpec
 from airflow_samza.systems.tables.columns import TableField
 from airflow_samza.systems.tables.inputs.slicing import checked_columns, units_of
@@ -87,7 +87,7 @@ class TableVersion(ABC):
         """Return the keys of an input range that do not depend on how it is cut into partitions."""
         schema = self.schema()
         deletes = list(dict.fromkeys(one for file in files for one in file.deletes))
-        places = {one: place for place, one in enumerate(deletes)}
+        indexes = {one: index for index, one in enumerate(deletes)}
         rows = [file.rows for file in files]
         return {
             "kind": self.kind,
@@ -98,7 +98,7 @@ class TableVersion(ABC):
             "rows": None if None in rows else sum(count or 0 for count in rows),
             "schema": None if self.stream.schema is not None else schema.ddl(),
             **self.facts(),
-            "files": [_described(file, places) for file in files],
+            "files": [_described(file, indexes) for file in files],
             "deletes": [one.plain() for one in deletes],
         }
 
@@ -113,7 +113,7 @@ class TableVersion(ABC):
         files = self.files(bounds, time_range(self.stream))
         total = sum(file.size for file in files)
         warn_of_few_tasks(self.stream, partitions, total)
-        units = self.units(files, cut_from(total, partitions))
+        units = self.units(files, split_threshold(total, partitions))
         return {
             **self.described(files),
             "partitions": partitions,
@@ -122,9 +122,9 @@ class TableVersion(ABC):
         }
 
 
-def _described(file: TableFile, places: Mapping[Any, int]) -> dict[str, Any]:
+def _described(file: TableFile, indexes: Mapping[Any, int]) -> dict[str, Any]:
     facts: dict[str, Any] = {"path": file.path, "size": file.size, "rows": file.rows}
     for name in ("partition", "constants"):
         if getattr(file, name):
             facts[name] = getattr(file, name)
-    return {**facts, "deletes": [places[one] for one in file.deletes]} if file.deletes else facts
+    return {**facts, "deletes": [indexes[one] for one in file.deletes]} if file.deletes else facts

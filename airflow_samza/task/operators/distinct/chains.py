@@ -68,16 +68,16 @@ def repeated(times: Longs, segments: Segments, keep: str, *, whole: bool) -> Fla
 
     It has the same time, or, where a group is ``whole``, any.
     """
-    again = np.ones(len(times), np.bool_)
+    repeats = np.ones(len(times), np.bool_)
     if keep == "first":
-        again[segments.begins] = False
+        repeats[segments.begins] = False
         if not whole:
-            again[1:] &= times[1:] == times[:-1]
+            repeats[1:] &= times[1:] == times[:-1]
     else:
-        again[segments.ends - 1] = False
+        repeats[segments.ends - 1] = False
         if not whole:
-            again[:-1] &= times[1:] == times[:-1]
-    return again
+            repeats[:-1] &= times[1:] == times[:-1]
+    return repeats
 
 
 def key_codes(keys: Sequence[pa.Array]) -> Longs:

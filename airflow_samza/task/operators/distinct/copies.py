@@ -75,9 +75,9 @@ class Copies:
             waiting = _together(self._waiting)
             segments = segments_of(self._keys(waiting.rows), waiting.times)
             whole = self._spec.within_ms is None
-            again = repeated(waiting.times[segments.order], segments, self._spec.keep, whole=whole)
-            left = np.sort(segments.order[~again])
-            self.duplicates += len(again) - len(left)
+            repeats = repeated(waiting.times[segments.order], segments, self._spec.keep, whole=whole)
+            left = np.sort(segments.order[~repeats])
+            self.duplicates += len(repeats) - len(left)
             self._waiting, self.waiting = [waiting.chosen(left)], len(left)
             self._gathered = max(_GATHERED, 2 * len(left))
 

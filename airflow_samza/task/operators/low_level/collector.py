@@ -25,7 +25,7 @@ class Output:
     """
 
     def __init__(self, spec: TaskSpec, stream: StreamDescriptor, writer: OutputWriter) -> None:
-        self.as_they_come = True
+        self.writes_when_full = True
         self._spec = spec
         self._stream = stream
         self._out = writer
@@ -48,7 +48,7 @@ class Output:
             self._takes(Schema.of(type(message)))
         assert self._copies is not None
         self._messages.append(self._copies.of(message))
-        if self.as_they_come and len(self._messages) >= CHUNK:
+        if self.writes_when_full and len(self._messages) >= CHUNK:
             self.flush()
 
     def _takes(self, schema: Schema) -> None:

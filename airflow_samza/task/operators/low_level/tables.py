@@ -62,9 +62,9 @@ class TaskTable:
 
     def _look_up(self, keys: Sequence[Any]) -> dict[Any, Any]:
         places = self._store.find(self._columns(keys), self._clock() if self._store.ttl_ms is not None else None)
-        there = [key for key, place in zip(keys, places.tolist(), strict=True) if place >= 0]
+        found = [key for key, place in zip(keys, places.tolist(), strict=True) if place >= 0]
         rows = self._reader.read(self._store.batch(places[places >= 0]))
-        return {**dict.fromkeys(keys), **dict(zip(there, rows, strict=True))}
+        return {**dict.fromkeys(keys), **dict(zip(found, rows, strict=True))}
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -119,9 +119,9 @@ class TaskTable:
         rows = [row for row in written.values() if row is not None]
         if rows:
             self._store.write(pa.concat_batches(rows), self._clock() if self._store.ttl_ms is not None else None)
-        gone = [key for key, row in written.items() if row is None]
-        if gone:
-            self._store.delete(pa.RecordBatch.from_arrays(self._columns(gone), schema=self._keys))
+        deleted = [key for key, row in written.items() if row is None]
+        if deleted:
+            self._store.delete(pa.RecordBatch.from_arrays(self._columns(deleted), schema=self._keys))
         if self._store.ttl_ms is not None:
             self._store.expire(self._clock())
 

@@ -65,7 +65,7 @@ class LowLevelTask(Operator[TaskSpec]):
             self._progress.window_ms = self._window_ms()
         if inspect.iscoroutinefunction(getattr(self._task, "process", None)):
             for output in self._outputs.values():
-                output.as_they_come = False  # what coroutines send is written by this thread
+                output.writes_when_full = False  # what coroutines send is written by this thread
             config = self._config
             timeout = config.callback_timeout_ms
             self._calls = AsyncCalls(
@@ -79,7 +79,7 @@ class LowLevelTask(Operator[TaskSpec]):
             self._calls.keeps_failures = self.bad is not None
         elif self.bad is not None:
             for output in self._outputs.values():
-                output.as_they_come = False  # what a message sent is taken back when it fails
+                output.writes_when_full = False  # what a message sent is taken back when it fails
 
     def _window_ms(self) -> int | None:
         if TASK_WINDOW not in self._config:

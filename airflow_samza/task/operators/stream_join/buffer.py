@@ -97,9 +97,9 @@ class SortedRun:
         """The run without the rows before :attr:`least_time`, which only lie there."""
         return self if self.least_time == self._from else self.without(self.times < self.least_time)
 
-    def without(self, gone: Flags) -> SortedRun:
+    def without(self, expired: Flags) -> SortedRun:
         """The run without some of its rows."""
-        kept = ~gone
+        kept = ~expired
         matched = self.matched[kept] if self.matched is not None else None
         return SortedRun(self.rows.filter(as_mask(kept)), self.keys[kept], self.times[kept], matched)
 
@@ -190,17 +190,17 @@ class Buffer:
             if run.least_time >= bound:
                 kept.append(run)
                 continue
-            gone = run.times < bound
-            yield from self._alone(run, gone)
-            left = len(run) - int(np.count_nonzero(gone))
+            expired = run.times < bound
+            yield from self._alone(run, expired)
+            left = len(run) - int(np.count_nonzero(expired))
             if not left:
                 continue
             if 2 * left < len(run):
-                run = run.without(gone)
+                run = run.without(expired)
             else:  # until the run is merged these rows lie there, have no partner to come, and were handed out
-                run.least_time = int(run.times[~gone].min())
+                run.least_time = int(run.times[~expired].min())
                 if run.matched is not None:
-                    run.matched |= gone
+                    run.matched |= expired
             kept.append(run)
         self.runs = sorted(kept, key=len, reverse=True)
 
@@ -210,10 +210,10 @@ class Buffer:
         for run in runs:
             yield from self._alone(run, np.ones(len(run), np.bool_))
 
-    def _alone(self, run: SortedRun, gone: Any) -> Iterator[pa.RecordBatch]:
+    def _alone(self, run: SortedRun, expired: Any) -> Iterator[pa.RecordBatch]:
         if run.matched is None:
             return
-        rows = np.flatnonzero(gone & ~run.matched)
+        rows = np.flatnonzero(expired & ~run.matched)
         if len(rows):
             yield run.rows.take(as_rows(rows))
 

@@ -23,7 +23,7 @@ from airflow_samza.task.operators.aggregation.combiner import Combining
 from airflow_samza.task.operators.aggregation.partial_groups import partial_schema
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.program.column_sources import Flow
-from airflow_samza.task.program.pruning.columns import Columns, cut, lowered
+from airflow_samza.task.program.pruning.columns import Columns, lowered, pruned
 from airflow_samza.task.program.schema_checks import check_columns
 from airflow_samza.task.tables.remote_table import RemoteTables
 from airflow_samza.task.tables.store import TableStore
@@ -77,7 +77,7 @@ class SchemaLookup:
             return self.combining(content).sent
         derived = stream.schema or self.streams.get(stream.stream_id)
         if derived is not None and content is not None and content.columns is not None:
-            derived = cut(derived, lowered(content.columns))
+            derived = pruned(derived, lowered(content.columns))
         reported = self.reported.get(stream.stream_id)
         if derived is not None and reported is not None and derived.fields == reported.fields:
             return derived  # the same columns, and the dataclass, too
@@ -91,7 +91,7 @@ class SchemaLookup:
         if schema is None or content is None:
             return schema
         if content.combined_for is None:
-            return cut(schema, lowered(content.columns) if content.columns is not None else None)
+            return pruned(schema, lowered(content.columns) if content.columns is not None else None)
         return self.combining(content, schema)
 
     def combining(self, content: TopicContent, messages: Schema | None = None) -> Combining:

@@ -64,7 +64,7 @@ from airflow_samza.task.program.kinds.operator_kind import (
     same_messages,
 )
 from airflow_samza.task.program.kinds.sending import expectations_of
-from airflow_samza.task.program.pruning.columns import cut
+from airflow_samza.task.program.pruning.columns import pruned
 from airflow_samza.task.program.schema_checks import unknown_column
 
 # -- columns -----------------------------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ def _input_schema(schemas: SchemaLookup, operator: InputOperatorSpec) -> Schema 
         return None
     schemas.streams.setdefault(operator.stream.stream_id, schema)
     check_expectations(operator.location, operator.stream.expect, schema, f"input stream {operator.stream.stream_id!r}")
-    return cut(schema, schemas.used.get(operator.op_id))
+    return pruned(schema, schemas.used.get(operator.op_id))
 
 
 def _stamped_schema(schemas: SchemaLookup, operator: ReadTimeSpec, read: Schema | None) -> Schema | None:
@@ -91,7 +91,7 @@ def _stamped_schema(schemas: SchemaLookup, operator: ReadTimeSpec, read: Schema 
 
 def _merged_schema(schemas: SchemaLookup, operator: MergeSpec, *inputs: Schema | None) -> Schema | None:
     used = schemas.used.get(operator.op_id)
-    return merged_schema([cut(schema, used) if schema is not None else None for schema in inputs], operator.title)
+    return merged_schema([pruned(schema, used) if schema is not None else None for schema in inputs], operator.title)
 
 
 def _transformed_schema(schemas: SchemaLookup, operator: TransformSpec, schema: Schema | None) -> Schema | None:

@@ -59,7 +59,7 @@ def lowered(names: Iterable[str | None]) -> frozenset[str]:
     return frozenset(name.lower() for name in names if name is not None)
 
 
-def cut(schema: Schema, columns: Columns) -> Schema:
+def pruned(schema: Schema, columns: Columns) -> Schema:
     """Return a schema without unused columns; one is always left, to carry the number of rows."""
     if columns is None:
         return schema

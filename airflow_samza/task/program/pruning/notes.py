@@ -22,7 +22,7 @@ from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.system import ColumnBound
 from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
 from airflow_samza.task.program.pruning.bounds import input_bounds
-from airflow_samza.task.program.pruning.columns import Columns, columns_used, cut, lowered
+from airflow_samza.task.program.pruning.columns import Columns, columns_used, lowered, pruned
 from airflow_samza.task.program.pruning.topics import topic_columns
 
 
@@ -65,7 +65,7 @@ def flow_notes(
 
 
 def _reading(schema: Schema, used: Columns) -> list[str]:
-    left = cut(schema, used)
+    left = pruned(schema, used)
     return (
         [] if left is schema else [f"reads {len(left.fields)} of {len(schema.fields)} columns: {', '.join(left.names)}"]
     )

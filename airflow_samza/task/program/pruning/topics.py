@@ -23,7 +23,7 @@ from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.task.operators.aggregation.partial_groups import decomposable
 from airflow_samza.task.operators.windows.fixed import has_slices
 from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
-from airflow_samza.task.program.pruning.columns import NONE, Columns, both, columns_used, cut, lowered
+from airflow_samza.task.program.pruning.columns import NONE, Columns, both, columns_used, lowered, pruned
 
 
 def reduce_topics(
@@ -111,5 +111,5 @@ def _kept(
     schema = compiled[spec.input_operator(stream_id).op_id].schema
     if schema is None:
         return tuple(sorted(columns))
-    left = cut(schema, columns)
+    left = pruned(schema, columns)
     return None if left is schema else left.names

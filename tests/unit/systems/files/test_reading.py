@@ -262,7 +262,7 @@ def test_a_last_line_that_is_too_long_and_does_not_end_is_given_cut_and_once(tmp
     file = input_file(system._place(StreamSpec("f.txt"))[0], system._listing(StreamSpec("f.txt")).files[0], "f")
     blocks = line_blocks(file, start, len(data) if start else None, block_bytes=10, longest=20)
     found = list(itertools.islice(blocks, 5))
-    assert [(block.offset, block.cut) for block in found] == [(0, False), (3, True)][bool(start) :]
+    assert [(block.offset, block.truncated) for block in found] == [(0, False), (3, True)][bool(start) :]
     assert data[3:].startswith(found[-1].data)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_samza.systems.kafka.input_range import what_is_gone
+from airflow_samza.systems.kafka.input_range import missing_messages
 from airflow_samza.systems.system import StreamSpec
 
 
@@ -30,9 +30,9 @@ def brokers(*oldest: int, identity: str = "t1") -> Any:
 def test_the_first_messages_that_are_gone_are_named(
     oldest: tuple[int, ...], offsets: list[list[int]], says: str | None
 ) -> None:
-    assert what_is_gone(brokers(*oldest), StreamSpec("views"), {"topic": "t1", "offsets": offsets}) == says
+    assert missing_messages(brokers(*oldest), StreamSpec("views"), {"topic": "t1", "offsets": offsets}) == says
 
 
 def test_a_topic_that_was_created_again_has_none_of_them() -> None:
-    found = what_is_gone(brokers(0, identity="t2"), StreamSpec("views"), {"topic": "t1", "offsets": [[0, 5]]})
+    found = missing_messages(brokers(0, identity="t2"), StreamSpec("views"), {"topic": "t1", "offsets": [[0, 5]]})
     assert found == "the topic 'views' was created again"

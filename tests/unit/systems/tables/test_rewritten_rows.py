@@ -60,10 +60,13 @@ def test_rows_have_equal_hashes_if_and_only_if_they_are_equal(seed: int) -> None
 @pytest.mark.parametrize("seed", range(5))
 def test_as_many_equal_rows_cancel_out_as_are_on_both_sides(seed: int) -> None:
     chance = random.Random(seed)
-    gone, come = ([rows_of(["truth", "text"], chance.choice([6, 30]), chance) for _ in range(3)] for _ in range(2))
-    rewritten = RewrittenRows(come)
-    left = [counted([rewritten.gone(batch) for batch in gone]), counted([rewritten.new(batch) for batch in come])]
-    assert left == [counted(gone) - counted(come), counted(come) - counted(gone)]
+    removed, added = ([rows_of(["truth", "text"], chance.choice([6, 30]), chance) for _ in range(3)] for _ in range(2))
+    rewritten = RewrittenRows(added)
+    left = [
+        counted([rewritten.removed(batch) for batch in removed]),
+        counted([rewritten.added(batch) for batch in added]),
+    ]
+    assert left == [counted(removed) - counted(added), counted(added) - counted(removed)]
 
 
 def counted(batches: list[pa.RecordBatch]) -> Counter[str]:
