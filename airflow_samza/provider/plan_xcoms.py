@@ -8,17 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import PlanError, RecordUnreadable, SamzaError
 from airflow_samza.records import from_plain, plain
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 PLAN_NOTE, PLAN_FAILURE = "samza_run", "samza_plan_failure"
 """The keys of the XComs with the note, and with why there is none."""
 
 
+class _Xcom:
+    """The value of an XCom, which others may have written."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return plain(self)
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Self | None:
+        """Return what :meth:`to_dict` described; None of anything else."""
+        try:
+            return from_plain(cls, data)
+        except RecordUnreadable:
+            return None
+
+
 @dataclass(frozen=True)
-class PlanNote:
+class PlanNote(_Xcom):
     """A planned run: the ids of connections, no secret of them.
 
     ``group`` is the task group or task that tells this use of the application from others in the Dag; ``tasks`` are
@@ -39,21 +58,9 @@ class PlanNote:
     interval: tuple[str, str] | None = None
     partition_key: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return plain(self)
-
-    @classmethod
-    def from_dict(cls, data: Any) -> PlanNote | None:
-        """Return the note that :meth:`to_dict` described; None of anything else."""
-        try:
-            return from_plain(cls, data)
-        except RecordUnreadable:
-            return None
-
 
 @dataclass(frozen=True)
-class PlanFailure:
+class PlanFailure(_Xcom):
     """Reason why a run could not be planned, in texts that quote no rows where these are hidden.
 
     ``application`` is the application as the Dag names it; ``kind`` the class of the error, ``rule`` its keyword,
@@ -68,21 +75,9 @@ class PlanFailure:
     failed_at: float
     rule: str = SamzaError.rule
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return plain(self)
-
-    @classmethod
-    def from_dict(cls, data: Any) -> PlanFailure | None:
-        """Return what :meth:`to_dict` described; None of anything else."""
-        try:
-            return from_plain(cls, data)
-        except RecordUnreadable:
-            return None
-
 
 @dataclass(frozen=True)
-class PlanTicket:
+class PlanTicket(_Xcom):
     """A generation of a run's plan, by name.
 
     ``tables`` are the inputs that are tables of lakes, for whoever pulls the XCom: table, snapshot or version, files,
@@ -95,10 +90,6 @@ class PlanTicket:
     fingerprint: str
     stages: tuple[str, ...]
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return plain(self)
 
     @classmethod
     def from_dict(cls, data: Any) -> PlanTicket:

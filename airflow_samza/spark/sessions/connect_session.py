@@ -19,19 +19,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
-from airflow_samza.engine.placement import Executor
 from airflow_samza.errors import ConfigError, SamzaError, StageFailed
 from airflow_samza.launch.bindings import bindings_to_json
 from airflow_samza.launch.masters import Master
 from airflow_samza.launch.spark_settings import FIXED
 from airflow_samza.launch.spark_versions import check_installed, check_server
 from airflow_samza.spark.sealed_bindings import SEALED, seal_bindings
-from airflow_samza.spark.sessions.driver_session import NO_PROPERTIES
+from airflow_samza.spark.sessions.driver_session import NO_PROPERTIES, KnowsNoExecutors
 from airflow_samza.spark.sessions.session_start import set_conf
 from airflow_samza.systems.system import SystemBinding
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
     from pyspark.sql.connect.session import SparkSession as RemoteSession
 
 # About seven seconds in all, where Spark would try for ten minutes: enough for a proxy that restarts. A server that
@@ -40,7 +39,7 @@ _RETRIES = 5
 _LONGEST_PAUSE_MS = 3000
 
 
-class ConnectSession:
+class ConnectSession(KnowsNoExecutors):
     """A client of a Spark Connect server: a :class:`~airflow_samza.spark.sessions.driver_session.DriverSession`.
 
     ``package`` is the zip of this package, which a server does not have, or has in another version.
@@ -114,21 +113,8 @@ class ConnectSession:
         return False
 
     @property
-    def knows_executors(self) -> bool:
-        """A client is not told of executors."""
-        return False
-
-    def executors(self) -> Sequence[Executor]:
-        """Return none: none are known."""
-        return ()
-
-    @property
     def cores(self) -> None:
         """Return None: a client is not told of cores."""
-
-    def frame_at(self, spark: SparkSession, locations: Sequence[Sequence[str]]) -> DataFrame:
-        """Never asked for, as no executors are known."""
-        raise NotImplementedError
 
     @contextmanager
     def tagged(

@@ -143,6 +143,23 @@ _LOST_CONNECTION = (
 )
 
 
+class KnowsNoExecutors:
+    """The part of a :class:`DriverSession` on a local master, or behind a server, which tells of none."""
+
+    @property
+    def knows_executors(self) -> bool:
+        """Return False."""
+        return False
+
+    def executors(self) -> Sequence[Executor]:
+        """Return none."""
+        return ()
+
+    def frame_at(self, spark: SparkSession, locations: Sequence[Sequence[str]]) -> DataFrame:
+        """Never asked for."""
+        raise NotImplementedError
+
+
 def is_spark_lost(error: BaseException) -> bool:
     """Return whether an exception shows that Spark itself is gone, so that every later call of the session fails."""
     status_code = getattr(error, "getGrpcStatusCode", None)

@@ -12,20 +12,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.engine.placement import Executor
 from airflow_samza.errors import SamzaError
 from airflow_samza.launch.bindings import bindings_to_json
 from airflow_samza.runs.stages.spark_page import SparkPage
-from airflow_samza.spark.sessions.driver_session import NO_PROPERTIES, DriverSession
+from airflow_samza.spark.sessions.driver_session import NO_PROPERTIES, DriverSession, KnowsNoExecutors
 from airflow_samza.systems.system import SystemBinding
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 log = logging.getLogger("airflow_samza.runner")
 
 
-class LateSession:
+class LateSession(KnowsNoExecutors):
     """A :class:`~airflow_samza.spark.sessions.driver_session.DriverSession` on a local master, which may never be up.
 
     ``open_session`` waits for Java, or starts it; ``explain`` makes the error of a run of what keeps it from that.
@@ -70,22 +69,9 @@ class LateSession:
         return True
 
     @property
-    def knows_executors(self) -> bool:
-        """Return what is so of a local session."""
-        return False
-
-    def executors(self) -> Sequence[Executor]:
-        """Return none, as in a local session."""
-        return ()
-
-    @property
     def cores(self) -> int | None:
         """Return the places for tasks on this host."""
         return self._opened().cores
-
-    def frame_at(self, spark: SparkSession, locations: Sequence[Sequence[str]]) -> DataFrame:
-        """Never asked for, as no executors are known."""
-        raise NotImplementedError
 
     @contextmanager
     def tagged(

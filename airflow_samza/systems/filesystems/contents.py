@@ -100,7 +100,23 @@ class RangeReader(io.RawIOBase):
         super().close()
 
 
-class WholeFileWriter:
+class NewFile:
+    """A file object that is written from its beginning to its end, and never read."""
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def flush(self) -> None:
+        """Do nothing: closing keeps the bytes."""
+
+
+class WholeFileWriter(NewFile):
     """A new file, kept on this machine until it is closed; then it goes to the storage, which can be tried again."""
 
     def __init__(self, store: Callable[[BinaryIO], None]) -> None:
@@ -113,18 +129,6 @@ class WholeFileWriter:
 
     def tell(self) -> int:
         return self._file.tell()
-
-    def flush(self) -> None:
-        """Do nothing: closing sends the bytes."""
-
-    def readable(self) -> bool:
-        return False
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
 
     def close(self) -> None:
         """Send the file; readers see it whole from now on."""

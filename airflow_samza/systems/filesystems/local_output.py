@@ -7,10 +7,11 @@ import os
 from collections.abc import Callable
 from typing import BinaryIO
 
+from airflow_samza.systems.filesystems.contents import NewFile
 from airflow_samza.systems.filesystems.filesystem import raise_storage_error, storage_errors
 
 
-class LocalOutput:
+class LocalOutput(NewFile):
     """A new local file; writes larger than the buffer go straight to the disk.
 
     ``step`` is called with the name of an operation and the path before it is done.
@@ -28,15 +29,6 @@ class LocalOutput:
     @property
     def closed(self) -> bool:
         return self._file.closed
-
-    def writable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False
 
     def tell(self) -> int:
         return self._file.tell()

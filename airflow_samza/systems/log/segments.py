@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from airflow_samza.errors import TopicError
 from airflow_samza.partitioner import partition_array, split_by_partition
 from airflow_samza.systems.dictionaries import GrowingDictionary, is_encoded_as
+from airflow_samza.systems.filesystems.contents import NewFile
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segment_checks import check_unpacked
 from airflow_samza.systems.log.topic import Topic
@@ -217,7 +218,7 @@ class SegmentWriter:
             self._filesystem.delete(self._path)
 
 
-class _CheckedSink:
+class _CheckedSink(NewFile):
     """A file that counts what is written to it and sums it up, so that a reader can check each batch by itself."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -241,18 +242,6 @@ class _CheckedSink:
 
     def tell(self) -> int:
         return self._position
-
-    def flush(self) -> None:
-        """Do nothing: closing makes it durable."""
-
-    def readable(self) -> bool:
-        return False
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
 
     def close(self) -> None:
         if not self.closed:
