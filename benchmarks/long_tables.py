@@ -1,7 +1,7 @@
-"""Time until a task has looked up the first keys of a long pushed table, on a host that has nothing of it.
+"""Time until a task has looked up the first keys of a long pushed table, on a new host and on one that has looked before.
 
 ``python -m benchmarks.long_tables [--rows 100000000] [--keys 1 10 100]``. One task has all rows. Its root is on the
-local disk; where this process may, it empties the page cache before each run.
+local disk; where this process may, it empties the page cache before each first run.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def main() -> None:
     try:
         log = LogSystem("log", SystemBinding("log", {"root": str(folder / "root")}))
         push(log, arguments.rows)
-        print("| keys | seconds | processor seconds | at most, MiB | load |\n|---|---|---|---|---|")
+        print("| keys | host | seconds | processor seconds | at most, MiB | load |\n|---|---|---|---|---|---|")
         random, there = np.random.default_rng(2), 0
         for keys in arguments.keys:
             members = pa.table({"member_id": random.integers(0, arguments.rows, keys - there) * _APART})
@@ -117,11 +117,16 @@ def main() -> None:
             with contextlib.suppress(OSError):
                 Path("/proc/sys/vm/drop_caches").write_text("3")
             command = [sys.executable, "-m", "benchmarks.long_tables", "--child", str(folder / "root")]
-            taken = subprocess.run(
-                [*command, f"run-{keys}", str(folder / f"host-{keys}")], check=True, capture_output=True, text=True
-            )
-            seconds, used, peak = json.loads(taken.stdout)
-            print(f"| {keys} | {seconds:.2f} | {used:.2f} | {peak} | {psutil.getloadavg()[0]:.0f} |", flush=True)
+            for host in ("new", "the same"):
+                taken = subprocess.run(
+                    [*command, f"run-{keys}-{host}", str(folder / f"host-{keys}")],
+                    check=True,
+                    capture_output=True,
+                    text=True,
+                )
+                seconds, used, peak = json.loads(taken.stdout)
+                load = psutil.getloadavg()[0]
+                print(f"| {keys} | {host} | {seconds:.2f} | {used:.2f} | {peak} | {load:.0f} |", flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
