@@ -157,10 +157,10 @@ def _lies_apart(opened: OpenedRun, outputs: Sequence[str], plans: Sequence[Plann
     if other is None:
         return False
     try:
-        opened = OpenedRun(other)
-        _ = opened.files
+        beside = OpenedRun(other)
+        _ = beside.files
         specs = {
-            stream_id: opened.run.streams[stream_id].spec for stream_id in outputs if stream_id in opened.run.streams
+            stream_id: beside.run.streams[stream_id].spec for stream_id in outputs if stream_id in beside.run.streams
         }
     except (NotFound, SamzaError, OSError):
         return False
