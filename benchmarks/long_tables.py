@@ -1,4 +1,4 @@
-"""Time until a task has looked up the first keys of a long pushed table, on a new host and on one that has looked before.
+"""Time until a task has found the first keys of a long pushed table, on a new host and on one that has looked before.
 
 ``python -m benchmarks.long_tables [--rows 100000000] [--keys 1 10 100]``. One task has all rows. Its root is on the
 local disk; where this process may, it empties the page cache before each first run.
