@@ -33,7 +33,11 @@ START_US = 1_767_225_600_000_000
 
 
 def put_files(folder: Path, rows: int) -> None:
-    """Write the events, a partition in each file; the last event of each is a day later and moves the watermark on."""
+    """Write the events, a partition in each file; the last event of each is a day later and moves the watermark on.
+
+    A file is one row group: partitions of about equal size are cut at row groups, and one without a last event would
+    hold back the end of the day.
+    """
     random = np.random.default_rng(7)
     number = np.arange(rows)
     is_copy = random.random(rows) < 0.2
@@ -53,7 +57,7 @@ def put_files(folder: Path, rows: int) -> None:
                 "at": pa.array(at, pa.timestamp("us", "UTC")),
             }
         )
-        pq.write_table(table, folder / f"{file}.parquet", row_group_size=100_000)
+        pq.write_table(table, folder / f"{file}.parquet", row_group_size=rows)
 
 
 def _application(name: str, **said: Any) -> Any:
