@@ -12,7 +12,7 @@ import pytest
 
 from airflow_samza.schema import Schema
 from airflow_samza.task.expressions.compiler import compile_projection
-from tests.support.catalogue import ALL, CONDITIONS
+from tests.support.catalogue import ALL, CONDITIONS, WIDENED
 from tests.support.random_expressions import Generator
 from tests.support.referee import FULL, SCALE, SCHEMA, TAME, WILD, Referee, rows
 
@@ -91,6 +91,11 @@ def test_random_conditions_keep_the_rows_that_spark_keeps(spark: Any, seed: int)
 def test_conditions_that_can_fail_keep_the_rows_that_spark_keeps(spark: Any) -> None:
     referee = Referee(spark, rows(WILD, random.Random(3), 60))
     assert sum(referee.check_condition(text) for text in CONDITIONS) > 0.7 * len(CONDITIONS)
+
+
+def test_a_value_that_can_fail_and_is_widened_to_be_compared_is_left_to_catalyst(spark: Any) -> None:
+    referee = Referee(spark, rows(WILD, random.Random(3), 60))
+    assert not any(referee.check_condition(text) for text in WIDENED)
 
 
 def test_unaliased_columns_are_named_as_spark_names_them(spark: Any) -> None:
