@@ -159,9 +159,10 @@ def here(tmp_path: Path, engine: BesideEngine) -> Here:
 def forked(engine: BesideEngine, what: str = "", cores: int = 1) -> BesideEngine:
     """Give an engine its forker, whose processes do with messages what is said.
 
-    Arrow has a pipe for signals by then, which it makes anew in each process that is forked.
+    Arrow has a pipe for signals by then, which it makes anew in each process that is forked, but no threads that read:
+    what is forked beside one that holds a lock waits for it for ever.
     """
-    csv.read_csv(BytesIO(b"a\n1\n"))
+    csv.read_csv(BytesIO(b"a\n1\n"), csv.ReadOptions(use_threads=False))
     os.environ["BESIDE"] = what
     try:
         engine.forker = fork_task_forker(cores=cores)
