@@ -156,7 +156,7 @@ class KnowsNoExecutors:
         return ()
 
     def frame_at(self, spark: SparkSession, locations: Sequence[Sequence[str]]) -> DataFrame:
-        """Never asked for."""
+        """Never asked for, as no executors are known."""
         raise NotImplementedError
 
 

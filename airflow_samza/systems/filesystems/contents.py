@@ -1,6 +1,6 @@
-"""Files of a remote storage as Python file objects.
+"""Files as Python file objects: the part that all new ones have in common, and those of a remote storage.
 
-One that is read in ranges, one that is written as a whole when it is closed. The clients of HDFS and of object stores
+Of these one is read in ranges, one is written as a whole when it is closed; the clients of HDFS and of object stores
 return them.
 """
 
