@@ -331,24 +331,25 @@ class ApplicationDescriptor(TableDeclarations):
         :param serde: The encoder of messages that are bytes, as for :meth:`input_stream`.
         :param shared: If true, other applications can read the stream with its end-of-stream and watermarks.
         :param mode: The fate of what earlier runs wrote. Of files and of the log: ``"replace"`` (a run replaces what an
-            earlier one wrote for the same data interval and partition key) or ``"append"`` (it adds to it); of tables
+            earlier one wrote for the same data interval and partition key) or ``"append"`` (it adds to it). Of tables
             that Spark writes: ``"append"``, ``"overwrite"`` or ``"overwrite_partitions"``. Short for the option of this
-            name. Of tables of kind ``iceberg`` and ``delta`` also ``"upsert"`` (messages replace the rows of the same
-            ``key``, and delete them where ``_deleted`` is true), ``"replace partitions"`` (those to which the run
-            writes) and ``"replace table"``. By default files, the log and tables replace, Spark appends.
+            name. Of tables of kind ``iceberg`` and ``delta`` also ``"upsert"``, ``"replace partitions"`` (those to
+            which the run writes) and ``"replace table"``. With ``"upsert"`` messages replace the rows of the same
+            ``key``, and delete them where ``_deleted`` is true. By default files, the log and tables replace, Spark
+            appends.
         :param table: The table to write, where the system has tables. Short for the option of this name, as are the
             next two.
         :param create: If true, a missing table is made (kinds ``iceberg`` and ``delta``).
         :param partition_by: The partitions of a table that is made: ``"country, day(at), bucket(16, id)"``.
         :param branch: The branch of a table to which the run commits, until it is published: ``"audit/{run_id}"``
             (kinds ``iceberg`` and ``delta``; :class:`SamzaPublishOperator`, ``airflow-samza publish``).
-        :param run_column: The column of a table, of texts, that is filled with a name of the run, so that what the run
-            wrote can be replaced after others have compacted the table (kinds ``iceberg`` and ``delta``).
+        :param run_column: The column of a table, of texts, that is filled with a name of the run (kinds ``iceberg`` and
+            ``delta``). By it, what the run wrote can be replaced after others have compacted the table.
         :param sort_by: The order of the rows in each file of a table that is made: ``"country, at desc"`` (kind
             ``iceberg``).
         :param options: Options of the system for this stream.
         :param doc: A description for people, which the page in Airflow shows.
-        :param expect: What must be true of the messages before anybody reads them: a list of :func:`unique`,
+        :param expect: What must be true of the messages before anybody reads them. This is a list of :func:`unique`,
             :func:`not_null`, :func:`foreign_key`, :func:`rows`, :func:`fresh`, and conditions in SQL such as
             ``"amount >= 0"``. By default a run that does not meet one fails, and publishes nothing.
         :param publish: The moment at which readers see what a run writes: ``"at once"`` (when its stage has ended) or

@@ -31,9 +31,9 @@ DEAD_LETTERS = Schema(
 )
 """The columns of a dead letter.
 
-Where the message came from as far as that is known, which operator failed and how, the message as JSON (of an input
-that could not be read: as it lies there), when that was, and of an input that could not be read the message's headers
-where its system has such (JSON: a list of names and values, in their order).
+They say where the message came from as far as that is known, which operator failed and how, and when that was. The
+message is JSON; of an input that could not be read, it is as it lies there. Of such an input there are also the
+message's headers where its system has such (JSON: a list of names and values, in their order).
 """
 
 _HINT = 'Write "fail" (the default), "drop", or dead_letter(app.output_stream("bad")).'

@@ -444,8 +444,8 @@ class MessageStream(Stream[T]):
         :param left_key: The key of this stream, where the names differ; for two streams.
         :param right_key: The key of the other stream, where the names differ; for two streams.
         :param ttl: The longest time for which a message waits for its partner; required for two streams.
-        :param as_of: ``"event time"``: each message finds the row that was valid at its event time, in a pushed table
-            by the versions' times, in one that side inputs fill by the times of their messages. By default all find the
+        :param as_of: ``"event time"``: each message finds the row that was valid at its event time. A pushed table goes
+            by the versions' times, one that side inputs fill by the times of their messages. By default all find the
             row of the version that the plan fixes, or the last one that was read.
         :param wait: The time by which the watermark has to pass a message before it is looked up, so that it finds rows
             that come late. With ``as_of``; messages of bounded inputs do not wait.
@@ -558,9 +558,9 @@ class MessageStream(Stream[T]):
         """Keep one message of several copies, which have equal keys; a null equals a null.
 
         A message is a copy if its event time is less than ``within`` after that of the first message of its key. The
-        next one begins anew. Messages go by their event time, and those of equal times, or of a stream without event
-        time, by the order in which the task reads them. The first copy goes on when the watermark has passed it, the
-        last one when the watermark has passed the time ``within``. In a bounded input both do at its end.
+        next one begins anew. Messages go by their event time. Those of equal times, or of a stream without event time,
+        go by the order in which the task reads them. The first copy goes on when the watermark has passed it, the last
+        one when the watermark has passed the time ``within``. In a bounded input both do at its end.
 
         ```python
         once = views.partition_by("page", id="by-page").distinct("page", within="1 day", id="once")

@@ -220,8 +220,8 @@ def tumbling(
 
     :param duration: The length: ms, a ``timedelta`` or a text such as ``"5 minutes"``.
     :param time: ``"event"``: windows go by the event time of messages; ``"processing"``: by the clock.
-    :param zone: The time zone in which windows start: whole multiples of the length since 1970 in UTC, otherwise at
-        local midnight or at a whole part of the local day.
+    :param zone: The time zone in which windows start. In UTC they start at whole multiples of the length since 1970,
+        otherwise at local midnight or at a whole part of the local day.
     :param early_every: A number of messages after which a window has an early result.
     :param early_after: A length of time after which a window has an early result.
     :param accumulating: If true, an early result holds everything so far; if false, what came since the former one.

@@ -30,8 +30,8 @@ class RemoteAccessOptions(TypedDict, total=False):
     """Arguments for the calls of a remote table's functions; see :class:`RemoteAccess`."""
 
     batch_reads: int | None
-    """If set, the reader gets a list of at most so many keys, and returns a mapping from key to row, or a list of
-    rows in the order of the keys.
+    """If set, the reader gets a list of at most so many keys. It returns a mapping from key to row, or a list of rows
+    in the order of the keys.
     """
     batch_writes: int | None
     """If set, the writer gets a list of at most so many pairs of key and row."""

@@ -97,8 +97,8 @@ class StreamOptions(TypedDict, total=False):
     90 days. ``path`` names the files of each interval. By default 1.
     """
     changes: bool | ChangeEvents
-    """If true, the messages are the rows of the table that were inserted, deleted and updated since the last run: with
-    ``_change_type``, ``_commit_version`` and ``_commit_timestamp`` as further columns. For kinds ``iceberg`` and
+    """If true, the messages are the rows of the table that were inserted, deleted and updated since the last run. They
+    have ``_change_type``, ``_commit_version`` and ``_commit_timestamp`` as further columns. For kinds ``iceberg`` and
     ``delta``, with ``slice="checkpoint"``. Of any system, :func:`change_events` or :func:`debezium` says in which form
     its messages are changes of rows. Default: ``False``
     """
@@ -152,8 +152,9 @@ class PushedTableOptions(TypedDict, total=False):
     options: Mapping[str, object] | None
     """Options of ``from_table``, such as ``{"ref": "monthly"}``."""
     expect: Sequence[object] | None
-    """Facts that must hold of the rows of a push before anybody reads them: a list of :func:`not_null`, :func:`rows`,
-    :func:`fresh`, and conditions in SQL such as ``"age >= 0"``. By default a push that does not meet one is rejected.
+    """Facts that must hold of the rows of a push before anybody reads them. This is a list of :func:`not_null`,
+    :func:`rows`, :func:`fresh`, and conditions in SQL such as ``"age >= 0"``. By default a push that does not meet one
+    is rejected.
     """
 
 

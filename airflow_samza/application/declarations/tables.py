@@ -145,8 +145,8 @@ class TableDeclarations:
         :param id: The table's id.
         :param key: The columns by which rows are found.
         :param schema: The columns of a row: a dataclass, a DDL string or a ``pyarrow.Schema``.
-        :param ttl: The time for which a row is found after it was written: by event time if all streams that write or
-            read the table have one, otherwise by the clock. By default for ever.
+        :param ttl: The time for which a row is found after it was written. It is measured by event time if all streams
+            that write or read the table have one, otherwise by the clock. By default for ever.
         :param changelog: True: the rows are kept. ``"system.stream"`` (or the key ``stores.<id>.changelog``):
             ``send_to`` also writes them to that stream, for others to read. False: the rows are lost with the run.
         :param renamed_from: The former id of the table, under which its rows are found.

@@ -30,10 +30,9 @@ class SamzaCleanupOperator(TellsLineage, EndOfRunOperator):
 
     With OpenLineage the task also sends an event of the whole run.
 
-    It is a teardown task: it also runs after a failure, is cleared with a stage and the tasks after it, and cannot turn
-    a failed run green.
-    If tasks follow it, it fails behind a run that has not succeeded, so that they do not run. Give ``trigger_rule`` to
-    have an ordinary task, which fails then in any case.
+    It is a teardown task. It also runs after a failure, is cleared with a stage and the tasks after it, and cannot turn
+    a failed run green. If tasks follow it, it fails behind a run that has not succeeded, so that they do not run. Give
+    ``trigger_rule`` to have an ordinary task, which fails then in any case.
 
     ```python
     plan = SamzaPlanOperator(task_id="plan", application="pipelines.flights:flights_of_the_year")

@@ -35,7 +35,7 @@ class SamzaCompareOperator(SamzaStreamOperator):
 
     Nobody sees its outputs: they wait for an approval, and a :class:`SamzaPublishOperator` behind it publishes them in
     place of the other run's. The return value, and the XCom ``comparison``, have by output the rows that are equal,
-    added, gone and different, and the columns in which they differ; keys of rows are masked.
+    added, gone and different. They also have the columns in which rows differ. Keys of rows are masked.
 
     ```python
     SamzaCompareOperator(

@@ -21,9 +21,9 @@ from airflow_samza.runs.records.run_plan import RunPlan
 class SamzaPlanOperator(TellsLineage, PlanningOperator):
     """Plans a run: fixes partition counts and input ranges, rejects what cannot run, and stores the plan.
 
-    The return value says where the plan is, for ``SamzaStreamOperator(plan=…)``, and under ``tables`` which snapshot or
-    version of each input that is a table of Iceberg or Delta it reads, in how many files, rows and bytes. The XCom
-    ``plan_text`` is the plan to read.
+    The return value says where the plan is, for ``SamzaStreamOperator(plan=…)``. Under ``tables`` it names the snapshot
+    or version that the run reads of each input that is a table of Iceberg or Delta. For each it gives the number of
+    files, rows and bytes that are read. The XCom ``plan_text`` is the plan to read.
 
     ```python
     plan = SamzaPlanOperator(task_id="plan", application="pipelines.flights:flights_of_the_year")

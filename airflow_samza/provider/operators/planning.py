@@ -49,7 +49,7 @@ class PlanningOperator(SamzaOperator):
     """A task that plans a run.
 
     :param mode: How the stages run: ``staged`` (one after the other), ``fused`` (the same in one task), ``pipelined``
-        (all at the same time), or ``continuous`` (all at the same time, without an end).
+        (all at the same time), or ``continuous`` (like ``pipelined``, without an end).
     :param run_for: The time after which a continuous run stops: ``"10 minutes"``, a timedelta or seconds (templated).
     :param data_interval: The data interval to read: two datetimes, or a text ``start/end`` or ``start/length``
         (``2026-01-01/P1D``, templated). Default: the Dag run's, else that of its partition.
@@ -61,13 +61,13 @@ class PlanningOperator(SamzaOperator):
     :param input_versions: The snapshots (Iceberg) or versions (Delta) up to which inputs that are tables are read, by
         input, or ``current`` (templated). Default: those that the Dag run's asset events name, otherwise ``current``.
     :param sections: The runs whose sections of shared streams are read, by stream: a run id, ``APPLICATION@interval``
-        (the run for the same data interval and partition key) or ``APPLICATION@latest`` (templated). Default: those
-        that the asset events name, otherwise all new ones. A pipelined or continuous run follows one that is still
-        written, and waits, deferred, until its run is planned.
+        or ``APPLICATION@latest`` (templated). ``APPLICATION@interval`` is the run for the same data interval and
+        partition key. Default: those that the asset events name, otherwise all new ones. A pipelined or continuous run
+        follows one that is still written, and waits, deferred, until its run is planned.
     :param wait_for_state: If true, the task waits, deferred, while another run holds the state; if false, it fails and
         can be retried.
-    :param reuse: If true, a run that is planned anew (after a clear, or by a retry after an edit) keeps the results of
-        stages that have not changed; if false, all stages run.
+    :param reuse: If true, a run that is planned anew keeps the results of stages that have not changed; if false, all
+        stages run. A run is planned anew after a clear, or by a retry after an edit.
     """
 
     template_fields: Sequence[str] = (

@@ -25,10 +25,11 @@ _NO = ("reject", "rejected", "discard", "drop", "no", "false")
 class SamzaPublishOperator(EndOfRunOperator):
     """Publishes what a run keeps back (write, audit, publish).
 
-    That are outputs with ``publish="after approval"`` and those of a :class:`SamzaCompareOperator`, which nobody sees,
-    and outputs with ``branch="audit/{run_id}"``, which only those see who ask for the branch. Audit them in tasks
-    behind the stages, or ask a person; this task then publishes them, and each is an event of its asset. Without
-    approval it discards them, says so, and is skipped with what follows it. The return value lists what is published.
+    A run keeps back outputs with ``publish="after approval"`` and those of a :class:`SamzaCompareOperator`, which
+    nobody sees. It also keeps back outputs with ``branch="audit/{run_id}"``, which only those see who ask for the
+    branch. Audit them in tasks behind the stages, or ask a person; this task then publishes them, and each is an event
+    of its asset. Without approval it discards them, says so, and is skipped with what follows it. The return value
+    lists what is published.
 
     ```python
     group = SamzaTaskGroup("flights", application="pipelines.flights:flights_of_the_year")

@@ -17,9 +17,9 @@ from airflow_samza.runs.upkeep.keep import Keep
 class SamzaRetentionOperator(BaseOperator):
     """Deletes what has expired under the root: topics, runs, and what dead processes have left.
 
-    A run is kept while it is open, while its topics are kept, while the state of its application needs it, and until
-    other applications have read what it wrote. The return value lists what was deleted: ``runs``, ``topics``,
-    ``folders``, ``files``, ``bytes``, and ``kept`` with the reason for each run.
+    A run is kept while it is open, while its topics are kept, and while the state of its application needs it. It is
+    also kept until other applications have read what it wrote. The return value lists what was deleted: ``runs``,
+    ``topics``, ``folders``, ``files``, ``bytes``, and ``kept`` with the reason for each run.
 
     ```python
     SamzaRetentionOperator(task_id="sweep", keep_runs=50, keep_runs_days=14)

@@ -163,8 +163,8 @@ class SamzaOperator(BaseOperator):
 class EndOfRunOperator(SamzaOperator):
     """The base class of operators behind the stages of runs.
 
-    :param plan: The output of the :class:`SamzaPlanOperator` (templated). Without it the task is for the runs of the
-        application that the tasks before it have planned in this Dag run, or those with its ``scope``.
+    :param plan: The output of the :class:`SamzaPlanOperator` (templated). Without it the task is for the application's
+        runs that the tasks before it have planned in this Dag run, or those with its ``scope``.
     """
 
     template_fields: Sequence[str] = (*SamzaOperator.template_fields, "plan")

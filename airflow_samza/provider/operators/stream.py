@@ -75,9 +75,9 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
 
     :param stage: The stage to run, by its id or its title. Without it the task runs the whole application.
     :param plan: The output of a :class:`SamzaPlanOperator` (templated). Without it the task plans the run itself.
-    :param producers: The tasks of the stages that write what this one reads, as task ids by stage; for modes in which
-        stages run at the same time. Such a task waits, deferred, until its producers have started. Default: those of
-        the Dag that go by the same plan.
+    :param producers: The tasks of the stages that write what this one reads, as task ids by stage. This is for modes in
+        which stages run at the same time: then the task waits, deferred, until its producers have started. Default:
+        those of the Dag that go by the same plan.
     :param partition_key: The partition key of the asset events: a text, or ``data_interval`` for the start of the data
         interval (templated). By default the key of the Dag run, if it has one.
     :param poll_interval: Seconds between two checks of the stage's state. Default ``[samza] poll_interval`` (1).

@@ -121,10 +121,11 @@ class SamzaTablePushOperator(WatchesStages, TableOperator):
     )
     ```
 
-    :param source: What to read (templated): a path, a function ``module:function`` of the Spark session, or a mapping
-        with one of ``path`` (and ``format``, ``options``), ``table`` (of the catalog), ``query`` (SQL), ``jdbc``
-        (options of Spark's reader), ``callable``, or a table of a lake, which needs no jars: ``iceberg`` (its name,
-        with ``system`` and perhaps ``snapshot``), ``delta`` (with ``system`` and perhaps ``version``).
+    :param source: What to read (templated): a path, a function ``module:function`` of the Spark session, or a mapping.
+        The mapping has one of ``path`` (and ``format``, ``options``), ``table`` (of the catalog), ``query`` (SQL),
+        ``jdbc`` (options of Spark's reader) and ``callable``. Or it names a table of a lake, which needs no jars:
+        ``iceberg`` (its name, with ``system`` and perhaps ``snapshot``) or ``delta`` (with ``system`` and perhaps
+        ``version``).
     :param source_conn_id: A connection of type ``jdbc``, ``postgres`` or ``mysql`` with URL, user and password of the
         source (templated).
     :param mode: ``full`` replaces all rows; ``incremental`` changes the rows whose keys the source has; of a lake's

@@ -34,10 +34,10 @@ class KafkaMessagesTrigger(BaseEventTrigger):
     """Watches a topic for an asset: an event whenever committed messages have arrived.
 
     The payload of an event has ``topic``, ``topic_id``, ``messages`` (a number of offsets) and ``offsets``, ``[from,
-    to)`` by partition. Each message is announced at least once. The first event announces what the topic holds; after a
-    restart of the triggerer the watch continues behind the last event (with Airflow 3.3; in older releases, and if one
-    trigger watches several assets, all is announced again). Brokers that do not answer, and a missing topic, are
-    warnings in the triggerer's log, and the watch goes on.
+    to)`` by partition. Each message is announced at least once. The first event announces what the topic holds. With
+    Airflow 3.3 the watch continues behind the last event after a restart of the triggerer. In older releases, and if
+    one trigger watches several assets, a restart announces all again. Brokers that do not answer, and a missing topic,
+    are warnings in the triggerer's log, and the watch goes on.
 
     ```python
     arrivals = kafka_topic(

@@ -1,4 +1,4 @@
-"""Sentences of the pages for users are short: at most 25 words.
+"""Sentences of the pages for users and contributors are short: at most 25 words.
 
 Words are counted as a reader meets them: a piece of code is one, the text of a link counts, and its address does not.
 Tables, headings and blocks of code are left out. What follows a colon or semicolon with a capital letter is a sentence.
@@ -14,7 +14,7 @@ import pytest
 from tests.support.documentation_pages import DOCS, text_of
 
 LONGEST = 25
-FOLDERS = ("get-started", "how-to", "operate", "concepts")
+FOLDERS = ("get-started", "how-to", "operate", "concepts", "reference", "how-to-add")
 PAGES = sorted(path.relative_to(DOCS).as_posix() for folder in FOLDERS for path in (DOCS / folder).glob("*.md"))
 BLOCK = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 END = re.compile(r"(?<=[.?!:;])[\"”)]*\s+(?=[\"“(]*[A-Z\d])")
