@@ -22,7 +22,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -71,11 +71,11 @@ def main(arguments: Sequence[str]) -> int:
         run.environment["EXTENDED"] = "1"
     more = [argument for argument in more if argument != "--"]
     selected = f"not nightly and {'extended' if options.rest else 'not extended'}"
-    with _files_in_memory() as memory:
+    with _files_in_memory() as memory, _class_archive(wanted=not options.unit) as archive:
         marks = ["-m", f"{selected} and not ({SERVERS})", "-n", options.workers, *IN_ORDER]
         code = run.tests([*marks, *more], memory)
         if code != INTERRUPTED and not options.unit:
-            _archive_classes()
+            archive()
             marks = ["-m", f"{selected} and ({SERVERS})", "-n", options.server_workers, *IN_ORDER, *WITHOUT_SERVERS]
             code = max(code, run.tests([*marks, *more], QUICK_JAVA))
     flaky = run.try_again() if code == FAILED else []
@@ -190,10 +190,22 @@ def _copy(lines: IO[bytes], log: IO[bytes]) -> None:
                 log.write(line)
 
 
-def _archive_classes() -> None:
-    """Make the archive of Spark's classes, if there is none; without it, each Spark starts slower."""
+@contextmanager
+def _class_archive(*, wanted: bool) -> Iterator[Callable[[], object]]:
+    """Make the archive of Spark's classes beside other tests, if there is none; without it, each Spark starts slower.
+
+    Yields a function that waits for it.
+    """
+    if not wanted:
+        yield lambda: None
+        return
     folder = Path(sys.prefix) / "class-archives"
-    subprocess.run([sys.executable, "-m", "airflow_samza.launch.class_archive_maker", str(folder)], check=False)
+    command = [sys.executable, "-m", "airflow_samza.launch.class_archive_maker", str(folder)]
+    with subprocess.Popen(command) as maker:
+        try:
+            yield maker.wait
+        finally:
+            maker.terminate()
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ def test_clearing_everything_plans_anew_and_keeps_what_has_not_changed(flights: 
     assert written(output) == before
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_the_fused_dag_gives_the_same(flights: Any) -> None:
     run_id = flights.airflow.trigger("flights_fused")
     assert flights.airflow.wait_for_run("flights_fused", run_id, timeout=1200)["state"] == "success"
@@ -107,7 +107,7 @@ def day_of(run: dict[str, Any]) -> date:
 @pytest.mark.parametrize(
     ("first", "backwards"),
     [
-        pytest.param(date(2013, 3, 1), False, id="parallel", marks=pytest.mark.extended),
+        pytest.param(date(2013, 3, 1), False, id="parallel", marks=pytest.mark.nightly),
         pytest.param(date(2013, 2, 1), True, id="reversed", marks=pytest.mark.nightly),
     ],
 )

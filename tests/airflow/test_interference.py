@@ -123,7 +123,7 @@ def test_a_deferred_task_survives_its_runner_and_when_it_is_marked_failed_cancel
     assert rows_of(Path(done["outputs"]["out"]["path"])) == PLANES
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_a_producer_that_fails_for_good_stops_its_consumers_with_a_clear_error(flights: Any) -> None:
     run_id = flights.airflow.trigger("broken_chain")
     assert flights.airflow.wait_for_run("broken_chain", run_id)["state"] == "failed"

@@ -217,6 +217,7 @@ def test_a_sensor_waits_deferred_for_the_end_of_a_topic_between_stages(flights: 
     assert (found["stream"], found["generations"]) == ("by-carrier", {"by-plane": "1.1"})
 
 
+@pytest.mark.nightly
 def test_a_middle_stage_that_is_cleared_reads_and_writes_topics_of_kafka_again(flights: Any, between: Between) -> None:
     airflow, run_id = flights.airflow, between.run_id
     airflow.clear("between", run_id, "between.by-plane", downstream=True)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support import delta_lake
 
-pytestmark = [pytest.mark.extended, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 DAG = "newest_rows"
 

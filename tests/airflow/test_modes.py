@@ -164,6 +164,7 @@ def test_each_run_reads_what_came_since_the_one_before(flights: Any, departures:
     assert sorted(read) == [0, 838, 935]
 
 
+@pytest.mark.nightly
 def test_of_two_runs_at_once_one_waits_for_the_other(flights: Any, departures: Departures) -> None:
     logs = [flights.airflow.log("departures_catch_up", run_id, "hours.plan") for run_id in departures.caught_up[1:]]
     assert sum("This task waits for it, deferred." in log for log in logs) == 1
@@ -177,6 +178,7 @@ def test_of_two_runs_at_once_one_waits_for_the_other(flights: Any, departures: D
 # -- one application ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("dag_id", "conf"), [("departures_hours_all", {}), ("departures_hours_new", {"flush": True})])
 def test_one_application_reads_all_or_what_is_new_and_gives_the_same_hours(
     flights: Any, departures: Departures, dag_id: str, conf: dict[str, Any]
@@ -220,6 +222,7 @@ def test_a_producers_asset_starts_the_consumer_which_reads_that_runs_part_to_its
 # -- decorated, and as the data is ------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_a_decorated_function_is_an_application_on_spark(flights: Any) -> None:
     run_id = flights.airflow.trigger("decorated")
     assert flights.airflow.wait_for_run("decorated", run_id, timeout=600)["state"] == "success"

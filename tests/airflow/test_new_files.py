@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
-pytestmark = [pytest.mark.extended, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 DAG = "departures_files"
 LATER = {f"2013-01-0{day}": f"2014-01-0{day}" for day in (1, 2, 3)}

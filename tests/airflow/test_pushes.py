@@ -88,6 +88,7 @@ def test_a_sensor_is_content_with_no_reader_when_it_may_be(flights: Any, live: L
     assert flights.airflow.xcom("prices_push", live.first, "are_read") == {"version": 1, "readers": {}}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("task_id", ["deferred", "on_a_worker"])
 def test_a_sensor_waits_for_a_run_that_is_not_on_yet(flights: Any, live: Live, task_id: str) -> None:
     found = flights.airflow.xcom("prices_wait", live.waited, task_id)
@@ -95,6 +96,7 @@ def test_a_sensor_waits_for_a_run_that_is_not_on_yet(flights: Any, live: Live, t
     assert "no run is on" in flights.airflow.log("prices_wait", live.waited, task_id)
 
 
+@pytest.mark.nightly
 def test_a_sensor_whose_time_is_over_is_skipped_if_it_may_fail_softly(flights: Any, live: Live) -> None:
     assert flights.airflow.task_states("prices_wait", live.waited)["too_long"] == "skipped"
 

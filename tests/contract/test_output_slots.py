@@ -27,7 +27,7 @@ PLACES = [
     "delta",
     pytest.param("delta on s3", marks=pytest.mark.extended),
     pytest.param("files on s3", marks=pytest.mark.extended),
-    pytest.param("files on hdfs", marks=[pytest.mark.hdfs, pytest.mark.extended]),
+    pytest.param("files on hdfs", marks=[pytest.mark.hdfs, pytest.mark.nightly]),
     pytest.param("log on hdfs", marks=[pytest.mark.hdfs, pytest.mark.nightly]),
 ]
 

@@ -57,6 +57,7 @@ def test_reading_goes_on_where_it_was_when_a_killed_broker_is_back(
     assert seen == list(range(MESSAGES))
 
 
+@pytest.mark.nightly
 def test_a_client_that_asked_a_former_leader_asks_the_new_one(own: Kafka) -> None:
     topics = Topics(own.address)
     topic, brokers = topics.make(), Brokers(topics.system.brokers.access, 30.0)
@@ -80,6 +81,7 @@ def test_a_stage_fills_its_tables_when_a_killed_broker_is_back(own: Kafka, tmp_p
     assert profiles.tiers() == {1: "gold", 2: None}
 
 
+@pytest.mark.nightly
 def test_a_broker_that_stays_away_is_one_sentence(
     own: Kafka, stream: StreamSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,7 +141,7 @@ class Died(BaseException):
     """The death of a process."""
 
 
-@pytest.mark.parametrize("mode", ["staged", "pipelined"])
+@pytest.mark.parametrize("mode", nightly_but(["pipelined"], ["staged", "pipelined"]))
 def test_output_that_waits_for_approval_is_published_once_by_it_and_never_without(
     tmp_path: Path, kafka: Kafka, code: Path, runners: Runners, mode: str
 ) -> None:

@@ -51,7 +51,7 @@ def left(tmp_path: Path, kafka: Kafka, code: Path, runners: Runners, mode: str) 
     return place, planned
 
 
-@pytest.mark.parametrize("mode", ["continuous", "staged"])
+@pytest.mark.parametrize("mode", nightly_but(["continuous"], ["continuous", "staged"]))
 def test_what_waits_is_shown_and_a_command_publishes_it_once(
     tmp_path: Path, kafka: Kafka, code: Path, runners: Runners, mode: str
 ) -> None:

@@ -26,7 +26,7 @@ MIXED = {**WILD, **{kind: [*TAME[kind], 0] for kind in ("tinyint", "smallint", "
     ("values", "schema", "part"),
     [
         pytest.param(TAME, FULL, slice(None), id="never-null"),
-        pytest.param(WILD, SCHEMA, slice(0, None, 3), id="wild, a third", marks=pytest.mark.extended),
+        pytest.param(WILD, SCHEMA, slice(0, None, 3), id="wild, a third", marks=pytest.mark.nightly),
         pytest.param(WILD, SCHEMA, slice(1, None, 3), id="wild, another third", marks=pytest.mark.nightly),
         pytest.param(WILD, SCHEMA, slice(2, None, 3), id="wild, the last third", marks=pytest.mark.nightly),
     ],

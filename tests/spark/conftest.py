@@ -19,7 +19,7 @@ from airflow_samza.runs.stages.stage_runners import Claim
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.testing import TestDriver
-from tests.spark.clusters.sessions import in_every_change
+from tests.spark.clusters.sessions import in_test_all
 
 APPS = Path(__file__).parent / "apps"
 APPLICATION = "samza_spark_apps.views:everything"
@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if isinstance(item, pytest.Function) and hasattr(item, "callspec")
             else None
         )
-        if kind is not None and not in_every_change(str(kind), item.name):
+        if kind is not None and not in_test_all(str(kind), item.name):
             item.add_marker(pytest.mark.nightly)
 
 

@@ -134,7 +134,7 @@ def test_five_stages_progress_together_whoever_dies(flow: Flow, monkeypatch: pyt
     assert results["visits"].inputs[0].messages == results["hop-3"].inputs[0].messages == len(sent)
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_a_stage_with_catalyst_in_its_middle_keeps_state_from_epoch_to_epoch(flow: Flow) -> None:
     sent = visits(0, 300)
     flow.send(sent)

@@ -13,12 +13,14 @@ from samza_spark_apps import random_apps
 from samza_spark_apps.random_apps import Plan, plan_of
 
 from airflow_samza.schema import Schema
+from tests.support.budgets import share
 from tests.support.one_session import Runs, join, open_session
 from tests.support.random_runs import driver_of, whole
 
-pytestmark = [pytest.mark.extended, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.extended, pytest.mark.random, pytest.mark.spark, pytest.mark.timeout(600)]
 
-SEEDS = range(int(os.environ.get("SPARK_MODES_FIRST", "0")), int(os.environ.get("SPARK_MODES_FIRST", "0")) + 10)
+FIRST = int(os.environ.get("SPARK_MODES_FIRST", "0"))
+SEEDS = range(FIRST, FIRST + share(10, 5))
 
 
 @pytest.fixture(scope="module")

@@ -425,6 +425,7 @@ QUICK = ("push-task-after-manifest", "push-after-publish")
 """A worker's death and a runner's; without Spark a push is killed at every place in each run of the tests."""
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "place",
     [

@@ -42,12 +42,12 @@ LOOKS = pytest.mark.parametrize(
     ("width", "dark"),
     [
         pytest.param(1440, False, id="wide and light"),
-        pytest.param(390, True, id="narrow and dark"),
+        pytest.param(390, True, id="narrow and dark", marks=pytest.mark.nightly),
         pytest.param(390, False, id="narrow and light", marks=pytest.mark.nightly),
         pytest.param(1440, True, id="wide and dark", marks=pytest.mark.nightly),
     ],
 )
-"""Ways of looking at a page: two in ``make test-all``, two more at night."""
+"""Ways of looking at a page: one in ``make test-all``, the others at night."""
 
 
 def nightly_but(quick: Collection[str], all_of_them: Iterable[str]) -> list[Any]:

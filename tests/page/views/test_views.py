@@ -9,6 +9,7 @@ import pytest
 
 from tests.page.site_setup import STRANGER
 from tests.page.views.conftest import shown
+from tests.support.budgets import LOOKS
 
 if TYPE_CHECKING:
     from tests.page.views.conftest import Viewed, Watch
@@ -273,7 +274,7 @@ def test_a_user_without_rights_reads_why_nothing_is_shown(viewed: Viewed, watch:
         assert at.page.get_by_role("tab").count() == 0
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1200, False), (640, True)], ids=["wide and light", "narrow and dark"])
+@LOOKS
 def test_no_view_breaks_a_rule_of_accessibility(viewed: Viewed, watch: Watch, width: int, dark: bool) -> None:
     from importlib.resources import files
 

@@ -229,6 +229,7 @@ def test_a_server_that_is_not_there_is_said_in_one_sentence(tmp_path: Path) -> N
     assert TOKEN not in str(error)
 
 
+@pytest.mark.nightly
 def test_another_service_at_the_port_is_said_in_one_sentence(tmp_path: Path) -> None:
     def answer(listener: socket.socket) -> None:
         while True:

@@ -58,16 +58,24 @@ LONG = [
     "distinct",
     "edits",
     "expectations",
+    "expressions",
     "failing_expressions",
+    "fixed_cost",
     "followed",
+    "history",
+    "key_checks",
+    "lake_plan",
+    "latency",
     "long_tables",
     "new_files",
     "nexmark",
+    "page_looks",
     "run",
     "temporal_join",
+    "topics_between",
     "warm",
 ]
-"""Those that take more than a dozen seconds: nightly."""
+"""Those that take more than five seconds: nightly."""
 
 OF_A_PEER = "a peer's process, which the benchmark of its name starts"
 WITH_A_PEER = "its peers need environments of their own, which take minutes to install"

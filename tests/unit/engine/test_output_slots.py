@@ -292,7 +292,7 @@ EVERY_STEP = ("before-commit", "after-commit", "after-first-publish", "before-re
 
 @pytest.mark.parametrize("place", extended_but(["after-first-publish"], EVERY_STEP))
 @everywhere
-@pytest.mark.few(1)
+@pytest.mark.few(1, 10)
 def test_a_process_that_dies_while_it_replaces_is_rolled_forward(
     outputs: Outputs, application: str, place: str, tmp_path: Path
 ) -> None:

@@ -114,7 +114,7 @@ def test_files_of_many_epochs_stay_few_and_have_all_rows(kind: str, tmp_path: Pa
     assert output.ids() == list(range(60))
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_files_of_300_epochs_stay_few_and_have_all_rows(kind: str, tmp_path: Path) -> None:
     output = made(kind, tmp_path)
     epochs(output, range(300))
