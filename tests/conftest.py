@@ -56,6 +56,8 @@ os.environ[VARIABLE] = "off"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+gc.disable()  # until the tests are collected: what they are made of stays, and a third of that time went into looking at it
+
 # A machine that is busy with others is no failure of a test of random examples.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
@@ -124,6 +126,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)
+    gc.enable()
     one_kafka.start_early(session)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.signals import let_go, wait_for_start
 
-pytestmark = [pytest.mark.extended, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 TELLER, FOLLOWER = "departures_teller", "departures_follower"
 DAY = "2013-01-01"
@@ -57,7 +57,6 @@ def test_a_dag_follows_the_run_of_another_dag_and_ends_with_it(flights: Any, bot
     assert carriers(flights, follower) == carriers_of_duckdb(flights)
 
 
-@pytest.mark.nightly
 def test_a_follower_is_planned_while_the_run_that_it_follows_is_held_up(flights: Any) -> None:
     airflow = flights.airflow
     for dag_id in ("held_teller", "follower_of_held"):
@@ -74,7 +73,6 @@ def test_a_follower_is_planned_while_the_run_that_it_follows_is_held_up(flights:
         assert airflow.wait_for_run(dag_id, run_id, timeout=1200)["state"] == "success"
 
 
-@pytest.mark.nightly
 def test_both_are_cleared_and_give_the_same_once_more(flights: Any, both: tuple[str, str]) -> None:
     airflow = flights.airflow
     teller, follower = both

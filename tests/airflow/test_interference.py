@@ -152,7 +152,7 @@ def test_tasks_that_are_wired_by_hand_find_each_other_and_their_run(flights: Any
     assert (flights.root / "runs" / note["application"] / note["run_id"] / "closed.json").exists()
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_marking_a_running_task_failed_cancels_its_spark_work_and_no_other_and_the_run_can_be_resumed(
     flights: Any,
 ) -> None:

@@ -21,13 +21,12 @@ from tests.support.dictionary_client import DictionaryClient
 from tests.support.faulty_filesystem import FaultyFilesystem, failing_with
 
 STORES = ("s3", "azure", "gcs")
-SHARED = [
-    "local",
-    "s3",
+AT_NIGHT = [
     pytest.param("azure", marks=pytest.mark.nightly),
     pytest.param("gcs", marks=pytest.mark.nightly),
-    pytest.param("hdfs", marks=pytest.mark.hdfs),
+    pytest.param("hdfs", marks=[pytest.mark.hdfs, pytest.mark.nightly]),
 ]
+SHARED = ["local", "s3", *AT_NIGHT[:2], pytest.param("hdfs", marks=pytest.mark.hdfs)]
 """Places that several processes share."""
 
 PLACES = ["memory", "calls", *SHARED]
@@ -72,7 +71,7 @@ def test_of_many_threads_that_put_one_file_exactly_one_wins(filesystem: Filesyst
     assert filesystem.read("one") == str(won[0]).encode() * 1000
 
 
-@pytest.mark.parametrize("filesystem", SHARED, indirect=True)
+@pytest.mark.parametrize("filesystem", ["local", "s3", *AT_NIGHT], indirect=True)
 @pytest.mark.extended
 def test_of_many_processes_that_put_the_same_files_each_file_has_one_winner(filesystem: Filesystem) -> None:
     processes, files = 12, 8

@@ -60,7 +60,7 @@ LETTERS = """() => {
 }"""
 
 
-@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("width", [pytest.param(1440, marks=pytest.mark.nightly), 390])
 def test_nothing_of_the_graph_is_covered_and_no_letter_is_too_small(viewed: Viewed, watch: Watch, width: int) -> None:
     with watch(width=width) as at:
         for address in (viewed.run, viewed.wide_run):
@@ -235,6 +235,7 @@ def test_the_page_of_all_runs_leads_to_a_run(viewed: Viewed, watch: Watch) -> No
         at.page.get_by_role("tab", name="Progress").wait_for()
 
 
+@pytest.mark.nightly
 def test_airflow_shows_the_page_in_its_own_theme(viewed: Viewed, watch: Watch) -> None:
     with watch(width=1400) as at:
         at.page.goto(f"{viewed.airflow.url}/dags/page_views/runs/{viewed.run_id}/plugin/samza-run")

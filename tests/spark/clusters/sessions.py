@@ -169,7 +169,7 @@ ON_ANOTHER = "java_that_is_killed"
 """The rule of it that another kind is held to: that a runner sees the end of its Java, wherever tasks run."""
 
 OTHERS: dict[str, frozenset[str]] = {
-    "local": frozenset({"in_a_group", "runner_that_is_killed", "java_that_is_killed", "closing_the_run"}),
+    "local": frozenset({"runner_that_is_killed", "java_that_is_killed", "closing_the_run"}),
     "connect": frozenset(
         {
             "cancel_ends_one_stage",
@@ -184,7 +184,6 @@ OTHERS: dict[str, frozenset[str]] = {
             "no_secret",
         }
     ),
-    "local-on-s3": frozenset({"no_secret"}),
 }
 """Of the other kinds, the rules that they keep in a way of their own. All the rest runs in ``make nightly``."""
 

@@ -47,7 +47,7 @@ def made(folder: Path, act: str, name: str) -> tuple[Output, Publication]:
 
 @pytest.mark.parametrize("act", extended_but(["clear"], ACTS))
 @pytest.mark.parametrize("step", STEPS)
-@pytest.mark.few(5)
+@pytest.mark.few(5, 25)
 def test_a_killed_publisher_is_followed_by_one_that_leaves_each_row_once(
     folder: Path, dying: Publishers, step: str, act: str
 ) -> None:

@@ -23,6 +23,7 @@ from airflow_samza.systems.iceberg import publishing as iceberg_publishing
 from airflow_samza.systems.system import Publication
 from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile, _Merged, chosen_merges
 from tests.support import delta_lake, delta_outputs, iceberg_lake
+from tests.support.budgets import nightly_but
 from tests.support.iceberg_deaths import publishers
 from tests.support.iceberg_outputs import Output, ids, output_stream
 
@@ -334,7 +335,7 @@ STEPS = [
 """Steps of a merge at which a publisher dies."""
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", nightly_but(STEPS[::2], STEPS))
 @pytest.mark.few(2)
 def test_a_publisher_that_is_killed_while_it_merges_has_lost_and_doubled_nothing(
     kind: str, tmp_path: Path, step: str
