@@ -32,8 +32,8 @@ def signed_in_page(url: str, username: str, password: str) -> Iterator[Page]:
         yield page
 
 
-def take_screenshot(url: str, username: str, password: str, file: Path) -> None:
-    """Writes a picture (PNG) of a Dag run to ``file``: the graph of its tasks, and their states beside it."""
+def take_screenshot(url: str, username: str, password: str, file: Path) -> dict[str, str]:
+    """Write a picture (PNG) of a Dag run to ``file``, the graph of its tasks and their states; return these states."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with signed_in_page(url, username, password) as page:
         tasks = shown_states(page)
@@ -47,6 +47,7 @@ def take_screenshot(url: str, username: str, password: str, file: Path) -> None:
         # The graph glides into its new place, and says to nobody when it has arrived.
         page.wait_for_timeout(GLIDE_MS)
         page.screenshot(path=file)
+        return tasks
 
 
 def shown_states(page: Page) -> dict[str, str]:

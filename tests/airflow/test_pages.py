@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from demo.screenshot import shown_states, signed_in_page, take_screenshot
+from demo.screenshot import take_screenshot
 
 if TYPE_CHECKING:
     from tests.airflow.conftest import FlightsAirflow
@@ -21,11 +21,9 @@ def test_the_page_of_a_finished_run_shows_every_stage_in_green(flights: FlightsA
     run_id = done[0] if done else airflow.trigger("flights")
     assert airflow.wait_for_run("flights", run_id)["state"] == "success"
     page_of_run = f"{airflow.url}/dags/flights/runs/{run_id}"
-    with signed_in_page(page_of_run, airflow.username, airflow.password) as page:
-        states = shown_states(page)
+    picture = tmp_path / "pictures" / "dag-run.png"
+    states = take_screenshot(page_of_run, airflow.username, airflow.password, picture)
     assert states == dict.fromkeys((task["task_display_name"] for task in airflow.tasks("flights", run_id)), "Success")
     assert len(states) == 6
     assert {"join-with-maker", "partition-by-tail"} <= states.keys()
-    picture = tmp_path / "pictures" / "dag-run.png"
-    take_screenshot(page_of_run, airflow.username, airflow.password, picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
