@@ -100,10 +100,10 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
     "planner": {},
     "control": {},
     "chooser": {},
+    "murmur3": {"pyarrow": ANYWHERE, "numpy": ANYWHERE},
+    "partitioner": {"pyarrow": ANYWHERE, "numpy": ANYWHERE},
     # Dag files are parsed all the time, so that what they load must not load these.
     "schema": {"pyarrow": FUNCTIONS_ONLY, "numpy": FUNCTIONS_ONLY},
-    "murmur3": {"pyarrow": FUNCTIONS_ONLY, "numpy": FUNCTIONS_ONLY},
-    "partitioner": {"pyarrow": FUNCTIONS_ONLY, "numpy": FUNCTIONS_ONLY},
     "systems": {
         "pyarrow": ANYWHERE,
         "numpy": ANYWHERE,
