@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from airflow_samza.cli.environment import Environment
 from airflow_samza.cli.options import ROOT, SYSTEMS, Json, Names, Place, at_most_two, at_place, look_from_here
 from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.cli.terminal import say
 from airflow_samza.errors import ConfigError, StageCancelled, UnknownName
 from airflow_samza.runs.progress.run_list import newest_listed, plan_of
 from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_runners import all_runners, reject_worked_on
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 
 if TYPE_CHECKING:
-    from airflow_samza.cli.environment import Environment
     from airflow_samza.runs.publication import GivenUp, Published
-    from airflow_samza.runs.records.run_plan import RunPlan
-    from airflow_samza.systems.filesystems.filesystem import Filesystem
-
 runs = typer.Typer(help="List runs, and finish those that died.", no_args_is_help=True)
 
 Stage = Annotated[
@@ -67,7 +67,6 @@ def finish(place: Place, names: Names = None) -> None:
     """Publish what a run has committed and not published, because its stage runner died before it could."""
     from airflow_samza.cli.status_command import chosen_run
     from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
-    from airflow_samza.runs.stages.stage_runners import reject_worked_on
     from airflow_samza.runs.upkeep.waiting_output import publish_waiting
 
     look_from_here()
@@ -127,7 +126,6 @@ def logs(
     )
     from airflow_samza.planner.titles import stage_names
     from airflow_samza.runs.stages.runner_log import log_lines
-    from airflow_samza.runs.stages.stage_runners import all_runners
 
     look_from_here()
     environment = place.environment()

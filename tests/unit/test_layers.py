@@ -146,7 +146,7 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
     "prepare": {},
     "launch": {"kubernetes": FUNCTIONS_ONLY, "urllib3": FUNCTIONS_ONLY},
     # No pyspark: stages are driven through a port.
-    "engine": {"psutil": ANYWHERE, "pyarrow": FUNCTIONS_ONLY},
+    "engine": {"psutil": ANYWHERE, "pyarrow": ANYWHERE},
     "spark": {
         "pyspark": ANYWHERE,
         "py4j": ANYWHERE,
