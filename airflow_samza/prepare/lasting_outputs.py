@@ -31,14 +31,10 @@ def lasting_notes(
 ) -> Iterator[Note]:
     """Yield what readers of such outputs will see; a rerun may be rejected."""
     for stage in run.plan.stages:
-        for stream_id in stage.outputs:
-            bound = run.stream(stream_id)
-            system = systems[bound.system]
-            if run.is_own(stream_id) or not isinstance(system, PublishesForGood):
-                continue
-            _reject_partitioner(run, spec, stream_id)
+        for bound, system in run.outside(stage.outputs, systems, PublishesForGood):
+            _reject_partitioner(run, spec, bound.stream_id)
             claim = output_claim(run, stage.stage_id, Generation(run.generation, 1), carries_state=carries_state)
-            yield stage.stage_id, stream_id, system.describe_output(bound.spec, claim)
+            yield stage.stage_id, bound.stream_id, system.describe_output(bound.spec, claim)
 
 
 def _reject_partitioner(run: RunPlan, spec: ApplicationSpec, stream_id: str) -> None:
