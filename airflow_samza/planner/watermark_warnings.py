@@ -26,6 +26,8 @@ from airflow_samza.application.operator_specs import (
 )
 from airflow_samza.config import WATERMARK_IDLE_TIMEOUT
 from airflow_samza.errors import PlanError, UnsupportedShape
+from airflow_samza.grouping import grouped
+from airflow_samza.planner.graphs import reached
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.paths import operator_label
 from airflow_samza.planner.plan import Stage
@@ -197,23 +199,14 @@ def _sources(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> dict[str, dict
 
 def _before_event_time(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> set[str]:
     """Return the operators behind which a window of event time, a join of streams or a task stands, and these."""
-    writers: dict[str, list[OperatorSpec]] = {}
-    for op in graph.operators:
-        for written in op.written_streams:
-            writers.setdefault(written, []).append(op)
-    op_ids: set[str] = set()
-    waiting: list[OperatorSpec] = [
-        op for op in graph.operators if isinstance(op, StreamJoinSpec | TaskSpec) or _goes_by_event_time(op)
-    ]
-    while waiting:
-        op = waiting.pop()
-        if op.op_id in op_ids:
-            continue
-        op_ids.add(op.op_id)
-        waiting += op.inputs
-        if isinstance(op, InputOperatorSpec):
-            waiting += writers.get(op.stream.stream_id, ())
-    return op_ids
+    writers = grouped((written, op) for op in graph.operators for written in op.written_streams)
+    ends = [op for op in graph.operators if isinstance(op, StreamJoinSpec | TaskSpec) or _goes_by_event_time(op)]
+
+    def before(op: OperatorSpec) -> list[OperatorSpec]:
+        sent = writers.get(op.stream.stream_id, []) if isinstance(op, InputOperatorSpec) else []
+        return [*op.inputs, *sent]
+
+    return {op.op_id for op in reached(ends, before)}
 
 
 def _behind(op: OperatorSpec, graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[OperatorSpec]:

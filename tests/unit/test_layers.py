@@ -21,7 +21,7 @@ from tests.support.syntax_trees import parsed
 PACKAGE = Path(__file__).parents[2] / "airflow_samza"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("columns", "figures", "quoting", "typed_values"),
+    ("columns", "figures", "grouping", "quoting", "typed_values"),
     ("errors",),
     ("config", "records", "row", "schema", "secrecy", "private_folder", "system_kinds"),
     ("murmur3",),
@@ -87,6 +87,7 @@ ANYWHERE = "anywhere"
 THIRD_PARTY: dict[str, dict[str, str]] = {
     "columns": {},
     "figures": {},
+    "grouping": {},
     "quoting": {},
     "errors": {},
     "config": {},
