@@ -14,7 +14,7 @@ def behind_unbounded(spec: ApplicationSpec) -> frozenset[str]:
     """Return the ids of the operators that an unbounded input reaches, over re-partitions too."""
     inputs = [op for op in spec.operators if isinstance(op, InputOperatorSpec)]
     readers = grouped((op.stream.stream_id, op) for op in inputs)
-    endless = (op for op in inputs if op.stream.role is StreamRole.INPUT and not op.stream.bounded)
+    endless: list[OperatorSpec] = [op for op in inputs if op.stream.role is StreamRole.INPUT and not op.stream.bounded]
 
     def behind(op: OperatorSpec) -> list[OperatorSpec]:
         reading = (reader for stream in op.written_streams for reader in readers.get(stream, ()))
