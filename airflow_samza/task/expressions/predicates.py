@@ -96,13 +96,13 @@ def null_safe_equal(left: Expression, right: Expression) -> Expression:
 
 def is_null(operand: Expression) -> Expression:
     """``operand IS NULL``."""
-    if operand.type == VOID:
-        raise UnsupportedExpression("NULL is tested for null")
-    _reject_certain(operand)
+    _check_tested(operand)
     return Expression(BOOLEAN, False, operand.fallible, lambda frame: operand.array(frame).is_null())
 
 
-def _reject_certain(operand: Expression) -> None:
+def _check_tested(operand: Expression) -> None:
+    if operand.type == VOID:
+        raise UnsupportedExpression("NULL is tested for null")
     if operand.fallible and not operand.nullable:
         raise UnsupportedExpression(
             "a value that is never null but can fail is tested for null, which Catalyst may drop"
@@ -111,9 +111,7 @@ def _reject_certain(operand: Expression) -> None:
 
 def is_not_null(operand: Expression) -> Expression:
     """``operand IS NOT NULL``."""
-    if operand.type == VOID:
-        raise UnsupportedExpression("NULL is tested for null")
-    _reject_certain(operand)
+    _check_tested(operand)
     return Expression(BOOLEAN, False, operand.fallible, lambda frame: operand.array(frame).is_valid())
 
 
