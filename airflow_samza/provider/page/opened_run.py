@@ -11,7 +11,6 @@ from typing import Annotated
 from fastapi import Depends
 
 from airflow_samza.errors import SamzaError, StorageUnavailable
-from airflow_samza.planner.plan import Stage
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.page.airflow_records import AirflowRecords, Planned, Records, TaskMark
 from airflow_samza.provider.page.parallel import Result, of_each
@@ -19,7 +18,7 @@ from airflow_samza.provider.page.problems import NotFound
 from airflow_samza.provider.page.routes.addresses import DagId, MapIndex, PlanTask, RunId
 from airflow_samza.provider.plan_xcoms import PlanNote
 from airflow_samza.runs.progress.run_list import Origin
-from airflow_samza.runs.progress.stage_progress import newest_generation
+from airflow_samza.runs.progress.stage_progress import newest_handle
 from airflow_samza.runs.progress.system_heads import SystemHeads, unknown_lag
 from airflow_samza.runs.records.folders import RunFolder, read
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -222,10 +221,4 @@ class Heads(SystemHeads):
 def of_stages(opened: OpenedRun, work: Callable[[StageHandle], Result]) -> list[Result]:
     """Return a result of each stage, from records of its newest generation; the plan is read before."""
     run, files = opened.run, opened.files
-
-    def of_stage(stage: Stage) -> Result:
-        return work(
-            StageHandle(run.application, run.run_id, stage.stage_id, newest_generation(files, run, stage.stage_id))
-        )
-
-    return of_each(files, of_stage, run.plan.stages)
+    return of_each(files, lambda stage: work(newest_handle(files, run, stage.stage_id)), run.plan.stages)
