@@ -31,6 +31,7 @@ from airflow_samza.systems.filesystems.remote import RemoteStatus
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 PATIENCE_SECONDS = 40.0
 """Time for which what may pass is tried again."""
 CREDENTIALS_PATIENCE_SECONDS = 5.0
