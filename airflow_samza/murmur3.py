@@ -1,19 +1,18 @@
 """Spark's Murmur3 of key values, bit for bit, of whole Arrow columns in numpy.
 
-Types go by the names that ``partitioner.key_type`` gives them: all integers are a ``bigint``, all floats a ``double``.
+Types go by the names that ``schema.key_type`` gives them: all integers are a ``bigint``, all floats a ``double``.
 The partitioner hashes keys by it, and Iceberg's bucket transform with another seed.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from airflow_samza.schema import DataType, parse_type
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 SEED = 42
 
@@ -29,9 +28,6 @@ def hash_column(column: pa.Array, name: str, seeds: np.ndarray[Any, Any] | None)
 
     A null keeps its seed.
     """
-    import numpy as np
-    import pyarrow as pa
-
     if pa.types.is_dictionary(column.type):
         if seeds is None:
             return _take_hashes(column, name)
@@ -50,8 +46,6 @@ def hash_column(column: pa.Array, name: str, seeds: np.ndarray[Any, Any] | None)
 
 def _take_hashes(column: pa.DictionaryArray, name: str) -> np.ndarray[Any, Any]:
     """The hashes of a dictionary-encoded first key column: each distinct value is hashed once."""
-    import numpy as np
-
     hashed = hash_column(column.dictionary, name, None)
     if column.null_count == 0:
         return hashed.take(_values(column.indices))
@@ -61,9 +55,6 @@ def _take_hashes(column: pa.DictionaryArray, name: str) -> np.ndarray[Any, Any]:
 
 def _values(column: pa.Array) -> np.ndarray[Any, Any]:
     """A fixed-width column's values without a copy; what stands at nulls means nothing."""
-    import numpy as np
-    import pyarrow as pa
-
     letter = "f" if pa.types.is_floating(column.type) else "u" if pa.types.is_unsigned_integer(column.type) else "i"
     kind = np.dtype(f"{letter}{column.type.bit_width // 8}")  # to_pandas_dtype would load pandas in every worker
     buffer = column.buffers()[1]
@@ -71,9 +62,6 @@ def _values(column: pa.Array) -> np.ndarray[Any, Any]:
 
 
 def _hash_numbers(column: pa.Array, name: str, seeds: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
-    import numpy as np
-    import pyarrow as pa
-
     if name in ("boolean", "date"):
         small = column.cast(pa.int8()) if name == "boolean" else column.cast(pa.date32()).view(pa.int32())
         return _murmur(_values(small).astype(np.int32), None, seeds, 4)
@@ -104,8 +92,6 @@ def _hash_numbers(column: pa.Array, name: str, seeds: np.ndarray[Any, Any] | Non
 
 def _murmur(low: Any, high: Any, seeds: Any, length: int) -> np.ndarray[Any, Any]:
     """Murmur3 of one or two words per row."""
-    import numpy as np
-
     rows = len(low)
     out = np.empty(rows, np.uint32)
     spare, word = np.empty(CHUNK, np.uint32), np.empty(CHUNK, np.uint32)
@@ -121,8 +107,6 @@ def _murmur(low: Any, high: Any, seeds: Any, length: int) -> np.ndarray[Any, Any
 
 
 def _mix_rows(hashed: Any, key: Any, other: Any) -> None:
-    import numpy as np
-
     key *= np.uint32(_C1)
     np.right_shift(key, np.uint32(17), out=other)
     key <<= np.uint32(15)
@@ -137,8 +121,6 @@ def _mix_rows(hashed: Any, key: Any, other: Any) -> None:
 
 
 def _finish_rows(hashed: Any, length: Any, other: Any) -> None:
-    import numpy as np
-
     hashed ^= np.asarray(length, np.uint32)
     np.right_shift(hashed, np.uint32(16), out=other)
     hashed ^= other
@@ -152,9 +134,6 @@ def _finish_rows(hashed: Any, length: Any, other: Any) -> None:
 
 def _hash_strings(column: pa.Array, seeds: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
     """Strings and binaries; few distinct values are hashed once each."""
-    import numpy as np
-    import pyarrow as pa
-
     plain = pa.types.is_string(column.type) or pa.types.is_binary(column.type)
     if not plain:
         column = column.cast(pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary())
@@ -185,8 +164,6 @@ def _mix(seed: int, word: int) -> int:
 
 def _hash_slices(text: Any, starts: Any, sizes: Any, seeds: Any) -> np.ndarray[Any, Any]:
     """Murmur3 of byte slices: word i of all slices that have one at a time, then the tails byte by byte."""
-    import numpy as np
-
     rows = len(starts)
     out = np.full(rows, SEED, np.uint32) if seeds is None else seeds.copy()
     words = sizes >> 2
@@ -222,8 +199,6 @@ def _hash_slices(text: Any, starts: Any, sizes: Any, seeds: Any) -> np.ndarray[A
 
 
 def _hash_decimals(column: pa.Array, kind: DataType, seeds: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
-    import pyarrow as pa
-
     wide = column.cast(pa.decimal128(kind.precision, kind.scale))
     data = wide.buffers()[1]
     places = range(16 * wide.offset, 16 * (wide.offset + len(wide)), 16)

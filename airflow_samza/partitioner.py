@@ -13,37 +13,16 @@ Used wherever rows go to a partition by key: when tasks send, in pushes, and in 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from airflow_samza.errors import SchemaError
 from airflow_samza.murmur3 import CHUNK, hash_column
-from airflow_samza.schema import DataType, type_from_arrow
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
+from airflow_samza.schema import key_type, type_from_arrow
 
 MAX_PARTITIONS = 1 << 31
-
-
-def key_type(kind: DataType) -> str:
-    """The name under which a key column's type is compared and hashed: equal names hash equal values alike.
-
-    >>> from airflow_samza.schema import parse_type
-    >>> key_type(parse_type("int")), key_type(parse_type("float")), key_type(parse_type("decimal(10,2)"))
-    ('bigint', 'double', 'decimal(10,2)')
-    """
-    if kind.is_integer:
-        return "bigint"
-    if kind.name in ("float", "double"):
-        return "double"
-    if kind.name in ("array", "map", "struct"):
-        raise SchemaError(
-            f"A column of type {kind.ddl()} cannot be a key.",
-            hint="Key by a column of a simple type, or make one first with map or select.",
-            type=kind.ddl(),
-        )
-    return kind.ddl()
 
 
 def partition_array(batch: pa.RecordBatch, key_columns: Sequence[str], n: int) -> np.ndarray[Any, Any]:
@@ -51,8 +30,6 @@ def partition_array(batch: pa.RecordBatch, key_columns: Sequence[str], n: int) -
 
     The narrowest that holds n.
     """
-    import numpy as np
-
     _check_count(n)
     kind = np.uint8 if n <= 1 << 8 else np.uint16 if n <= 1 << 16 else np.uint32
     columns = [_column(batch, name) for name in key_columns]
@@ -74,8 +51,6 @@ def partition_array(batch: pa.RecordBatch, key_columns: Sequence[str], n: int) -
 
 def value_hashes(column: pa.Array, seed: int) -> np.ndarray[Any, Any]:
     """The Murmur3 (uint32) of each value of a key column under a seed of one's own; a null has the seed."""
-    import numpy as np
-
     return hash_column(column, _arrow_type_name(column), np.full(len(column), seed, np.uint32))
 
 
@@ -86,9 +61,6 @@ def split_by_partition(
 
     The batches are slices of one re-ordered copy: keeping one of them keeps that copy alive.
     """
-    import numpy as np
-    import pyarrow as pa
-
     rows = batch.num_rows
     if rows == 0:
         return []
@@ -120,8 +92,6 @@ def _arrow_type_name(column: pa.Array) -> str:
 
 
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
-    import pyarrow as pa
-
     place = batch.schema.get_field_index(name)
     if place < 0:
         raise SchemaError(
@@ -134,8 +104,6 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def _pmod(hashes: Any, n: int, out: Any) -> None:
-    import numpy as np
-
     if n & (n - 1) == 0:
         for start in range(0, len(hashes), CHUNK):
             out[start : start + CHUNK] = hashes[start : start + CHUNK] & np.uint32(n - 1)

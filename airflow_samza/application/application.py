@@ -20,6 +20,7 @@ from airflow_samza.application.rejections import USER_ERRORS, did_you_mean, list
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError, UnknownName
+from airflow_samza.grouping import grouped
 
 if TYPE_CHECKING:
     from airflow_samza.application.app_descriptor import ApplicationDescriptor
@@ -105,10 +106,7 @@ class ApplicationSpec:
 
     @cached_property
     def _forward(self) -> dict[str, tuple[OperatorSpec, ...]]:
-        forward: dict[str, list[OperatorSpec]] = {}
-        for operator in self.operators:
-            for source in operator.inputs:
-                forward.setdefault(source.op_id, []).append(operator)
+        forward = grouped((source.op_id, operator) for operator in self.operators for source in operator.inputs)
         return {op_id: tuple(following) for op_id, following in forward.items()}
 
     @cached_property

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_samza.application.bad_records import DeadLetter, error_policy
 from airflow_samza.application.checked_calls import checked_call
 from airflow_samza.application.columns import Columns, key_columns
 from airflow_samza.application.descriptors import Expectation, StreamDescriptor, TableDescriptor, TableKind
+from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.operator_checks import check_same_application
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import ForeignKeySpec, InputOperatorSpec, SendToSpec, TaskSpec
@@ -24,9 +25,6 @@ from airflow_samza.application.stream import Stream, Table
 from airflow_samza.application.times import duration_ms, duration_text
 from airflow_samza.errors import UnknownName
 from airflow_samza.schema import Schema
-
-if TYPE_CHECKING:
-    from airflow_samza.application.graph_builder import GraphBuilder
 
 UNIQUE, NOT_NULL, CONDITION, ROWS, FRESH = "unique", "not_null", "condition", "rows", "fresh"
 FOREIGN_KEY = "foreign_key"

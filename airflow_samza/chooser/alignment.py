@@ -78,11 +78,6 @@ class AlignmentChooser(Generic[E]):
         return bool(self._heap)
 
 
-def time_aligned(time_of: Callable[[E], int | None]) -> AlignmentChooser[E]:
-    """Make a chooser of the earliest message: ``time_of`` gives a message's time in ms, or None when it has none."""
-    return AlignmentChooser(time_of)
-
-
 def offset_aligned() -> AlignmentChooser[Any]:
     """Make a chooser of the lowest offset."""
     return AlignmentChooser(lambda envelope: whole_number(envelope.offset) if is_known(envelope.offset) else None)
@@ -104,9 +99,12 @@ def percent_behind_head(behind: Callable[[E], int], size: Callable[[E], int]) ->
 
 
 class StartingAlignmentChooser(AlignmentChooser[E]):
-    """Chooser that keeps partitions as far from their heads as they started; see :func:`starting_alignment`.
+    """Chooser that keeps the distances from the heads at start: the stream that fell farthest behind goes first.
 
-    The distances are its state, so that they are those of the start in later epochs, too.
+    When all are ahead of theirs, the one that is ahead least. ``start_behind`` gives the distances at start, by
+    ``system.stream`` or by partition; of a partition that it leaves out ``at_start`` tells it by where reading is
+    registered, else its first envelope. The distances are its state, so that they are those of the start in later
+    epochs, too.
     """
 
     def __init__(
@@ -144,20 +142,6 @@ class StartingAlignmentChooser(AlignmentChooser[E]):
         if stream in self._start_behind:
             return self._start_behind[stream] - now
         return self._starts.setdefault(str(ssp), now) - now
-
-
-def starting_alignment(
-    behind: Callable[[E], int],
-    start_behind: Mapping[str | Partition, int] | None = None,
-    at_start: Callable[[Partition, Any], int | None] | None = None,
-) -> StartingAlignmentChooser[E]:
-    """Make a chooser that keeps the distances from the heads at start: the stream that fell farthest behind goes first.
-
-    When all are ahead of theirs, the one that is ahead least. ``start_behind`` gives the distances at start, by
-    ``system.stream`` or by partition; of a partition that it leaves out ``at_start`` tells it by where reading is
-    registered, else its first envelope.
-    """
-    return StartingAlignmentChooser(behind, start_behind, at_start)
 
 
 def behind_heads(heads: Mapping[Any, PartitionHead]) -> Callable[[Envelope], int]:

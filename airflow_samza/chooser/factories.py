@@ -67,7 +67,7 @@ def time_aligned(context: ChooserContext) -> AlignmentChooser[Any]:
             hint=f"Say where event time comes from, or take another {CHOOSER_CLASS}.",
             key=CHOOSER_CLASS,
         )
-    return alignment.time_aligned(context.time_of)
+    return AlignmentChooser(context.time_of)
 
 
 def offset_aligned(context: ChooserContext) -> AlignmentChooser[Any]:
@@ -90,4 +90,4 @@ def percent_behind_head(context: ChooserContext) -> AlignmentChooser[Any]:
 def starting_alignment(context: ChooserContext) -> StartingAlignmentChooser[Any]:
     """Keeps the distances from the heads that the partitions started with."""
     heads = context.current_heads
-    return alignment.starting_alignment(alignment.behind_heads(heads), at_start=alignment.behind_at_start(heads))
+    return StartingAlignmentChooser(alignment.behind_heads(heads), at_start=alignment.behind_at_start(heads))

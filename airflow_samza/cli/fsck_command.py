@@ -22,6 +22,7 @@ from airflow_samza.systems.bindings import bind_log, log_under
 from airflow_samza.systems.filesystems.filesystem import IDENTITY, Filesystem, root_identity
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.fsck import Finding, Published, is_sound, without_messages
+from airflow_samza.systems.log.fsck import fsck as find
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.made_tables import DAMAGED, MADE_TABLES, MadeTable
 from airflow_samza.systems.system import SystemBinding
@@ -147,8 +148,6 @@ def published(files: Filesystem, log: LogSystem, runs: Iterable[RunFolder]) -> d
 
 def topic_findings(log: LogSystem, name: str, publications: Iterable[Published]) -> list[Finding]:
     """Return the findings on a topic; one that cannot be opened at all is a finding, too."""
-    from airflow_samza.systems.log.fsck import fsck as find
-
     try:
         return find(log.topic(name), list(publications))
     except SamzaError as error:

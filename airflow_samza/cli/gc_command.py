@@ -9,6 +9,7 @@ from typing import Any
 from airflow_samza.cli.environment import Environment
 from airflow_samza.errors import ConfigError
 from airflow_samza.figures import size
+from airflow_samza.grouping import grouped
 from airflow_samza.launch.root_upkeep import RootUpkeep
 from airflow_samza.runs.upkeep.keep import Keep
 from airflow_samza.runs.upkeep.retention import SweptRoot
@@ -84,9 +85,7 @@ def swept_lines(swept: SweptRoot, *, dry: bool, kept: bool = False) -> Iterator[
 
 
 def _kept_lines(kept: Mapping[str, str], *, all_: bool) -> Iterator[str]:
-    alike: dict[tuple[str, str], list[str]] = {}
-    for run, why in sorted(kept.items()):
-        alike.setdefault((run.partition("/")[0], re.sub(r"\d+", "…", why)), []).append(run)
+    alike = grouped(((run.partition("/")[0], re.sub(r"\d+", "…", why)), run) for run, why in sorted(kept.items()))
     for (application, why), runs in alike.items():
         if all_ or len(runs) <= _FEW:
             yield from (f"Kept the run {run}: {kept[run]}." for run in runs)

@@ -16,6 +16,7 @@ from airflow_samza.errors import ConfigError, SamzaError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.systems.filesystems.opening import open_filesystem
 
 FORMATS = ("text", "json", "mermaid", "dot")
 
@@ -62,7 +63,6 @@ def preview(
         )
     from airflow_samza.prepare.plan_step import preview_run
     from airflow_samza.prepare.run_request import RunRequest
-    from airflow_samza.systems.filesystems.opening import open_filesystem
 
     request = RunRequest(reference, "preview", interval=interval, config=config, partition_key=partition_key)
     files = open_filesystem(environment.root)
@@ -113,7 +113,6 @@ def earlier_plan(reference: str, application: str, environment: Environment) -> 
         return _plan_in_file(Path(reference)), reference
     from airflow_samza.runs.records.folders import RunFolder, must_read
     from airflow_samza.runs.records.names import safe
-    from airflow_samza.systems.filesystems.opening import open_filesystem
 
     files = open_filesystem(environment.root)
     stored = [

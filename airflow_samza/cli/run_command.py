@@ -155,7 +155,6 @@ def _close(runtime: SparkRuntime, run: RunPlan, succeeded: bool, tell: Tell) -> 
 
 def _tell_what_stays(runtime: SparkRuntime, run: RunPlan, tell: Tell) -> None:
     """Report processes that still run after a run that did not succeed."""
-    from airflow_samza.runs.records.folders import RunFolder
     from airflow_samza.runs.stages.stage_runners import existing_processes
     from airflow_samza.systems.filesystems.opening import open_filesystem
 

@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from airflow_samza.cli.environment import Environment
 from airflow_samza.cli.options import ROOT, SYSTEMS, Json, Names, Place, at_most_two, at_place, look_from_here
 from airflow_samza.cli.tables import columns, json_line
 from airflow_samza.cli.terminal import say
 from airflow_samza.errors import ConfigError, StageCancelled, UnknownName
 from airflow_samza.runs.progress.run_list import newest_listed, plan_of
 from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.stage_runners import all_runners, reject_worked_on
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 
 if TYPE_CHECKING:
-    from airflow_samza.cli.environment import Environment
     from airflow_samza.runs.publication import GivenUp, Published
-    from airflow_samza.runs.records.run_plan import RunPlan
-    from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 runs = typer.Typer(help="List runs, and finish those that died.", no_args_is_help=True)
 
@@ -65,15 +66,12 @@ def list_command(
 @at_place(SYSTEMS)
 def finish(place: Place, names: Names = None) -> None:
     """Publish what a run has committed and not published, because its stage runner died before it could."""
-    from airflow_samza.cli.status_command import chosen_run
     from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
-    from airflow_samza.runs.stages.stage_runners import reject_worked_on
     from airflow_samza.runs.upkeep.waiting_output import publish_waiting
 
     look_from_here()
     environment = place.environment()
-    files = open_filesystem(environment.root)
-    run = plan_of(files, chosen_run(files, at_most_two(names, "runs finish")))
+    files, run = _named_run(environment, names, "runs finish")
     reject_worked_on(files, run, "publishes what is committed")
     published = publish_waiting(files, bind_systems(run_bindings(run.systems, environment.systems), files.root), run)
     for waiting in published:
@@ -92,13 +90,11 @@ def publish(
     as_json: Json = False,
 ) -> None:
     """Publish what a run keeps back, after it was audited: outputs that wait for approval, branches of tables."""
-    from airflow_samza.cli.status_command import chosen_run
     from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
     from airflow_samza.runs.publication import give_up_run, publish_run
 
     environment = place.environment()
-    files = open_filesystem(environment.root)
-    run = plan_of(files, chosen_run(files, at_most_two(names, "publish")))
+    files, run = _named_run(environment, names, "publish")
     systems = bind_systems(run_bindings(run.systems, environment.systems), files.root)
     outputs: Sequence[Published | GivenUp] = (give_up_run if drop else publish_run)(files, systems, run, who_asks())
     for one in outputs:
@@ -127,7 +123,6 @@ def logs(
     )
     from airflow_samza.planner.titles import stage_names
     from airflow_samza.runs.stages.runner_log import log_lines
-    from airflow_samza.runs.stages.stage_runners import all_runners
 
     look_from_here()
     environment = place.environment()
@@ -167,12 +162,10 @@ def logs(
 @at_place(ROOT)
 def cancel(place: Place, names: Names = None, stage: Stage = None) -> None:
     """Cancel a run, or one of its stages. What was committed stays; the task in Airflow fails."""
-    from airflow_samza.cli.status_command import chosen_run
     from airflow_samza.planner.titles import stage_named, stage_names
 
     look_from_here()
-    files = open_filesystem(place.environment().root)
-    run = plan_of(files, chosen_run(files, at_most_two(names, "cancel")))
+    files, run = _named_run(place.environment(), names, "cancel")
     if stage is not None:
         stage = stage_named(run.plan, stage).stage_id
     called = stage_names(run.plan)
@@ -185,17 +178,24 @@ def cancel(place: Place, names: Names = None, stage: Stage = None) -> None:
 
 def cancel_stages(files: Filesystem, run: RunPlan, only: str | None = None) -> Iterator[str]:
     """Leave the request to cancel each stage that has begun and not ended; yield their ids."""
-    from airflow_samza.runs.progress.stage_progress import newest_generation
-    from airflow_samza.runs.stages.stage_state import StageHandle, ask_to_cancel, stage_status
+    from airflow_samza.runs.progress.stage_progress import newest_handle
+    from airflow_samza.runs.stages.stage_state import ask_to_cancel, stage_status
 
     for stage in run.plan.stages:
         if only in (None, stage.stage_id):
-            generation = newest_generation(files, run, stage.stage_id)
-            handle = StageHandle(run.application, run.run_id, stage.stage_id, generation)
-            begun = generation in RunFolder(run.application, run.run_id).generations(files, stage.stage_id)
+            handle = newest_handle(files, run, stage.stage_id)
+            begun = handle.generation in RunFolder(run.application, run.run_id).generations(files, stage.stage_id)
             if begun and not stage_status(files, handle).is_final:
                 ask_to_cancel(files, handle)
                 yield stage.stage_id
+
+
+def _named_run(environment: Environment, names: Sequence[str] | None, command: str) -> tuple[Filesystem, RunPlan]:
+    """Return the run that a command's arguments name, and the files of its root."""
+    from airflow_samza.cli.status_command import chosen_run
+
+    files = open_filesystem(environment.root)
+    return files, plan_of(files, chosen_run(files, at_most_two(names, command)))
 
 
 def who_asks() -> str:
@@ -220,12 +220,9 @@ def end_run(environment: Environment, names: Sequence[str], *, drains: bool) -> 
 
     What was done, as a sentence.
     """
-    from airflow_samza.cli.status_command import chosen_run
     from airflow_samza.runs.stages.run_ends import ask_to_drain, ask_to_stop
 
-    files = open_filesystem(environment.root)
-    word = "drain" if drains else "stop"
-    run = plan_of(files, chosen_run(files, at_most_two(names, word)))
+    files, run = _named_run(environment, names, "drain" if drains else "stop")
     if not run.stages_run_concurrently:
         raise ConfigError(
             f"The run {run.run_id!r} of {run.application!r} is {run.mode}, and ends by itself.",

@@ -26,12 +26,12 @@ from airflow_samza.runs.progress.run_list import (
     plan_of,
     run_state,
 )
-from airflow_samza.runs.progress.stage_progress import newest_generation, stage_progress
+from airflow_samza.runs.progress.stage_progress import newest_handle, stage_progress
 from airflow_samza.runs.records.folders import RunFolder, read_fixed
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_runners import DID_NOT_START, RunnerEnd, all_runners, is_worked_on
-from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED, StageHandle, failure_of, stage_status
+from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED, failure_of, stage_status
 from airflow_samza.runs.state_history.lease_holder import finished_stage
 from airflow_samza.runs.upkeep.waiting_output import WaitingOutput, waiting_output
 from airflow_samza.secrecy import without_passwords
@@ -161,8 +161,7 @@ def failures_of(files: Filesystem, run: RunPlan) -> dict[str, SamzaError]:
     found: dict[str, SamzaError] = {}
     waiting = []
     for stage in run.plan.stages:
-        generation = newest_generation(files, run, stage.stage_id)
-        handle = StageHandle(run.application, run.run_id, stage.stage_id, generation)
+        handle = newest_handle(files, run, stage.stage_id)
         status = stage_status(files, handle)
         error = failure_of(status, stage.stage_id)
         if error is not None:

@@ -13,6 +13,7 @@ from airflow_samza.cli.tables import json_line
 from airflow_samza.cli.terminal import say
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.bindings import bind_log, is_log, log_under
+from airflow_samza.systems.filesystems.opening import open_filesystem
 
 if TYPE_CHECKING:
     from airflow_samza.systems.log.system import LogSystem
@@ -98,7 +99,6 @@ def fsck(
     Changes nothing; exit code 1 when rows are lost.
     """
     from airflow_samza.cli.fsck_command import Look, look_facts, look_lines, published, run_folders, topic_findings
-    from airflow_samza.systems.filesystems.opening import open_filesystem
 
     log = _log(place, of)
     names = [topic] if topic is not None else log.topics()
@@ -133,8 +133,6 @@ def expire(
     yes: Yes = False,
 ) -> None:
     """Delete expired topics. With TOPIC, expire that topic first, or its older messages."""
-    from airflow_samza.systems.filesystems.opening import open_filesystem
-
     log = _log(place, of)
     if older_than is not None and topic is None:
         raise ConfigError(
@@ -165,7 +163,6 @@ def expire(
 def _reject_push_stream(log: LogSystem, topic: str, place: Place) -> None:
     """Reject expiring rows of a pushed table: its versions name rows by offset, and would lose them silently."""
     from airflow_samza.runs.tables.versions import newest
-    from airflow_samza.systems.filesystems.opening import open_filesystem
 
     current = newest(open_filesystem(place.environment().root), log.name, topic)
     if current is not None:
@@ -180,7 +177,6 @@ def _reject_push_stream(log: LogSystem, topic: str, place: Place) -> None:
 def _reject_topic_of_open_run(topic: str, place: Place) -> None:
     """Reject expiring messages that another stage of an open run has still to read, or reads again in a retry."""
     from airflow_samza.runs.upkeep.retention import OpenTopics
-    from airflow_samza.systems.filesystems.opening import open_filesystem
 
     run = OpenTopics(open_filesystem(place.environment().root)).open_run(topic)
     if run is not None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow_samza.control.messages import EndOfStreamMessage, ProducerEnds
 from airflow_samza.control.task_counts import TaskCounts
+from airflow_samza.grouping import grouped
 from airflow_samza.planner.plan import ExecutionPlan
 
 
@@ -217,10 +218,7 @@ def producing_tasks(
 
 def stream_owners(assignment: Mapping[str, Iterable[tuple[str, int]]]) -> dict[str, frozenset[str]]:
     """Return for each stream the tasks that own a partition of it, from the partitions of each task."""
-    owners: dict[str, set[str]] = {}
-    for task, partitions in assignment.items():
-        for stream, _ in partitions:
-            owners.setdefault(stream, set()).add(task)
+    owners = grouped((stream, task) for task, partitions in assignment.items() for stream, _ in partitions)
     return {stream: frozenset(tasks) for stream, tasks in owners.items()}
 
 

@@ -6,7 +6,9 @@ import dataclasses
 import hashlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from airflow_samza.application.operator_specs import PartitionBySpec
 from airflow_samza.control.end_of_stream import task_partitions
@@ -23,9 +25,6 @@ from airflow_samza.task.loop.run_loop import SectionRun
 from airflow_samza.task.operators.aggregation.combiner import MOST_ROWS, TRIED_ROWS, WORTH, Combining
 from airflow_samza.task.program.stage_program import StageProgram
 from airflow_samza.task.report import TaskReport, added
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Take = Callable[[str, "pa.RecordBatch"], None]
 """Gives partial results to the combiner of an output."""
@@ -188,8 +187,6 @@ class _Captured:
 
 def _write(files: Filesystem, path: str, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> None:
     """Keep partial results; that there is no room for them is no reason for a task to fail."""
-    import pyarrow as pa
-
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         for batch in batches:
@@ -203,8 +200,6 @@ def _write(files: Filesystem, path: str, schema: pa.Schema, batches: Sequence[pa
 
 def _read(files: Filesystem, path: str, schema: pa.Schema) -> list[pa.RecordBatch] | None:
     """Return kept partial results; None where there are none that are whole, and a damaged file is removed."""
-    import pyarrow as pa
-
     try:
         data = files.read(path)
     except FileNotFoundError:

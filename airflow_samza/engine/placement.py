@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from airflow_samza.grouping import grouped
+
 
 @dataclass(frozen=True)
 class Executor:
@@ -68,11 +70,7 @@ class Placement:
 
     def standbys(self) -> dict[str, list[int]]:
         """Return the tasks of which each host keeps a copy for the day that their own host is lost."""
-        tasks: dict[str, list[int]] = {}
-        for task, place in self._places.items():
-            for host in place.standbys:
-                tasks.setdefault(host, []).append(task)
-        return tasks
+        return grouped((host, task) for task, place in self._places.items() for host in place.standbys)
 
     def executor_on(self, host: str) -> Executor:
         """Return an executor of a host on which one lives."""

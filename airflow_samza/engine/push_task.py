@@ -9,7 +9,10 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza.application.descriptors import ErrorPolicy, Expectation
 from airflow_samza.engine.task_section import read_over
@@ -25,11 +28,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import StreamSpec
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from airflow_samza.task.messages.expectations import Expectations
+from airflow_samza.task.messages.expectations import Expectations
 
 _EXAMPLES = 3
 
@@ -92,8 +91,6 @@ class PushTask:
     def _expectations(self) -> Expectations | None:
         if not self.expect:
             return None
-        from airflow_samza.task.messages.expectations import Expectations
-
         columns = table_columns(Schema.of(str(self.stream["schema"])))
         return Expectations(None, expectations_of(self.expect), columns, "the table", lambda policy: _Dropped(), {})
 
@@ -165,8 +162,6 @@ class _PushedRows:
 
     def kept(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield what is written; the last row is held back until the next one shows another key."""
-        import pyarrow as pa
-
         held: pa.RecordBatch | None = None
         for batch in batches:
             batch = self._without_null_keys(self._as_expected(batch))
@@ -190,9 +185,6 @@ class _PushedRows:
         """Return a batch without the rows that the table's expectations leave out."""
         if self._expectations is None or not batch.num_rows:
             return batch
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         written, not_deleted = self._written(batch)
         lost = self._expectations.lost(written) if written.num_rows else None
         if lost is None:
@@ -204,8 +196,6 @@ class _PushedRows:
 
     def _written(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array | None]:
         """Return the table's columns of the rows that delete nothing, and a mask of them (None: it is all rows)."""
-        import pyarrow.compute as pc
-
         deleted = batch.column(batch.schema.get_field_index(DELETED))
         columns = batch.select([name for name in batch.schema.names if name != DELETED])
         if not pc.any(deleted).as_py():
@@ -214,8 +204,6 @@ class _PushedRows:
         return columns.filter(not_deleted), not_deleted
 
     def _without_null_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        import pyarrow.compute as pc
-
         columns = [batch.column(batch.schema.get_field_index(name)) for name in self._key]
         for column in columns:
             if column.null_count:
@@ -229,9 +217,6 @@ class _PushedRows:
 
     def _doubled(self, keys: list[pa.Array], last: int) -> pa.Array | None:
         """Return which of the rows before the last stay, as a mask; None: all of them."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         same = None
         for column in keys:
             one, next_one = column.slice(0, last), column.slice(1, last)
@@ -249,8 +234,6 @@ class _PushedRows:
         return pc.invert(same)
 
     def _counted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        import pyarrow.compute as pc
-
         deletes = pc.sum(batch.column(batch.schema.get_field_index(DELETED))).as_py() or 0
         self.deletes += deletes
         self.rows += batch.num_rows - deletes

@@ -12,7 +12,9 @@ import time
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from airflow_samza.engine.interval_results import IntervalResults
 from airflow_samza.engine.stage_task import StageTask
@@ -36,9 +38,6 @@ from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
 from airflow_samza.task.loop.run_loop import SectionRun
 from airflow_samza.task.loop.set_aside import SetAside
 from airflow_samza.task.report import Boundary, TaskReport, added
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _KNOWN = TableCache()
 """State that this process has read or written last: the next epoch of the task often comes to the same process."""

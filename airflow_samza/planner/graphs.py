@@ -108,3 +108,16 @@ def traverse(
                 break
         else:
             path.pop()
+
+
+def reached(starts: Iterable[Vertex], next_vertices: Callable[[Vertex], Iterable[Vertex]]) -> set[Vertex]:
+    """Return ``starts`` and everything that can be reached from them.
+
+    >>> graph = {"input": ["filter", "join"], "filter": ["join"], "join": ["filter"], "output": []}
+    >>> sorted(reached(["input"], graph.__getitem__))
+    ['filter', 'input', 'join']
+    """
+    found: set[Vertex] = set()
+    for start in starts:
+        traverse(start, found.add, lambda vertex: (other for other in next_vertices(vertex) if other not in found))
+    return found

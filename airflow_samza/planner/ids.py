@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
+
+from airflow_samza.grouping import grouped
 
 # The other tasks of a Dag's task group for an application; a stage must not take their names.
 RESERVED = frozenset({"plan", "cleanup"})
@@ -48,9 +49,7 @@ def name_stages(stages: Sequence[tuple[frozenset[str], frozenset[str], bool]]) -
 
 
 def _shared(names: Iterable[str]) -> dict[str, list[int]]:
-    places: dict[str, list[int]] = defaultdict(list)
-    for place, name in enumerate(names):
-        places[name].append(place)
+    places = grouped((name, place) for place, name in enumerate(names))
     return {name: where for name, where in places.items() if len(where) > 1}
 
 

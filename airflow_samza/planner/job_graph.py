@@ -18,7 +18,8 @@ from airflow_samza.application.descriptors import TableKind
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, SendToTableSpec, StreamJoinSpec, TableJoinSpec
 from airflow_samza.errors import DuplicateId, PlanError, Unreachable, UnsupportedShape
-from airflow_samza.planner.graphs import traverse, upstream_first
+from airflow_samza.grouping import grouped
+from airflow_samza.planner.graphs import reached, upstream_first
 
 if TYPE_CHECKING:
     from airflow_samza.application.application import ApplicationSpec
@@ -72,14 +73,9 @@ def collect_operator_graph(spec: ApplicationSpec) -> JobGraph:
             forward[source.op_id][op.op_id] = op
     outputs = {op_id: tuple(following[key] for key in sorted(following)) for op_id, following in forward.items()}
     _reject_unreachable(spec, outputs)
-    writers: dict[str, list[SendToTableSpec]] = defaultdict(list)
-    readers: dict[str, list[TableJoinSpec]] = defaultdict(list)
     ordered = in_order(spec.operators)
-    for op in ordered:
-        if isinstance(op, SendToTableSpec):
-            writers[op.table.table_id].append(op)
-        elif isinstance(op, TableJoinSpec):
-            readers[op.table.table_id].append(op)
+    writers = grouped((op.table.table_id, op) for op in ordered if isinstance(op, SendToTableSpec))
+    readers = grouped((op.table.table_id, op) for op in ordered if isinstance(op, TableJoinSpec))
     # What is written to a remote table is found from everywhere, so it ties no streams together (rule P2).
     tying = {table: ops for table, ops in writers.items() if ops[0].table.kind is not TableKind.REMOTE}
     return JobGraph(
@@ -140,15 +136,9 @@ def check_graph(spec: ApplicationSpec) -> list[PlanError]:
 
 
 def _reject_unreachable(spec: ApplicationSpec, outputs: Mapping[str, tuple[OperatorSpec, ...]]) -> None:
-    reached: set[str] = set()
-    sources: list[OperatorSpec] = [op for op in spec.operators if isinstance(op, InputOperatorSpec)]
-
-    def not_yet_reached(op: OperatorSpec) -> list[OperatorSpec]:
-        return [following for following in outputs.get(op.op_id, ()) if following.op_id not in reached]
-
-    for source in sources:
-        traverse(source, lambda op: reached.add(op.op_id), not_yet_reached)
-    lost = sorted(op.op_id for op in spec.operators if op.op_id not in reached)
+    inputs: list[OperatorSpec] = [op for op in spec.operators if isinstance(op, InputOperatorSpec)]
+    behind = {op.op_id for op in reached(inputs, lambda op: outputs.get(op.op_id, ()))}
+    lost = sorted(op.op_id for op in spec.operators if op.op_id not in behind)
     if lost:
         raise Unreachable(
             f"No input stream reaches {', '.join(lost[:5])}{' and others' if len(lost) > 5 else ''}.",

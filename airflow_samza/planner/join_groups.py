@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from airflow_samza.application.descriptors import TableDescriptor
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, StreamJoinSpec, TableJoinSpec
-from airflow_samza.planner.graphs import strong_components
+from airflow_samza.planner.graphs import reached, strong_components
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.stream_edges import StreamEdge
 
@@ -106,15 +106,5 @@ def _reach_over_all_edges(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> d
 
 def streams_arriving(op: OperatorSpec) -> tuple[str, ...]:
     """Return the ids of the streams whose messages arrive at an operator over real edges, sorted."""
-    stream_ids: set[str] = set()
-    seen: set[str] = set()
-    waiting = [op]
-    while waiting:
-        current = waiting.pop()
-        if isinstance(current, InputOperatorSpec):
-            stream_ids.add(current.stream.stream_id)
-        for source in current.inputs:
-            if source.op_id not in seen:
-                seen.add(source.op_id)
-                waiting.append(source)
-    return tuple(sorted(stream_ids))
+    before = reached([op], lambda op: op.inputs)
+    return tuple(sorted({source.stream.stream_id for source in before if isinstance(source, InputOperatorSpec)}))

@@ -6,13 +6,14 @@ planner-with-tables, "Processing joined streams".
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.config import INTERMEDIATE_PARTITIONS, MAX_PARTITIONS, Config
 from airflow_samza.errors import PartitionMismatch, PlanError, UnresolvedPartitions
+from airflow_samza.grouping import grouped
 from airflow_samza.planner.join_groups import JoinedStreams
 from airflow_samza.planner.stream_edges import StreamEdge
 
@@ -60,10 +61,7 @@ def initial_counts(edges: Mapping[str, StreamEdge], metadata: Mapping[str, int])
 
 def spread_over_joins(counts: Counts, groups: Sequence[JoinedStreams], edges: Mapping[str, StreamEdge]) -> None:
     """Give streams without a count that of the streams they are joined with, until nothing changes."""
-    groups_of: dict[str, list[int]] = defaultdict(list)
-    for place, group in enumerate(groups):
-        for stream_id in group.streams:
-            groups_of[stream_id].append(place)
+    groups_of = grouped((stream_id, place) for place, group in enumerate(groups) for stream_id in group.streams)
     waiting = deque(range(len(groups)))
     finished: set[int] = set()
     while waiting:

@@ -42,13 +42,12 @@ from airflow_samza.application.operator_specs import (
 )
 from airflow_samza.application.output_schemas import passed_on
 from airflow_samza.errors import SchemaError
-from airflow_samza.partitioner import key_type
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.partition_counts import Counts
 from airflow_samza.planner.plan import Partitioning
 from airflow_samza.planner.replication import Replication
 from airflow_samza.planner.stream_edges import StreamEdge, declared_kind
-from airflow_samza.schema import Schema
+from airflow_samza.schema import Schema, key_type
 from airflow_samza.system_kinds import traits_of
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ The plan step and the test driver run all passes; a Dag file that is parsed gets
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, PlanChanged, PlanError, raise_all
@@ -52,9 +52,6 @@ from airflow_samza.planner.watermark_warnings import (
     waits_for_the_end,
 )
 from airflow_samza.planner.wording import count_text
-
-if TYPE_CHECKING:
-    from airflow_samza.application.application import ApplicationSpec
 
 
 class HostAffinityInBatch(ConfigError):

@@ -12,13 +12,14 @@ compiled by them.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from airflow_samza.application.descriptors import TableDescriptor, TableKind
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, SendToTableSpec, TableJoinSpec, TaskSpec
+from airflow_samza.grouping import grouped
+from airflow_samza.planner.graphs import reached
 
 
 @dataclass(frozen=True)
@@ -48,39 +49,27 @@ def find_replication(operators: Iterable[OperatorSpec], is_broadcast: Callable[[
     One walk forward, one back: the cost is linear.
     """
     ordered = list(operators)
-    following: dict[str, list[OperatorSpec]] = defaultdict(list)
-    readers: dict[str, list[OperatorSpec]] = defaultdict(list)
-    waiting: list[OperatorSpec] = []
-    for op in ordered:
-        for source in op.inputs:
-            following[source.op_id].append(op)
-        if isinstance(op, InputOperatorSpec):
-            if not is_broadcast(op.stream.stream_id):
-                waiting.append(op)
-        elif isinstance(op, TableJoinSpec) and op.table.kind is not TableKind.REMOTE:
-            readers[op.table.table_id].append(op)
-            if not all(is_broadcast(stream_id) for stream_id in op.table.side_inputs):
-                waiting.append(op)
-    differing: set[str] = set()  # what they give differs from task to task
-    while waiting:
-        op = waiting.pop()
-        if op.op_id in differing:
-            continue
-        differing.add(op.op_id)
-        waiting += following[op.op_id]
-        if isinstance(op, SendToTableSpec) and _is_kept(op.table):
-            waiting += readers[op.table.table_id]  # a table that differs makes what is looked up in it differ
-    replicated = frozenset(op.op_id for op in ordered) - differing
-    everywhere: set[str] = set()
-    waiting = [
-        op for op in ordered if isinstance(op, SendToTableSpec) and _is_kept(op.table) and op.op_id in replicated
+    following = grouped((source.op_id, op) for op in ordered for source in op.inputs)
+    writers: list[OperatorSpec] = [op for op in ordered if isinstance(op, SendToTableSpec) and _is_kept(op.table)]
+    joins = [op for op in ordered if isinstance(op, TableJoinSpec) and _is_kept(op.table)]
+    readers = grouped((op.table.table_id, op) for op in joins)
+    own: list[OperatorSpec] = [
+        *(op for op in ordered if isinstance(op, InputOperatorSpec) and not is_broadcast(op.stream.stream_id)),
+        *(op for op in joins if not all(is_broadcast(stream_id) for stream_id in op.table.side_inputs)),
     ]
-    while waiting:
-        op = waiting.pop()
-        if op.op_id in replicated and op.op_id not in everywhere:
-            everywhere.add(op.op_id)
-            waiting += op.inputs
-    return Replication(replicated, frozenset(everywhere))
+
+    def differing_behind(op: OperatorSpec) -> list[OperatorSpec]:
+        # A table that differs makes what is looked up in it differ.
+        looked_up = readers.get(op.table.table_id, []) if isinstance(op, SendToTableSpec) and _is_kept(op.table) else []
+        return [*following.get(op.op_id, ()), *looked_up]
+
+    differing = {op.op_id for op in reached(own, differing_behind)}  # what they give differs from task to task
+    replicated = frozenset(op.op_id for op in ordered) - differing
+    everywhere = reached(
+        (op for op in writers if op.op_id in replicated),
+        lambda op: [source for source in op.inputs if source.op_id in replicated],
+    )
+    return Replication(replicated, frozenset(op.op_id for op in everywhere))
 
 
 def _is_kept(table: TableDescriptor) -> bool:

@@ -7,7 +7,6 @@ other in a circle become one.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import CycleError
@@ -15,6 +14,7 @@ from graphlib import CycleError
 from airflow_samza.application.descriptors import TableKind
 from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.errors import UnsupportedShape
+from airflow_samza.grouping import grouped
 from airflow_samza.planner.graphs import strong_components, upstream_first
 from airflow_samza.planner.ids import name_stages
 from airflow_samza.planner.job_graph import JobGraph
@@ -94,10 +94,9 @@ def _linked_parts(graph: JobGraph) -> list[_Part]:
         for table in op.tables:
             if table.kind is TableKind.LOCAL and not table.side_inputs:
                 link(table_users.setdefault(table.table_id, place), place)
-    members: dict[int, list[int]] = defaultdict(list)
-    for place, op in enumerate(graph.operators):
-        if not isinstance(op, InputOperatorSpec):
-            members[find(place)].append(place)
+    members = grouped(
+        (find(place), place) for place, op in enumerate(graph.operators) if not isinstance(op, InputOperatorSpec)
+    )
     return [_part(graph, places, place_of) for places in members.values()]
 
 
@@ -151,10 +150,7 @@ def _condense_circles(parts: Sequence[_Part]) -> list[_Part]:
 
 
 def _circles(parts: Sequence[_Part]) -> list[list[int]]:
-    readers: dict[str, list[int]] = defaultdict(list)
-    for place, part in enumerate(parts):
-        for stream_id in part.inputs | part.side_inputs:
-            readers[stream_id].append(place)
+    readers = grouped((s, place) for place, part in enumerate(parts) for s in part.inputs | part.side_inputs)
     following = {
         str(place): [str(r) for s in part.outputs for r in readers.get(s, ())] for place, part in enumerate(parts)
     }
@@ -165,11 +161,7 @@ def _circles(parts: Sequence[_Part]) -> list[list[int]]:
 
 
 def _writers(parts: Sequence[_Part]) -> dict[str, list[int]]:
-    writers: dict[str, list[int]] = defaultdict(list)
-    for place, part in enumerate(parts):
-        for stream_id in part.outputs:
-            writers[stream_id].append(place)
-    return writers
+    return grouped((stream_id, place) for place, part in enumerate(parts) for stream_id in part.outputs)
 
 
 def _union(parts: Sequence[_Part]) -> _Part:

@@ -5,7 +5,6 @@ Source: planner-with-tables, "Conversion to StreamEdges".
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +13,8 @@ from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
 from airflow_samza.application.operator_spec import OperatorSpec, RepartitioningSpec
 from airflow_samza.application.operator_specs import BroadcastSpec, InputOperatorSpec
 from airflow_samza.errors import DuplicateId, PlanError
+from airflow_samza.grouping import grouped
+from airflow_samza.planner.graphs import reached
 from airflow_samza.planner.job_graph import JobGraph
 
 if TYPE_CHECKING:
@@ -64,31 +65,23 @@ def build_stream_edges(
     ):
         for stream_id, descriptor in streams.items():
             descriptors[stream_id] = (role, descriptor)
-    writers: dict[str, list[OperatorSpec]] = defaultdict(list)
-    readers: dict[str, list[InputOperatorSpec]] = defaultdict(list)
-    for op in graph.operators:
-        for stream_id in op.written_streams:
-            writers[stream_id].append(op)
-        if isinstance(op, InputOperatorSpec):
-            readers[op.stream.stream_id].append(op)
-    feeds: dict[str, list[str]] = defaultdict(list)
-    for table_id in sorted(spec.tables):
-        for stream_id in spec.tables[table_id].side_inputs:
-            feeds[stream_id].append(table_id)
+    writers = grouped((stream_id, op) for op in graph.operators for stream_id in op.written_streams)
+    readers = grouped((op.stream.stream_id, op) for op in graph.inputs)
+    feeds = grouped((stream_id, table) for table in sorted(spec.tables) for stream_id in spec.tables[table].side_inputs)
     unbounded = _unbounded_streams(spec, graph, readers)
     edges = {}
     for stream_id in sorted(descriptors):
         role, descriptor = descriptors[stream_id]
-        operators = writers[stream_id]
+        operators = writers.get(stream_id, [])
         edges[stream_id] = StreamEdge(
             stream_id=stream_id,
             role=role,
             descriptor=descriptor,
             writers=tuple(sorted(operators, key=lambda op: op.op_id)),
-            readers=tuple(sorted(readers[stream_id], key=lambda op: op.op_id)),
+            readers=tuple(sorted(readers.get(stream_id, ()), key=lambda op: op.op_id)),
             bounded=stream_id not in unbounded,
             broadcast=descriptor.broadcast or any(isinstance(op, BroadcastSpec) for op in operators),
-            side_input_of=tuple(feeds[stream_id]),
+            side_input_of=tuple(feeds.get(stream_id, ())),
             renamed_from=next(
                 (op.renamed_from for op in operators if isinstance(op, RepartitioningSpec)), descriptor.renamed_from
             ),
@@ -130,16 +123,10 @@ def _unbounded_streams(
     unbounded = {
         stream_id for stream_id, stream in declared.items() if not stream.bounded and stream_id not in spec.outputs
     }
-    waiting: list[OperatorSpec] = [op for stream_id in unbounded for op in readers.get(stream_id, ())]
-    seen = {op.op_id for op in waiting}
-    while waiting:
-        op = waiting.pop()
-        following: list[OperatorSpec] = list(graph.outputs.get(op.op_id, ()))
-        for stream_id in op.written_streams:
-            unbounded.add(stream_id)
-            following.extend(readers.get(stream_id, ()))
-        for next_op in following:
-            if next_op.op_id not in seen:
-                seen.add(next_op.op_id)
-                waiting.append(next_op)
-    return unbounded
+    starts: list[OperatorSpec] = [op for stream_id in unbounded for op in readers.get(stream_id, ())]
+
+    def following(op: OperatorSpec) -> list[OperatorSpec]:
+        reading = (reader for stream_id in op.written_streams for reader in readers.get(stream_id, ()))
+        return [*graph.outputs.get(op.op_id, ()), *reading]
+
+    return unbounded.union(*(op.written_streams for op in reached(starts, following)))

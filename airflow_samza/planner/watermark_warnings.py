@@ -26,6 +26,8 @@ from airflow_samza.application.operator_specs import (
 )
 from airflow_samza.config import WATERMARK_IDLE_TIMEOUT
 from airflow_samza.errors import PlanError, UnsupportedShape
+from airflow_samza.grouping import grouped
+from airflow_samza.planner.graphs import reached
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.paths import operator_label
 from airflow_samza.planner.plan import Stage
@@ -37,10 +39,7 @@ def waits_for_the_end(graph: JobGraph, edges: Mapping[str, StreamEdge], stages: 
 
     It is no error: a drain is an end.
     """
-    behind: dict[str, str] = {}
-    for stream_id, edge in edges.items():
-        if edge.role is StreamRole.INPUT and not edge.descriptor.bounded:
-            _follow_from(edge.readers, stream_id, graph, edges, behind, past_clocks=True)
+    behind = _behind_endless(graph, edges)
     places = {op_id: stage.stage_id for stage in stages for op_id in stage.operators}
     for op in graph.operators:
         if op.emits is Emits.AT_THE_END and op.op_id in behind:
@@ -53,10 +52,7 @@ def waits_for_the_end(graph: JobGraph, edges: Mapping[str, StreamEdge], stages: 
 
 def histories_without_state(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[str]:
     """Return a warning for each history that runs add to, where none knows which rows the last one has left open."""
-    behind: dict[str, str] = {}
-    for stream_id, edge in edges.items():
-        if edge.role is StreamRole.INPUT and not edge.descriptor.bounded:
-            _follow_from(edge.readers, stream_id, graph, edges, behind, past_clocks=True)
+    behind = _behind_endless(graph, edges)
     for send in graph.operators:
         if isinstance(send, SendToSpec) and send.grouped_by is not None:
             waiting: list[OperatorSpec] = list(send.inputs)
@@ -73,11 +69,7 @@ def histories_without_state(graph: JobGraph, edges: Mapping[str, StreamEdge]) ->
 
 def endless_state(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[PlanError]:
     """Return an error for each operator that would keep all keys of an input without an end."""
-    behind: dict[str, str] = {}
-    if any(_keeps_all(op) for op in graph.operators):
-        for stream_id, edge in edges.items():
-            if edge.role is StreamRole.INPUT and not edge.descriptor.bounded:
-                _follow_from(edge.readers, stream_id, graph, edges, behind, past_clocks=True)
+    behind = _behind_endless(graph, edges) if any(_keeps_all(op) for op in graph.operators) else {}
     for op in graph.operators:
         if isinstance(op, TableJoinSpec) and _keeps_all(op) and op.op_id in behind:
             yield UnsupportedShape(
@@ -207,23 +199,14 @@ def _sources(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> dict[str, dict
 
 def _before_event_time(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> set[str]:
     """Return the operators behind which a window of event time, a join of streams or a task stands, and these."""
-    writers: dict[str, list[OperatorSpec]] = {}
-    for op in graph.operators:
-        for written in op.written_streams:
-            writers.setdefault(written, []).append(op)
-    op_ids: set[str] = set()
-    waiting: list[OperatorSpec] = [
-        op for op in graph.operators if isinstance(op, StreamJoinSpec | TaskSpec) or _goes_by_event_time(op)
-    ]
-    while waiting:
-        op = waiting.pop()
-        if op.op_id in op_ids:
-            continue
-        op_ids.add(op.op_id)
-        waiting += op.inputs
-        if isinstance(op, InputOperatorSpec):
-            waiting += writers.get(op.stream.stream_id, ())
-    return op_ids
+    writers = grouped((written, op) for op in graph.operators for written in op.written_streams)
+    ends = [op for op in graph.operators if isinstance(op, StreamJoinSpec | TaskSpec) or _goes_by_event_time(op)]
+
+    def before(op: OperatorSpec) -> list[OperatorSpec]:
+        sent = writers.get(op.stream.stream_id, []) if isinstance(op, InputOperatorSpec) else []
+        return [*op.inputs, *sent]
+
+    return {op.op_id for op in reached(ends, before)}
 
 
 def _behind(op: OperatorSpec, graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[OperatorSpec]:
@@ -241,6 +224,15 @@ def _is_silent(edge: StreamEdge) -> bool:
 def _follow(stream_id: str, graph: JobGraph, edges: Mapping[str, StreamEdge], behind: dict[str, str]) -> None:
     """Notes the stream at every operator that it reaches, over re-partitions too, and that nothing else has reached."""
     _follow_from(edges[stream_id].readers, stream_id, graph, edges, behind)
+
+
+def _behind_endless(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> dict[str, str]:
+    """Return an input without an end for each operator that is behind one, by operator."""
+    behind: dict[str, str] = {}
+    for stream_id, edge in edges.items():
+        if edge.role is StreamRole.INPUT and not edge.descriptor.bounded:
+            _follow_from(edge.readers, stream_id, graph, edges, behind, past_clocks=True)
+    return behind
 
 
 def _follow_from(

@@ -1,6 +1,6 @@
-"""Outputs from which nothing can be taken back once it is published: what a plan says of them, and who may publish.
+"""Outputs from which nothing can be taken back once it is published, and outputs that wait for an approval.
 
-Plans carry its notes, and the stage runner checks by it before it runs.
+Plans carry its notes on them and are rejected by it, and the stage runner checks by it who may publish.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.errors import ConfigError
 from airflow_samza.runs.records.names import Generation
-from airflow_samza.runs.records.run_plan import Note, RunPlan
+from airflow_samza.runs.records.run_plan import CONTINUOUS, Note, RunPlan
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.capabilities import OutputClaim, PublishesForGood
 from airflow_samza.systems.system import System
@@ -31,14 +31,10 @@ def lasting_notes(
 ) -> Iterator[Note]:
     """Yield what readers of such outputs will see; a rerun may be rejected."""
     for stage in run.plan.stages:
-        for stream_id in stage.outputs:
-            bound = run.stream(stream_id)
-            system = systems[bound.system]
-            if run.is_own(stream_id) or not isinstance(system, PublishesForGood):
-                continue
-            _reject_partitioner(run, spec, stream_id)
+        for bound, system in run.outside(stage.outputs, systems, PublishesForGood):
+            _reject_partitioner(run, spec, bound.stream_id)
             claim = output_claim(run, stage.stage_id, Generation(run.generation, 1), carries_state=carries_state)
-            yield stage.stage_id, stream_id, system.describe_output(bound.spec, claim)
+            yield stage.stage_id, bound.stream_id, system.describe_output(bound.spec, claim)
 
 
 def _reject_partitioner(run: RunPlan, spec: ApplicationSpec, stream_id: str) -> None:
@@ -54,3 +50,27 @@ def _reject_partitioner(run: RunPlan, spec: ApplicationSpec, stream_id: str) -> 
             value=declared,
             stream=stream_id,
         )
+
+
+def reject_unheld(run: RunPlan, kinds: Mapping[str, str]) -> None:
+    """Reject outputs that would be visible without an approval, and runs without an end after which one is given.
+
+    ``kinds`` are those of the systems of the streams.
+    """
+    for stream_id in run.approvals:
+        if run.mode == CONTINUOUS:
+            raise ConfigError(
+                f'The output {stream_id!r} has publish="after approval", and a continuous run does not end.',
+                hint="Leave publish= out for continuous runs, or run it in another mode, such as a catch-up on a "
+                'schedule (slice="checkpoint").',
+                key="publish",
+                value="after approval",
+            )
+        if traits_of(kinds.get(stream_id)).through_topics:
+            raise ConfigError(
+                f'The output {stream_id!r} has publish="after approval", and Spark writes it when the stage ends: its '
+                f"system {run.streams[stream_id].system!r} is of kind {kinds[stream_id]}.",
+                hint="Write it to files or to a table of kind iceberg or delta, or leave publish= out.",
+                key="publish",
+                value="after approval",
+            )

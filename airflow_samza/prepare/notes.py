@@ -108,11 +108,8 @@ def reading_notes(run: RunPlan, systems: Mapping[str, System]) -> Iterator[Note]
     A place that may not be written is rejected.
     """
     for stage in run.plan.stages:
-        for stream_id in stage.inputs:
-            bound = run.stream(stream_id)
-            system = systems[bound.system]
-            if not run.is_own(stream_id) and isinstance(system, TellsWhatIsRead):
-                yield stage.stage_id, stream_id, system.describe_reading(bound.spec) or ""
+        for bound, system in run.outside(stage.inputs, systems, TellsWhatIsRead):
+            yield stage.stage_id, bound.stream_id, system.describe_reading(bound.spec) or ""
 
 
 def _range_text(slice_: Mapping[str, Any], version: Version | None) -> str | None:

@@ -90,11 +90,10 @@ def with_root(files: Filesystem, run: RunPlan, systems: Mapping[str, System]) ->
 
     That is a run of the same name under another root: what it has published would be taken for what this one does.
     """
-    written = [(stage, run.stream(stream_id)) for stage in run.plan.stages for stream_id in stage.outputs]
     kept = [
         (system, bound.spec, run.producer(stage.stage_id))
-        for stage, bound in written
-        if not run.is_own(bound.stream_id) and isinstance(system := systems[bound.system], ReplacesSlots)
+        for stage in run.plan.stages
+        for bound, system in run.outside(stage.outputs, systems, ReplacesSlots)
     ]
     if not kept:
         return run

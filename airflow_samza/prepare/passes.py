@@ -37,9 +37,9 @@ from airflow_samza.prepare.bound_systems import (
 from airflow_samza.prepare.carried_state import arrived_slice, carried_slice, carries_state, is_carried_on
 from airflow_samza.prepare.compared_run import reject_missing_input, reject_uncompared, same_range, same_versions
 from airflow_samza.prepare.cut_files import reject_cut_files
-from airflow_samza.prepare.held_outputs import reject_unheld
 from airflow_samza.prepare.input_positions import input_meanings, meanings_by_key, renamed_inputs, with_present_inputs
 from airflow_samza.prepare.input_versions import check_input_versions, reject_changes
+from airflow_samza.prepare.lasting_outputs import reject_unheld
 from airflow_samza.prepare.long_windows import intervals_slice
 from airflow_samza.prepare.namesakes import with_writer_of_state
 from airflow_samza.prepare.notes import notes_of

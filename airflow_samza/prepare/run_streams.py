@@ -12,6 +12,7 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
 from airflow_samza.application.operator_specs import SendToSpec
 from airflow_samza.errors import ConfigError, SectionOpen, TopicError
+from airflow_samza.grouping import grouped
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.prepare.input_versions import up_to
 from airflow_samza.prepare.run_request import RunRequest
@@ -126,10 +127,9 @@ def stream_metadata(
     systems: Mapping[str, System], bound: Mapping[str, BoundStream], spec: ApplicationSpec
 ) -> dict[str, StreamMetadata]:
     """Return what the systems know of the streams, by stream id, with one call per system."""
-    by_system: dict[str, list[BoundStream]] = {}
-    for stream in bound.values():
-        if stream.role != StreamRole.INTERMEDIATE.value:
-            by_system.setdefault(stream.system, []).append(stream)
+    by_system = grouped(
+        (stream.system, stream) for stream in bound.values() if stream.role != StreamRole.INTERMEDIATE.value
+    )
     by_stream: dict[str, StreamMetadata] = {}
     for name, streams in by_system.items():
         metadata = systems[name].admin.metadata([stream.spec for stream in streams])

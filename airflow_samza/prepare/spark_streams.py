@@ -99,11 +99,9 @@ def spark_notes(run: RunPlan, spec: ApplicationSpec, systems: Mapping[str, Syste
                 table = outputs[stream_id].table(run.stream(stream_id).spec)
                 rerun = f"; {table.rerun}" if table.rerun else ""
                 yield stage.stage_id, stream_id, f"written by Spark to {table.place}; {table.delivery}{rerun}"
-        for stream_id in stage.inputs:
-            system = systems[run.stream(stream_id).system]
-            if not run.is_own(stream_id) and isinstance(system, CarriedByDriver):
-                source = _source(spec, run, system, stream_id)
-                yield stage.stage_id, stream_id, f"read once by Spark, before the stage: {source}"
+        for bound, system in run.outside(stage.inputs, systems, CarriedByDriver):
+            source = _source(spec, run, system, bound.stream_id)
+            yield stage.stage_id, bound.stream_id, f"read once by Spark, before the stage: {source}"
 
 
 def _source(spec: ApplicationSpec, run: RunPlan, system: CarriedByDriver, stream_id: str) -> str:
@@ -115,9 +113,5 @@ def _source(spec: ApplicationSpec, run: RunPlan, system: CarriedByDriver, stream
 
 
 def _outputs(run: RunPlan, systems: Mapping[str, System]) -> list[tuple[str, CarriedByDriver]]:
-    outputs = []
-    for stream_id in sorted({stream_id for stage in run.plan.stages for stream_id in stage.outputs}):
-        system = systems[run.stream(stream_id).system]
-        if not run.is_own(stream_id) and isinstance(system, CarriedByDriver):
-            outputs.append((stream_id, system))
-    return outputs
+    written = sorted({stream_id for stage in run.plan.stages for stream_id in stage.outputs})
+    return [(bound.stream_id, system) for bound, system in run.outside(written, systems, CarriedByDriver)]

@@ -40,25 +40,22 @@ AIRFLOWS_LINE = "Task failed with exception"
 """The line with which Airflow logs the exception of a task: below a sentence and what to do it says nothing more."""
 
 
-class SamzaTaskFailed(AirflowException):
+class _OfOurs(Exception):
+    def __init__(self, error: SamzaError, *, is_logged: bool = False) -> None:
+        super().__init__(text_of(error))
+        self.error = error
+        self.is_logged = is_logged
+
+
+class SamzaTaskFailed(_OfOurs, AirflowException):
     """Error for a stage that failed and may succeed on retry; ``error`` is ours; ``is_logged``: the log has it already.
 
     Its text goes to notifiers and lineage, so it quotes no message where those are hidden; the task's log has it.
     """
 
-    def __init__(self, error: SamzaError, *, is_logged: bool = False) -> None:
-        super().__init__(text_of(error))
-        self.error = error
-        self.is_logged = is_logged
 
-
-class SamzaTaskRejected(AirflowFailException):
+class SamzaTaskRejected(_OfOurs, AirflowFailException):
     """Error that no retry can help: the task fails at once, whatever its retries; its attributes are as above."""
-
-    def __init__(self, error: SamzaError, *, is_logged: bool = False) -> None:
-        super().__init__(text_of(error))
-        self.error = error
-        self.is_logged = is_logged
 
 
 @contextmanager

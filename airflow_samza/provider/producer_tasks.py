@@ -14,11 +14,11 @@ from typing import Any
 
 from airflow_samza.errors import StageError
 from airflow_samza.provider.airflow_versions import triggers_hear_of_kills
-from airflow_samza.runs.progress.stage_progress import newest_generation
+from airflow_samza.runs.progress.stage_progress import newest_handle
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.run_ends import is_aborted
-from airflow_samza.runs.stages.stage_state import StageHandle, is_committed, newest_attempt, stage_status
+from airflow_samza.runs.stages.stage_state import is_committed, newest_attempt, stage_status
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ def is_lost(files: Filesystem, run: RunPlan, stage_id: str, state: str | None) -
     """
     if state not in FAILED_STATES and state != "success":
         return False
-    handle = _newest(files, run, stage_id)
+    handle = newest_handle(files, run, stage_id)
     if is_committed(files, handle.folder):
         return False
     return state != "success" or stage_status(files, handle).is_final
@@ -97,7 +97,7 @@ def producer_state(files: Filesystem, run: RunPlan, stage_id: str, beyond: str |
 
     ``beyond`` is a generation that does not count any more: its task was cleared.
     """
-    handle = _newest(files, run, stage_id)
+    handle = newest_handle(files, run, stage_id)
     if beyond is not None and handle.generation <= Generation.parse(beyond):
         return WAITED_FOR
     if is_aborted(files, handle.folder):
@@ -113,7 +113,7 @@ def cleared(files: Filesystem, run: RunPlan, states: Mapping[str, str | None]) -
     """
     generations = {}
     for stage_id, state in states.items():
-        handle = _newest(files, run, stage_id)
+        handle = newest_handle(files, run, stage_id)
         over = is_committed(files, handle.folder) or is_aborted(files, handle.folder)
         if over and state != "success" and state not in FAILED_STATES:
             generations[stage_id] = str(handle.generation)
@@ -157,10 +157,6 @@ def look_at_producers(files: Filesystem, run: RunPlan, stage_id: str, tasks: Pro
         if producer_states[n] == ABORTED or (n not in beyond and is_lost(files, run, n, states.get(n)))
     ]
     return Producers(upstream, lost, [name for name in upstream if producer_states[name] != STARTED], beyond)
-
-
-def _newest(files: Filesystem, run: RunPlan, stage_id: str) -> StageHandle:
-    return StageHandle(run.application, run.run_id, stage_id, newest_generation(files, run, stage_id))
 
 
 async def ended_by_a_user(task_instance: Any) -> bool:

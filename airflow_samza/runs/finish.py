@@ -277,14 +277,10 @@ def _tell_read(systems: Mapping[str, System], run_plan: RunPlan, intent: Intent,
     """
     if run_plan.compares is not None:
         return
-    for stream_id in intent.inputs:
-        bound = run_plan.stream(stream_id)
-        system = systems[bound.system]
-        if run_plan.is_own(stream_id) or not isinstance(system, TellsWhatIsRead):
-            continue
+    for bound, system in run_plan.outside(intent.inputs, systems, TellsWhatIsRead):
         read: dict[int, int] = {}
         for manifest in manifests:
-            for partition, offset in manifest.next_offsets.get(stream_id, {}).items():
+            for partition, offset in manifest.next_offsets.get(bound.stream_id, {}).items():
                 read[partition] = min(offset, read.get(partition, offset))  # of a broadcast the slowest task counts
         if read:
             system.tell_read(bound.spec, read)

@@ -5,8 +5,18 @@ Type names are Spark's (``bigint``, ``array<string>``, ``decimal(10,2)``), as a 
 """
 
 from airflow_samza.schema.annotations import declared_type
-from airflow_samza.schema.data_type import SIMPLE_TYPES, DataType, Field, type_from_arrow
+from airflow_samza.schema.data_type import SIMPLE_TYPES, DataType, Field, key_type, type_from_arrow
 from airflow_samza.schema.ddl import parse_type
 from airflow_samza.schema.schema import Schema, parse_ddl
 
-__all__ = ["SIMPLE_TYPES", "DataType", "Field", "Schema", "declared_type", "parse_ddl", "parse_type", "type_from_arrow"]
+__all__ = [
+    "SIMPLE_TYPES",
+    "DataType",
+    "Field",
+    "Schema",
+    "declared_type",
+    "key_type",
+    "parse_ddl",
+    "parse_type",
+    "type_from_arrow",
+]

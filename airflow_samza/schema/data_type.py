@@ -180,3 +180,23 @@ def type_from_arrow(kind: pyarrow.DataType) -> DataType:
         hint="Cast the column to a supported type first.",
         value=str(kind),
     )
+
+
+def key_type(kind: DataType) -> str:
+    """The name under which a key column's type is compared and hashed: equal names hash equal values alike.
+
+    >>> from airflow_samza.schema import parse_type
+    >>> key_type(parse_type("int")), key_type(parse_type("float")), key_type(parse_type("decimal(10,2)"))
+    ('bigint', 'double', 'decimal(10,2)')
+    """
+    if kind.is_integer:
+        return "bigint"
+    if kind.name in ("float", "double"):
+        return "double"
+    if kind.name in ("array", "map", "struct"):
+        raise SchemaError(
+            f"A column of type {kind.ddl()} cannot be a key.",
+            hint="Key by a column of a simple type, or make one first with map or select.",
+            type=kind.ddl(),
+        )
+    return kind.ddl()

@@ -77,15 +77,13 @@ def read_inputs(driver: DriverSession, context: StageContext) -> RunPlan:
     """Return the run's plan with slices of what Spark has read for the stage; read what was not read yet."""
     run, streams, schemas = context.run, dict(context.run.streams), dict(context.run.schemas)
     spec: ApplicationSpec | None = None
-    for stream_id in run.plan.stage(context.handle.stage_id).inputs:
-        system = context.systems[run.stream(stream_id).system]
-        if run.is_own(stream_id) or not isinstance(system, CarriedByDriver):
-            continue
-        spec = spec or load_application(run.reference).spec(run.config)
-        bound = run.through(run.stream(stream_id), Generation(run.generation, 1))
+    inputs = run.plan.stage(context.handle.stage_id).inputs
+    for stream, system in run.outside(inputs, context.systems, CarriedByDriver):
+        stream_id, spec = stream.stream_id, spec or load_application(run.reference).spec(run.config)
+        bound = run.through(stream, Generation(run.generation, 1))
         with _READING.setdefault(f"{context.files.root}/{bound.spec.through}", threading.Lock()):
             record = _Reading(driver, context, system, spec.inputs[stream_id], bound).record()
-        slice_ = {**(run.stream(stream_id).slice or {}), **record["slice"]}
+        slice_ = {**(stream.slice or {}), **record["slice"]}
         streams[stream_id] = dataclasses.replace(bound, slice=slice_)
         if bound.spec.schema is None:
             schemas[stream_id] = record["schema"]

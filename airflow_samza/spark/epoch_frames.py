@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow_samza.engine.placement import Placement
 from airflow_samza.engine.stage_task import StageTask
+from airflow_samza.grouping import grouped
 from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.spark.catalyst import stage_frame
 from airflow_samza.spark.epoch_task import EPOCH_PROPERTY, EpochTask
@@ -72,9 +73,7 @@ class EpochFrames:
         cores = self._driver.cores if self._is_one and tasks >= _FEWEST else None
         if cores is None:
             return [(place,) for place in range(tasks)]
-        together: dict[tuple[str, ...], list[int]] = {}
-        for place in range(tasks):
-            together.setdefault(tuple(locations[place]) if locations is not None else (), []).append(place)
+        together = grouped((tuple(locations[place]) if locations is not None else (), place) for place in range(tasks))
         cores = max(cores // len(together), 1)
         return [group for places in together.values() for group in in_groups(places, cores)]
 

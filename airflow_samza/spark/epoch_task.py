@@ -6,7 +6,8 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from airflow_samza.engine.stage_task import StageTask
 from airflow_samza.engine.task_section import TaskSection
@@ -15,9 +16,6 @@ from airflow_samza.private_folder import scratch_folder
 from airflow_samza.spark.sealed_bindings import unsealed
 from airflow_samza.spark.task_groups import GROUP_SECONDS
 from airflow_samza.spark.worker_rows import one_row, task_context
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 RESULT_SCHEMA = "task bigint, adopted boolean"
 """The row that the last section of a task gives to the driver."""

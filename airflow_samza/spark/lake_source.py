@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from airflow_samza.engine.stage_context import PushContext
 from airflow_samza.engine.worker_errors import from_worker
 from airflow_samza.launch.bindings import bindings_from_json, with_root_access
@@ -25,7 +27,6 @@ from airflow_samza.systems.tables.inputs.change_columns import CHANGE, REMOVED
 from airflow_samza.task.expressions.column_use import columns_named
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 _TASK_BYTES = 64 * 2**20
@@ -120,8 +121,6 @@ class LakeTask:
             consumer.close()
 
     def _filled(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        import pyarrow as pa
-
         columns = {name: batch.column(name) for name in batch.schema.names}
         return pa.RecordBatch.from_arrays(
             [columns.get(field.name, pa.nulls(batch.num_rows, field.type)) for field in self._schema],

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import PushError, SchemaError
 from airflow_samza.launch.table_push import not_importable
-from airflow_samza.partitioner import key_type
 from airflow_samza.runs.tables.push_checks import check_columns, column_expressions, quoted
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.runs.tables.table_version import DELETED
-from airflow_samza.schema import DataType, Field, Schema, parse_type
+from airflow_samza.schema import DataType, Field, Schema, key_type, parse_type
 from airflow_samza.secrecy import secret_names
 from airflow_samza.spark.dataframe_inputs import unreadable_kind
 from airflow_samza.spark.hidden_options import is_remote, read_hidden, reject_secrets

@@ -9,14 +9,18 @@ import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from airflow_samza.engine.worker_errors import from_worker
+from airflow_samza.partitioner import split_by_partition
+from airflow_samza.schema import Schema
 from airflow_samza.spark.sealed_bindings import unsealed
 from airflow_samza.spark.worker_rows import one_row, own_partition, task_context
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from airflow_samza.systems.bindings import log_under
+from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemStreamPartition
+from airflow_samza.task.messages.conform import SchemaConformer
 
 PLACE_COLUMN = "_samza_partition"
 """The partition that a row goes to, put beside the columns by the job that reads."""
@@ -56,12 +60,6 @@ class ReadTask:
         yield one_row(READ_RESULT, task, json.dumps(staged))
 
     def _stage(self, batches: Iterator[pa.RecordBatch], attempt: str) -> dict[str, Any]:
-        from airflow_samza.partitioner import split_by_partition
-        from airflow_samza.schema import Schema
-        from airflow_samza.systems.bindings import log_under
-        from airflow_samza.systems.system import StreamSpec
-        from airflow_samza.task.messages.conform import SchemaConformer
-
         log = log_under(unsealed(self).root)
         producer = log.producer(StreamSpec(self.topic, self.partitions, self.schema), attempt)
         conformer = SchemaConformer(Schema.of(self.schema), f"what Spark reads as {self.stream!r}")
@@ -88,7 +86,6 @@ class ReadTask:
         """Return the function that makes messages of what Spark read."""
         if self.serde is None:
             return lambda batch: batch.drop_columns([PLACE_COLUMN]) if PLACE_COLUMN in batch.schema.names else batch
-        from airflow_samza.schema import Schema
         from airflow_samza.systems.serdes.binding import bind_serde
         from airflow_samza.systems.serdes.serde import BadMessage, cannot_read
 
@@ -130,14 +127,6 @@ class WriteTask:
             raise from_worker(error, self.stage, number) from error
 
     def _rows(self, partition: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        from airflow_samza.systems.bindings import log_under
-        from airflow_samza.systems.system import (
-            MessageRun,
-            OffsetRange,
-            StreamSpec,
-            SystemStreamPartition,
-        )
-
         log = log_under(unsealed(self).root)
         consumer = log.consumer(StreamSpec(self.topic, self.partitions), self.slice)
         try:
@@ -150,8 +139,6 @@ class WriteTask:
     def _sent(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self.serde is None:
             return batch
-        import pyarrow as pa
-
         from airflow_samza.systems.serdes.binding import bind_serde
         from airflow_samza.systems.serdes.wire import user_bytes
 

@@ -115,11 +115,8 @@ def connect_tables(driver: DriverSession, context: StageContext) -> None:
     for system in context.systems.values():
         if isinstance(system, CarriedByDriver):
             system.writer = SparkTableWriter(driver, context)
-    for stream_id in context.run.plan.stage(context.handle.stage_id).outputs:
-        bound = context.run.stream(stream_id)
-        system = context.systems[bound.system]
-        if context.run.is_own(stream_id) or not isinstance(system, CarriedByDriver):
-            continue
+    outputs = context.run.plan.stage(context.handle.stage_id).outputs
+    for bound, system in context.run.outside(outputs, context.systems, CarriedByDriver):
         table = system.table(bound.spec)
         if table.is_in_catalog and table.skips_repeats:
             with (

@@ -6,12 +6,13 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from airflow_samza.engine.task_section import read_over
 from airflow_samza.engine.worker_errors import from_worker
 from airflow_samza.schema import Schema
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark import TaskContext
 
 DONE = "task int"
@@ -31,8 +32,6 @@ def task_context() -> TaskContext:
 @functools.lru_cache(maxsize=1)
 def _one_thread() -> None:
     """Keep Arrow's own threads from competing with Spark's: a task runs on one core."""
-    import pyarrow as pa
-
     pa.set_cpu_count(1)
 
 
@@ -54,8 +53,6 @@ def on_partition(what: str, work: Callable[[int], object]) -> Iterator[pa.Record
 
 def one_row(schema: str, *values: object) -> pa.RecordBatch:
     """Return the row that a task gives to the driver, in the columns of a DDL."""
-    import pyarrow as pa
-
     columns = Schema.of(schema).to_arrow()
     return pa.RecordBatch.from_arrays(
         [pa.array([value], field.type) for value, field in zip(values, columns, strict=True)], schema=columns

@@ -49,11 +49,6 @@ class ExpiringStore:
         """Set a value; its time begins."""
         self._inner.put(key, (*value, self._clock()))
 
-    def put_all(self, entries: Iterable[tuple[Any, Values]]) -> None:
-        """Set several values, in the order given."""
-        now = self._clock()
-        self._inner.put_all((key, (*value, now)) for key, value in entries)
-
     def delete(self, key: Any) -> None:
         """Remove a key; one that is not there is no error."""
         self._inner.delete(key)

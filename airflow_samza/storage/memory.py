@@ -57,11 +57,6 @@ class MemoryStore:
         self._entries[key] = value
         self._changed.add(key)
 
-    def put_all(self, entries: Iterable[tuple[Any, Values]]) -> None:
-        """Set several values, in the order given."""
-        for key, value in entries:
-            self.put(key, value)
-
     def delete(self, key: Any) -> None:
         """Remove a key; one that is not there is no error."""
         self._give_up(key)

@@ -28,7 +28,6 @@ from rocksdict import (
     Options,
     Rdict,
     SstFileWriter,
-    WriteBatch,
     WriteOptions,
 )
 
@@ -132,20 +131,6 @@ class RocksStore:
             self._grow(at, data, self._open().get(at))
         self._open()[at] = data
         self._changed[at] = (key, value)
-
-    def put_all(self, entries: Iterable[tuple[Any, Values]]) -> None:
-        """Set several values at once, in the order given."""
-        batch, changed, db = WriteBatch(raw_mode=True), {}, self._open()
-        written: dict[bytes, bytes] = {}
-        for key, value in entries:
-            at, data = self._entry(key, value)
-            if self._most is not None:
-                self._grow(at, data, written[at] if at in written else db.get(at))
-                written[at] = data
-            batch.put(at, data)
-            changed[at] = (key, value)
-        db.write(batch)
-        self._changed.update(changed)
 
     def delete(self, key: Any) -> None:
         """Remove a key; one that is not there is no error."""

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from airflow_samza.application.rejections import USER_ERRORS
 from airflow_samza.errors import ProcessorMissing
+from airflow_samza.grouping import grouped
 
 Place = tuple[str, int]
 
@@ -91,10 +92,7 @@ class SideInputsProcessing:
                     "in the configuration.",
                     store=store,
                 )
-        self._fed: dict[str, list[str]] = {}
-        for store, streams in self.feeds.items():
-            for stream in streams:
-                self._fed.setdefault(stream, []).append(store)
+        self._fed = grouped((stream, store) for store, streams in self.feeds.items() for stream in streams)
 
     def process(self, place: Place, offset: int, message: Any) -> None:
         """Process one message for every store that its stream feeds."""

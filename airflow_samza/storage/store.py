@@ -97,10 +97,6 @@ class KeyValueStore(Protocol):
         """Set a value."""
         ...
 
-    def put_all(self, entries: Iterable[tuple[Any, Values]]) -> None:
-        """Set several values, in the order given."""
-        ...
-
     def delete(self, key: Any) -> None:
         """Remove a key; one that is not there is no error."""
         ...

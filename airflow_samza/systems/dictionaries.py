@@ -6,16 +6,12 @@ them; tasks and writers pass them on.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
+import pyarrow.compute as pc
 
 
 def decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return the batch with plain columns."""
-    import pyarrow as pa
-
     if not any(map(pa.types.is_dictionary, batch.schema.types)):
         return batch
     columns = [
@@ -27,15 +23,11 @@ def decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def is_encoded_as(column: pa.Array, kind: pa.DataType) -> bool:
     """Return whether a column holds values of a type in a dictionary."""
-    import pyarrow as pa
-
     return bool(pa.types.is_dictionary(column.type) and column.type.value_type.equals(kind))
 
 
 def batch_of(columns: list[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
     """Return a batch of a schema's columns, of which some may be dictionary-encoded."""
-    import pyarrow as pa
-
     if any(is_encoded_as(column, field.type) for column, field in zip(columns, schema, strict=True)):
         schema = pa.schema([field.with_type(column.type) for field, column in zip(schema, columns, strict=True)])
     return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -45,15 +37,10 @@ class GrowingDictionary:
     """One dictionary for all batches of a file: values are only ever added at its end."""
 
     def __init__(self, kind: pa.DataType) -> None:
-        import pyarrow as pa
-
         self.values: pa.Array = pa.array([], kind)
 
     def places(self, column: pa.Array) -> pa.Array:
         """Return the column as int32 places in the dictionary, which takes in what is new; nulls stay null."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if not is_encoded_as(column, self.values.type) or column.dictionary.null_count:
             column = column.cast(self.values.type).dictionary_encode()
         values = column.dictionary
@@ -67,6 +54,4 @@ class GrowingDictionary:
 
     def encoded(self, places: pa.Array) -> pa.DictionaryArray:
         """Return places in a dictionary as a dictionary-encoded column."""
-        import pyarrow as pa
-
         return pa.DictionaryArray.from_arrays(places, self.values)

@@ -22,7 +22,9 @@ from __future__ import annotations
 import datetime
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from airflow_samza.application.application import ApplicationSpec, StreamApplication
 from airflow_samza.application.checked_calls import checked_calls
@@ -48,9 +50,6 @@ from airflow_samza.task.program.stage_program import check_application, compile_
 from airflow_samza.task.report import TaskReport
 from airflow_samza.testing.piped_messages import is_raw, piped_batches
 from airflow_samza.testing.stage_epochs import StageEpochs, TableVersionHere
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _EPOCH = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
 
@@ -406,8 +405,6 @@ class TestDriver:
         partition: int | None,
         batch: pa.RecordBatch,
     ) -> None:
-        import pyarrow as pa
-
         if is_unreadable(batch) or is_raw(batch):
             producer.write_as_it_is(partition or 0, batch)
             return
@@ -461,8 +458,6 @@ class TestDriver:
         :param stream: The stream's id.
         :param partition: Only this partition.
         """
-        import pyarrow as pa
-
         topic = self._topic_written(stream)
         consumer = self._system.consumer(StreamSpec(topic))
         partitions = range(consumer.topic.partitions) if partition is None else [partition]

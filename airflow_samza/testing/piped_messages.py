@@ -9,7 +9,9 @@ import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.errors import InvalidApplication, SchemaError
@@ -20,17 +22,12 @@ from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.messages import MessageWriter, ShapeError
 from airflow_samza.task.messages.writer import written_each
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 def piped_batches(stream: StreamDescriptor, messages: Any, schemas: dict[str, Schema]) -> list[pa.RecordBatch]:
     """Return the messages as batches of the stream's columns.
 
     ``schemas`` are those of streams that declare none, as they were first piped.
     """
-    import pyarrow as pa
-
     if (
         stream.serde is not None
         and isinstance(messages, list | tuple)
@@ -59,8 +56,6 @@ _RAW = {b"airflow_samza": b"bytes"}
 
 def raw_batch(values: Sequence[bytes]) -> pa.RecordBatch:
     """Return messages as a batch of their bytes, which :func:`is_raw` recognises."""
-    import pyarrow as pa
-
     return pa.RecordBatch.from_arrays(
         [pa.array(values, pa.binary())], schema=pa.schema([("value", pa.binary())], metadata=_RAW)
     )
@@ -72,8 +67,6 @@ def is_raw(batch: pa.RecordBatch) -> bool:
 
 
 def _batch(stream: StreamDescriptor, messages: Any, schemas: dict[str, Schema]) -> pa.RecordBatch | None:
-    import pyarrow as pa
-
     if isinstance(messages, pa.RecordBatch):
         messages = pa.Table.from_batches([messages])
     if isinstance(messages, pa.Table):
@@ -111,8 +104,6 @@ def _batch(stream: StreamDescriptor, messages: Any, schemas: dict[str, Schema]) 
 
 
 def _inferred(rows: Sequence[Any], stream: str) -> Schema:
-    import pyarrow as pa
-
     first = rows[0]
     if dataclasses.is_dataclass(first) and not isinstance(first, type):
         return Schema.of(type(first))

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from airflow_samza.control.messages import ControlMessage
 from airflow_samza.engine.task_inputs import TaskInputs
@@ -32,9 +34,6 @@ from airflow_samza.task.program.stage_program import StageProgram, reject_cataly
 from airflow_samza.task.report import InputReport, TaskReport
 from airflow_samza.task.tables.history_store import Changes, HistoryStore
 from airflow_samza.task.tables.store import TableStore
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass

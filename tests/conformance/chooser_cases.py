@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from airflow_samza.chooser.alignment import (
+    AlignmentChooser,
     RoundRobinChooser,
+    StartingAlignmentChooser,
     messages_behind_head,
     offset_aligned,
     percent_behind_head,
-    starting_alignment,
-    time_aligned,
 )
 from airflow_samza.chooser.batching import BatchingChooser
 from airflow_samza.chooser.bootstrapping import BootstrappingChooser
@@ -158,7 +158,7 @@ def _alignment(data: Mapping[str, Any]) -> MessageChooser[Given]:
     fields(data, "chooser", ["kind"], ["start_behind"] if starting else [])
     match data["kind"]:
         case "time_aligned":
-            return time_aligned(lambda given: given.time)
+            return AlignmentChooser(lambda given: given.time)
         case "offset_aligned":
             return offset_aligned()
         case "messages_behind_head":
@@ -168,7 +168,7 @@ def _alignment(data: Mapping[str, Any]) -> MessageChooser[Given]:
         case "starting_alignment":
             given = data.get("start_behind", {})
             start = {_place(name) if "/" in name else name: behind for name, behind in given.items()}
-            return starting_alignment(lambda given: given.behind, start)
+            return StartingAlignmentChooser(lambda given: given.behind, start)
         case kind:
             pytest.fail(f"unknown shape: a chooser of kind {kind!r}")
 

@@ -21,6 +21,7 @@ from airflow_samza.storage.memory import MemoryStore
 from airflow_samza.storage.rocksdb import RocksStore
 from airflow_samza.storage.store import KeyValueStore, StoreLayout
 from tests.support.budgets import share
+from tests.support.store_entries import put_all
 
 MakeStore = Callable[[StoreLayout], KeyValueStore]
 
@@ -43,7 +44,7 @@ def make(request: pytest.FixtureRequest) -> MakeStore:
 
 def filled(make: MakeStore, **entries: int) -> KeyValueStore:
     store = make(COUNTS)
-    store.put_all((key, (value,)) for key, value in entries.items())
+    put_all(store, ((key, (value,)) for key, value in entries.items()))
     return store
 
 
@@ -72,7 +73,7 @@ def test_it_reads_what_it_wrote(make: MakeStore) -> None:
 @pytest.mark.few(1)
 def test_entries_come_in_key_order_from_first_up_to_and_without_last(make: MakeStore) -> None:
     store = again(make, filled(make, d=4, a=1))
-    store.put_all([("c", (3,)), ("b", (2,))])
+    put_all(store, [("c", (3,)), ("b", (2,))])
     assert [key for key, _ in store.range()] == ["a", "b", "c", "d"]
     assert [key for key, _ in store.range("b", "d")] == ["b", "c"]
     assert [key for key, _ in store.range("bb")] == ["c", "d"]
@@ -124,7 +125,7 @@ def test_the_next_epoch_goes_on_from_the_snapshot_and_from_nothing_else(make: Ma
 @pytest.mark.few(1)
 def test_equal_entries_make_equal_snapshots_whatever_the_way_to_them(make: MakeStore) -> None:
     one = again(make, filled(make, c=3, a=0, x=7))
-    one.put_all([("b", (2,)), ("a", (1,))])
+    put_all(one, [("b", (2,)), ("a", (1,))])
     one.delete("x")
     assert one.snapshot().equals(filled(make, a=1, b=2, c=3).snapshot())
     assert again(make, one).snapshot().equals(one.snapshot())
@@ -217,7 +218,7 @@ def test_a_columnar_table_of_what_is_kept_finds_what_the_store_does(make: MakeSt
     store = make(layout)
     day = datetime.date(2026, 1, 1)
     keys: list[Any] = [f"k{n}" for n in range(50)] if layout is COUNTS else [(n, day) for n in range(50)]
-    store.put_all((key, (n,) if layout is COUNTS else (n, ["x", None])) for n, key in enumerate(keys))
+    put_all(store, ((key, (n,) if layout is COUNTS else (n, ["x", None])) for n, key in enumerate(keys)))
     for key in keys[::7]:
         store.delete(key)
     names = layout.schema.names[: len(layout.key.fields)]

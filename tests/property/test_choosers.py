@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from airflow_samza.chooser.alignment import time_aligned
+from airflow_samza.chooser.alignment import AlignmentChooser
 from airflow_samza.chooser.default import ChooserContext, make_chooser
 from airflow_samza.chooser.message_chooser import MessageChooser, stream_name
 from airflow_samza.chooser.offsets import PartitionHead
@@ -197,7 +197,7 @@ def test_a_gate_never_stays_closed_for_what_was_read_before(
 @given(logs())
 def test_streams_in_order_of_time_come_out_merged_by_time(log: Log) -> None:
     assume(any(log.values()))
-    got = messages(list(chosen(RunChooser(time_aligned(lambda piece: piece.offset)), log)))
+    got = messages(list(chosen(RunChooser(AlignmentChooser(lambda piece: piece.offset)), log)))
     assert [offset for _, offset in got] == sorted(offset for _, offset in got)
 
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import SchemaError
-from airflow_samza.partitioner import key_type, partition_array, split_by_partition
-from airflow_samza.schema import parse_type
+from airflow_samza.partitioner import partition_array, split_by_partition
+from airflow_samza.schema import key_type, parse_type
 from tests.support.scalar_partitioner import partition_of
 
 GOLDEN = json.loads(Path(__file__).with_name("golden_partitions.json").read_text())

@@ -8,8 +8,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_samza.partitioner import key_type
-from airflow_samza.schema import parse_type
+from airflow_samza.schema import key_type, parse_type
 
 _MASK = 0xFFFFFFFF
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)

@@ -21,7 +21,7 @@ from tests.support.syntax_trees import parsed
 PACKAGE = Path(__file__).parents[2] / "airflow_samza"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("columns", "figures", "quoting", "typed_values"),
+    ("columns", "figures", "grouping", "quoting", "typed_values"),
     ("errors",),
     ("config", "records", "row", "schema", "secrecy", "private_folder", "system_kinds"),
     ("murmur3",),
@@ -87,6 +87,7 @@ ANYWHERE = "anywhere"
 THIRD_PARTY: dict[str, dict[str, str]] = {
     "columns": {},
     "figures": {},
+    "grouping": {},
     "quoting": {},
     "errors": {},
     "config": {},
@@ -100,10 +101,10 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
     "planner": {},
     "control": {},
     "chooser": {},
+    "murmur3": {"pyarrow": ANYWHERE, "numpy": ANYWHERE},
+    "partitioner": {"pyarrow": ANYWHERE, "numpy": ANYWHERE},
     # Dag files are parsed all the time, so that what they load must not load these.
     "schema": {"pyarrow": FUNCTIONS_ONLY, "numpy": FUNCTIONS_ONLY},
-    "murmur3": {"pyarrow": FUNCTIONS_ONLY, "numpy": FUNCTIONS_ONLY},
-    "partitioner": {"pyarrow": FUNCTIONS_ONLY, "numpy": FUNCTIONS_ONLY},
     "systems": {
         "pyarrow": ANYWHERE,
         "numpy": ANYWHERE,
@@ -146,7 +147,7 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
     "prepare": {},
     "launch": {"kubernetes": FUNCTIONS_ONLY, "urllib3": FUNCTIONS_ONLY},
     # No pyspark: stages are driven through a port.
-    "engine": {"psutil": ANYWHERE, "pyarrow": FUNCTIONS_ONLY},
+    "engine": {"psutil": ANYWHERE, "pyarrow": ANYWHERE},
     "spark": {
         "pyspark": ANYWHERE,
         "py4j": ANYWHERE,

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import pyarrow as pa
+
 from airflow_samza.config import Config
 from airflow_samza.prepare.task_side_inputs import TOPIC_IDENTITY, tombstone_seconds
 from airflow_samza.runs.records.run_plan import BoundStream
@@ -155,8 +157,6 @@ class HostTables:
 
     def keep(self, tables: SideTables, *, always: bool = False) -> None:
         """Write tables of which much is new, or any (``always``), and read what lies there from then on."""
-        import pyarrow as pa
-
         for table in tables.tables:
             if self._keeps_rows(table) and table.unsaved:
                 much = table.unsaved * _SHARE > table.saved_rows or table.unsaved_seconds > _PROCESSOR_SECONDS

@@ -10,7 +10,8 @@ import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from airflow_samza.prepare.task_side_inputs import SideInputs, Slice
 from airflow_samza.runs.tables.compactions import is_of_one_push
@@ -21,9 +22,6 @@ from airflow_samza.task.loop.side_tables import SideTable, SideTables
 from airflow_samza.task.loop.task_tables import Filled
 from airflow_samza.task.report import InputReport
 from airflow_samza.task.tables.lazy_store import Key
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 log = logging.getLogger(__name__)
 
@@ -139,8 +137,6 @@ class SortedVersion:
             self._known.insert(at, stretch)
         begin, end = bisect_left(keys, first), bisect_right(keys, last)
         if begin < end:
-            import pyarrow as pa
-
             asked = zip(*keys[begin:end], strict=True)
             sought = [pa.array(values, column.type) for values, column in zip(asked, columns, strict=True)]
             rows = ColumnarTable.of(run.batch, names)

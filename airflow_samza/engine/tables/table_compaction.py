@@ -12,7 +12,10 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza.engine.stage_context import PushContext
 from airflow_samza.errors import TopicError
@@ -37,9 +40,6 @@ from airflow_samza.systems.system import (
     SystemBinding,
     SystemStreamPartition,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 log = logging.getLogger("airflow_samza.runner")
 
@@ -76,9 +76,6 @@ class CompactionTask:
 
     def _rows(self, system: System, stream: StreamSpec, task: int) -> pa.RecordBatch | None:
         """Return the last row of each key, without those that delete."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         consumer = system.consumer(stream, self.slice)
         place, span = SystemStreamPartition(self.system, stream.name, task), OffsetRange(*self.slice["offsets"][task])
         try:

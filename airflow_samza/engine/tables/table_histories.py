@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from airflow_samza.engine.tables.host_tables import HostTables
 from airflow_samza.planner.wording import count_text
@@ -26,9 +28,6 @@ from airflow_samza.task.loop.side_tables import SideTable, SideTables
 from airflow_samza.task.loop.task_tables import Filled
 from airflow_samza.task.report import InputReport
 from airflow_samza.task.tables.history_store import Changes, HistoryStore, Section
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from airflow_samza.provider.airflow_versions import AirflowNotFoundException
 from airflow_samza.provider.connections.fields import extra_of
 from airflow_samza.provider.connections.masking import masked
 from airflow_samza.provider.connections.missing_connections import adding, candidate_ids, not_defined
-from airflow_samza.systems.kafka.access import ADDRESSES, PASSWORD, USER, shared_options
+from airflow_samza.systems.kafka.access import ADDRESSES, PASSWORD, USER, access_of, shared_options
 from airflow_samza.systems.system import SystemBinding
 
 
@@ -63,7 +63,6 @@ def brokers_of(conn_id: str, connection: Any) -> Brokers:
     binding = kafka_binding(conn_id, conn_id, connection)
 
     # Loaded here: a Dag file that names a trigger needs no client of Kafka.
-    from airflow_samza.systems.kafka.access import access_of
     from airflow_samza.systems.kafka.access_check import check_brokers
     from airflow_samza.systems.kafka.brokers import Brokers
 

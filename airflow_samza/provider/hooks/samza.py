@@ -11,24 +11,22 @@ from airflow_samza.prepare.run_request import PREVIOUS, RunRequest
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.connections.fields import DEFAULT_CONNECTION, connection_id
 from airflow_samza.provider.hooks.tables import TablesHook
+from airflow_samza.runs.held_outputs import HeldOutput, held_outputs
+from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.progress.run_list import note_origin
 from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.publication import GivenUp, Published
-from airflow_samza.runs.records.folders import RunFolder
-from airflow_samza.runs.records.run_plan import STAGED, other_code
-from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.records.folders import RunFolder, read_fixed
+from airflow_samza.runs.records.run_plan import STAGED, RunPlan, other_code
+from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
 from airflow_samza.runs.state_history.lease_holder import finished_stage, holder_works
 
 if TYPE_CHECKING:
     from airflow_samza.launch.runtime import SparkRuntime
     from airflow_samza.provider.plan_xcoms import PlanTicket
-    from airflow_samza.runs.held_outputs import HeldOutput
-    from airflow_samza.runs.progress.progress import ProgressReport
     from airflow_samza.runs.records.comparison import Comparison
-    from airflow_samza.runs.records.data_interval import DataInterval
-    from airflow_samza.runs.records.run_plan import RunPlan
-    from airflow_samza.runs.records.stage_result import StageResult
-    from airflow_samza.runs.stages.stage_state import StageStatus
 
 
 class PlannedRun(NamedTuple):
@@ -330,8 +328,6 @@ class SamzaHook(TablesHook):
 
         :param run: The plan of the run.
         """
-        from airflow_samza.runs.held_outputs import held_outputs
-
         return held_outputs(self.files, run)
 
     def give_up(self, run: RunPlan, who: str = "") -> list[GivenUp]:
@@ -355,9 +351,6 @@ class SamzaHook(TablesHook):
 
         :param run: The plan of the run.
         """
-        from airflow_samza.runs.records.folders import read_fixed
-        from airflow_samza.runs.records.stage_result import StageResult
-
         files, folder = self.files, RunFolder(run.application, run.run_id)
         paths = [
             folder.stage(stage.stage_id, newest_generation(files, run, stage.stage_id)).result

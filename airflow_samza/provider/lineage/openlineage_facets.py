@@ -29,6 +29,7 @@ from openlineage.client.facet_v2 import (
 from openlineage.client.uuid import generate_static_uuid
 
 from airflow_samza.application.expectations import CONDITION, FOREIGN_KEY, FRESH, NOT_NULL, ROWS, UNIQUE
+from airflow_samza.grouping import grouped
 from airflow_samza.provider.lineage.dataset_names import DatasetName, TableName
 from airflow_samza.provider.lineage.push_lineage import PushLineage
 from airflow_samza.provider.lineage.task_lineage import TaskLineage, WholeRun
@@ -410,10 +411,9 @@ def _fields(
     sources: Iterable[ColumnSource], places: Mapping[str, DatasetName]
 ) -> list[column_lineage_dataset.InputField]:
     """Return columns of inputs, each once, with the ways in which it plays a part."""
-    by_column: dict[tuple[str, str], list[ColumnSource]] = {}
-    for source in sorted(sources):
-        if source.stream in places:
-            by_column.setdefault((source.stream, source.column), []).append(source)
+    by_column = grouped(
+        ((source.stream, source.column), source) for source in sorted(sources) if source.stream in places
+    )
     return [
         column_lineage_dataset.InputField(
             namespace=places[stream].namespace,

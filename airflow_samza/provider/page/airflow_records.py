@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.models.asset import AssetEvent as EventModel
@@ -17,12 +17,9 @@ from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
 from fastapi import Depends
 from sqlalchemy import func, select
-from sqlalchemy.orm import selectinload
+from sqlalchemy.orm import Session, selectinload
 
 from airflow_samza.provider.plan_xcoms import PLAN_FAILURE, PLAN_NOTE, PlanFailure, PlanNote
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
 
 Left = TypeVar("Left", PlanNote, PlanFailure)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from airflow_samza.errors import SamzaError
+from airflow_samza.grouping import grouped
 from airflow_samza.provider.lineage.dataset_names import names_of
 from airflow_samza.provider.page.airflow_records import AirflowRecords, Planned
 from airflow_samza.provider.page.answer import Answer
@@ -101,10 +102,7 @@ def data_map(records: AirflowRecords, may_read: Callable[[str], bool]) -> DataMa
     shown = newest[:MOST]
     notes = [f"The {MOST} applications that were planned last are shown."] if len(newest) > MOST else []
     found: list[tuple[Planned, tuple[_Place, ...]]] = []
-    by_connection: dict[str, list[Planned]] = {}
-    for planned in shown:
-        by_connection.setdefault(planned.note.conn_id, []).append(planned)
-    for conn_id, plans in by_connection.items():
+    for conn_id, plans in grouped((planned.note.conn_id, planned) for planned in shown).items():
         try:
             found += zip(plans, of_each(OpenedRun(plans[0]).hook.files, _of_plan, plans), strict=True)
         except SamzaError as error:
@@ -180,10 +178,7 @@ def _answer(
     may_read: Callable[[str], bool],
     note: str | None,
 ) -> DataMap:
-    by_uri: dict[str, list[_Place]] = {}
-    for _, places in found:
-        for place in places:
-            by_uri.setdefault(place.uri, []).append(place)
+    by_uri = grouped((place.uri, place) for _, places in found for place in places)
     nodes = {uri: f"data:{number}" for number, uri in enumerate(sorted(by_uri))}
     applications = [
         MapApplication(

@@ -24,13 +24,13 @@ from airflow_samza.provider.page.waits import bottleneck_of, why_not_begun
 from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
 from airflow_samza.runs.progress.run_costs import run_requests
 from airflow_samza.runs.progress.run_list import RUNNING, run_state
-from airflow_samza.runs.progress.stage_progress import newest_generation, stage_progress
+from airflow_samza.runs.progress.stage_progress import newest_handle, stage_progress
 from airflow_samza.runs.progress.task_facts import TaskFacts, read_task_facts
 from airflow_samza.runs.records.epoch_records import read_commit
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.stage_result import StageResult
-from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, SUCCEEDED, StageHandle, newest_attempt
+from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, SUCCEEDED, newest_attempt
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.versions import version_of_run
 from airflow_samza.runs.tables.versions import newest
@@ -189,7 +189,7 @@ def _ended(records: _RunRecords, stage_id: str, task_id: str) -> Stage | None:
     """Return a stage that has its result; None of any other."""
     opened = records.opened
     run, files = opened.run, opened.files
-    handle = StageHandle(run.application, run.run_id, stage_id, newest_generation(files, run, stage_id))
+    handle = newest_handle(files, run, stage_id)
     result = read(files, handle.folder.result, StageResult)
     if result is None:
         return None

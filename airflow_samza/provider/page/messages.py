@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_samza.control.messages import to_json
 from airflow_samza.provider.disclosure import masked_columns, shown_row
@@ -13,10 +13,14 @@ from airflow_samza.provider.page.answer import Answer
 from airflow_samza.provider.page.problems import NotFound
 from airflow_samza.provider.page.topics import RunTopic
 from airflow_samza.secrecy import HIDDEN
-from airflow_samza.systems.system import MessageRun, OffsetRange, SystemStreamPartition, UnreadableRun
-
-if TYPE_CHECKING:
-    from airflow_samza.systems.system import Envelope, SystemConsumer
+from airflow_samza.systems.system import (
+    Envelope,
+    MessageRun,
+    OffsetRange,
+    SystemConsumer,
+    SystemStreamPartition,
+    UnreadableRun,
+)
 
 CONTROL_SHOWN = 500
 """Control messages among the messages of one answer, of which there may be as many as there are producers."""

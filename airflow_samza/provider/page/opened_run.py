@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from fastapi import Depends
 
@@ -18,19 +18,16 @@ from airflow_samza.provider.page.problems import NotFound
 from airflow_samza.provider.page.routes.addresses import DagId, MapIndex, PlanTask, RunId
 from airflow_samza.provider.plan_xcoms import PlanNote
 from airflow_samza.runs.progress.run_list import Origin
-from airflow_samza.runs.progress.stage_progress import newest_generation
+from airflow_samza.runs.progress.stage_progress import newest_handle
 from airflow_samza.runs.progress.system_heads import SystemHeads, unknown_lag
 from airflow_samza.runs.records.folders import RunFolder, read
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.systems.system import StreamMetadata, StreamSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow_samza.planner.plan import Stage
-    from airflow_samza.systems.filesystems.filesystem import Filesystem
-    from airflow_samza.systems.system import System, SystemBinding
+from airflow_samza.systems.bindings import bind_system
+from airflow_samza.systems.capabilities import WaitsForServers
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.root_access import access_within
+from airflow_samza.systems.system import StreamMetadata, StreamSpec, System, SystemBinding
 
 AWAY_SECONDS = 10.0
 """For how long a root that did not answer is not asked again."""
@@ -129,9 +126,6 @@ class OpenedRun:
     @cached_property
     def bound(self) -> tuple[dict[str, System], str | None]:
         """The systems that can be bound here, and a sentence on those that cannot."""
-        from airflow_samza.systems.bindings import bind_system
-        from airflow_samza.systems.capabilities import WaitsForServers
-
         try:
             bindings: Mapping[str, SystemBinding] = self.bindings
         except SamzaError as error:
@@ -150,8 +144,6 @@ class OpenedRun:
     @contextmanager
     def opening(self) -> Iterator[None]:
         """Open the root, in the body, with the connection's own access."""
-        from airflow_samza.systems.filesystems.root_access import access_within
-
         with access_within(self.hook.root, self.hook.access):
             yield
 
@@ -229,10 +221,4 @@ class Heads(SystemHeads):
 def of_stages(opened: OpenedRun, work: Callable[[StageHandle], Result]) -> list[Result]:
     """Return a result of each stage, from records of its newest generation; the plan is read before."""
     run, files = opened.run, opened.files
-
-    def of_stage(stage: Stage) -> Result:
-        return work(
-            StageHandle(run.application, run.run_id, stage.stage_id, newest_generation(files, run, stage.stage_id))
-        )
-
-    return of_each(files, of_stage, run.plan.stages)
+    return of_each(files, lambda stage: work(newest_handle(files, run, stage.stage_id)), run.plan.stages)

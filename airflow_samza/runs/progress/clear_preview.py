@@ -16,11 +16,11 @@ from airflow_samza.runs.kept_results import replaced, why_never
 from airflow_samza.runs.progress.later_writers import later_writers, named, written_behind
 from airflow_samza.runs.progress.progress import NOT_STARTED
 from airflow_samza.runs.progress.run_list import newest_runs, plan_of
-from airflow_samza.runs.progress.stage_progress import newest_generation
+from airflow_samza.runs.progress.stage_progress import newest_handle
 from airflow_samza.runs.records.folders import RunFolder, numbers, read, read_report
 from airflow_samza.runs.records.run_plan import CARRIED, FOLLOWS, RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
-from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED, StageHandle, stage_status, written_by
+from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED, stage_status, written_by
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.versions import (
     Version,
@@ -180,18 +180,14 @@ def _effect(
 
 
 def _state(files: Filesystem, run: RunPlan, stage_id: str) -> str:
-    status = stage_status(files, _handle(files, run, stage_id))
+    status = stage_status(files, newest_handle(files, run, stage_id))
     if not status.attempt and status.state != SUCCEEDED:
         return NOT_STARTED
     return status.state
 
 
-def _handle(files: Filesystem, run: RunPlan, stage_id: str) -> StageHandle:
-    return StageHandle(run.application, run.run_id, stage_id, newest_generation(files, run, stage_id))
-
-
 def _result(files: Filesystem, run: RunPlan, stage_id: str) -> StageResult | None:
-    return read_report(files, _handle(files, run, stage_id).folder.result, StageResult)
+    return read_report(files, newest_handle(files, run, stage_id).folder.result, StageResult)
 
 
 def _with_readers(run: RunPlan, stages: Collection[str]) -> set[str]:
@@ -225,10 +221,10 @@ def _deleted_topics(
             if not run.is_own(stream_id):
                 continue
             writer = run.writer_stage(stream_id)
-            handle = _handle(files, run, writer)
+            handle = newest_handle(files, run, writer)
             bound = run.intermediate(stream_id, written_by(files, handle.run, writer, handle.generation))
             system = systems.get(bound.system)
-            has_written = files.exists(_handle(files, run, writer).folder.result)
+            has_written = files.exists(newest_handle(files, run, writer).folder.result)
             if writer in seen or system is None or not has_written:
                 continue
             if bound.spec.name not in system.admin.metadata([bound.spec]):

@@ -226,6 +226,11 @@ def newest_generation(files: Filesystem, run: RunPlan, stage_id: str) -> Generat
     return planned[-1] if planned else Generation(run.generation, 1)
 
 
+def newest_handle(files: Filesystem, run: RunPlan, stage_id: str) -> StageHandle:
+    """Return the handle of that generation."""
+    return StageHandle(run.application, run.run_id, stage_id, newest_generation(files, run, stage_id))
+
+
 def counted(facts: Mapping[str, Any], name: str) -> int:
     """Return the counts of tasks under a name, or under names that begin with it and a dot (one per operator)."""
     values = [value for key, value in facts.items() if key == name or key.startswith(f"{name}.")]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from airflow_samza.grouping import grouped
 from airflow_samza.records import durable
 
 SAMPLES = 3
@@ -153,10 +154,7 @@ class PublishedRows:
 
 def merged(declared: Sequence[Declared], parts: Iterable[Sequence[Checked]]) -> tuple[Checked, ...]:
     """Return the findings of all tasks about each expectation; a task that saw no row may have none."""
-    found: dict[str, list[Checked]] = {}
-    for part in parts:
-        for each in part:
-            found.setdefault(each.expectation, []).append(each)
+    found = grouped((each.expectation, each) for part in parts for each in part)
     return tuple(_merged(each, found.get(each.expectation, ())) for each in declared)
 
 

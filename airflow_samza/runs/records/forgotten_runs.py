@@ -26,18 +26,14 @@ def reject_forgotten(files: Filesystem, run: RunPlan, systems: Mapping[str, Syst
     if RunFolder(run.application, run.run_id).plan_generations(files):
         return
     for stage in run.plan.stages:
-        for stream_id in stage.outputs:
-            stream = run.stream(stream_id)
-            system = systems[stream.system]
-            if run.is_own(stream_id) or not isinstance(system, RemembersWriters):
-                continue
+        for stream, system in run.outside(stage.outputs, systems, RemembersWriters):
             standing = system.standing(stream.spec, run.producer(stage.stage_id))
             if standing is not None and Generation.parse(standing).plan >= run.generation:
                 raise TopicError(
-                    f"The run {run.run_id!r} of {run.application!r} has written to the output {stream_id!r} before "
-                    f"(generation {standing}), and its records are not kept any more.",
+                    f"The run {run.run_id!r} of {run.application!r} has written to the output {stream.stream_id!r} "
+                    f"before (generation {standing}), and its records are not kept any more.",
                     hint=f"Give the run another id (--run-id; a new Dag run){OR_CLEAR_IN_AIRFLOW}.",
-                    stream=stream_id,
+                    stream=stream.stream_id,
                     run=run.run_id,
                     generation=standing,
                 )

@@ -6,9 +6,9 @@ reads exactly what the first attempt read. It holds no secrets and no path of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.records import durable
@@ -16,7 +16,9 @@ from airflow_samza.runs.records.names import NAMES, Generation, intermediate_top
 from airflow_samza.runs.records.state_meaning import StateMeaning
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.output_slots import OutputSlot, appends
-from airflow_samza.systems.system import StreamSpec
+from airflow_samza.systems.system import StreamSpec, System
+
+C = TypeVar("C")
 
 
 @dataclass(frozen=True)
@@ -207,6 +209,16 @@ class RunPlan:
         """A stream of this run."""
         self.plan.stream(stream_id)
         return self.streams[stream_id]
+
+    def outside(
+        self, stream_ids: Iterable[str], systems: Mapping[str, System], capability: type[C]
+    ) -> Iterator[tuple[BoundStream, C]]:
+        """Yield the streams that are not the run's own and whose systems have a capability, each with its system."""
+        for stream_id in stream_ids:
+            bound = self.stream(stream_id)
+            system = systems[bound.system]
+            if not self.is_own(stream_id) and isinstance(system, capability):
+                yield bound, system
 
     def side_input(self, stream_id: str) -> BoundStream:
         """A stream as it feeds the tables of this run."""

@@ -54,14 +54,8 @@ class UnreadOutputs:
     def reader(self, run: RunPlan, systems: Mapping[str, System]) -> str | None:
         """Return an application that has not read all that a run wrote to a topic of which it reads, if any."""
         for stage in run.plan.stages:
-            for stream_id in stage.outputs:
-                stream = run.stream(stream_id)
-                system = systems[stream.system]
-                if (
-                    run.is_own(stream_id)
-                    or stream.spec.name not in self._readers
-                    or not isinstance(system, HasSections)
-                ):
+            for stream, system in run.outside(stage.outputs, systems, HasSections):
+                if stream.spec.name not in self._readers:
                     continue
                 producer = run.producer(stage.stage_id)
                 end = self._ends(system, stream.spec).get(producer)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_samza.errors import SamzaError, TopicError
+from airflow_samza.grouping import grouped
 from airflow_samza.records import plain
 from airflow_samza.systems.capabilities import OutputCommit
 from airflow_samza.systems.delta.columns import TableColumns
@@ -199,11 +200,8 @@ def not_published(waiting: Iterable[WaitingCommit], view: TableView) -> list[Wai
 
 def publications(waiting: Iterable[WaitingCommit], stream: StreamSpec) -> list[tuple[StreamSpec, Publication]]:
     """Return what waits as one publication for each output, with its stream."""
-    by_owner: dict[tuple[str, str], list[WaitingCommit]] = {}
-    for one in waiting:
-        by_owner.setdefault(one.owner, []).append(one)
     found = []
-    for commits in by_owner.values():
+    for commits in grouped((one.owner, one) for one in waiting).values():
         last = commits[-1]
         tasks = [one for commit in commits for one in commit.staged]
         publication = Publication(

@@ -7,7 +7,7 @@ decides, and what is published is deleted.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +19,11 @@ from airflow_samza.systems.kafka.columns import bind_key_serde
 from airflow_samza.systems.kafka.output_options import HEADERS_COLUMN, KEY_COLUMN, TIMESTAMP_COLUMN, OutputOptions
 from airflow_samza.systems.kafka.write_failures import too_large
 from airflow_samza.systems.log.producer import LogProducer
+from airflow_samza.systems.log.topic import Topic
 from airflow_samza.systems.serdes.binding import bind_serde
 from airflow_samza.systems.serdes.serde import Serde
 from airflow_samza.systems.serdes.wire import user_bytes
 from airflow_samza.systems.system import StreamSpec
-
-if TYPE_CHECKING:
-    from airflow_samza.systems.log.topic import Topic
 
 STAGED = "key binary, value binary, partition int, timestamp bigint, headers array<struct<key: string, value: binary>>"
 """The columns of staged messages (DDL). ``partition`` -1: by the key's hash; ``timestamp`` in ms, null: now."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import TopicError
-from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.log.index import Control, LogIndex, Run, index_of
 from airflow_samza.systems.log.segment_store import store_of
 from airflow_samza.systems.log.topic import Topic, reject_other
@@ -100,8 +99,8 @@ class LogConsumer:
         controlled = False
         try:
             for _, envelope in self._read(ssp, start, end, columns, together=dictionaries and not whole):
-                if not dictionaries and isinstance(envelope, MessageRun):
-                    envelope = replace(envelope, batch=decoded(envelope.batch))
+                if not dictionaries:
+                    envelope = _decoded(envelope)
                 controlled = controlled or isinstance(envelope, ControlEnvelope)
                 yield envelope
         finally:
@@ -133,9 +132,7 @@ class LogConsumer:
         try:
             for owner, envelope in self._read(ssp, *self._all(ssp.partition), None, together=False):
                 assert owner is not None  # of a slice of sections
-                if isinstance(envelope, MessageRun):
-                    envelope = replace(envelope, batch=decoded(envelope.batch))
-                yield owner, envelope
+                yield owner, _decoded(envelope)
         finally:
             self._readers.leave(ssp.partition)
 
@@ -234,3 +231,10 @@ def _relative(error: FileNotFoundError, topic: Topic) -> str:
     name = str(error.filename or error)
     place = name.find(topic.directory)
     return name[place:] if place >= 0 else topic.directory
+
+
+def _decoded(envelope: Envelope) -> Envelope:
+    """Return an envelope whose columns are plain."""
+    from airflow_samza.systems.dictionaries import decoded
+
+    return replace(envelope, batch=decoded(envelope.batch)) if isinstance(envelope, MessageRun) else envelope

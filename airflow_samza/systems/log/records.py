@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from airflow_samza.control.messages import ControlMessage, ProducerEnds, from_json, message_type, to_json
+from airflow_samza.grouping import grouped
 from airflow_samza.records import plain
 from airflow_samza.systems.log.topic import VERSION, Topic
 from airflow_samza.systems.output_slots import OutputSlot
@@ -137,11 +138,11 @@ class Commit(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def places(self) -> Mapping[int, Sequence[tuple[Segment, int]]]:
         """The places of each partition's rows, computed once: segment and record batch, in task order."""
-        places: dict[int, list[tuple[Segment, int]]] = {}
-        for segment in self.segments:
-            for batch, partition in enumerate(segment.partitions):
-                places.setdefault(partition, []).append((segment, batch))
-        return places
+        return grouped(
+            (partition, (segment, batch))
+            for segment in self.segments
+            for batch, partition in enumerate(segment.partitions)
+        )
 
     @cached_property
     def _messages(self) -> dict[int, ControlMessage]:

@@ -15,11 +15,12 @@ from airflow_samza.control.messages import ControlMessage
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.log.records import Segment
-from airflow_samza.systems.log.segments import SegmentReaders, SegmentWriter
 from airflow_samza.systems.log.topic import Topic
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from airflow_samza.systems.log.segments import SegmentWriter
 
 
 class SegmentReader(Protocol):
@@ -120,10 +121,14 @@ class FileSegments:
 
     def writer(self, topic: Topic, name: str, schema: pa.Schema | None, *, durable: bool) -> SegmentWriter:
         """Return a writer of one file."""
+        from airflow_samza.systems.log.segments import SegmentWriter
+
         return SegmentWriter(topic, name, schema, durable=durable)
 
     def readers(self, topic: Topic) -> SegmentReader:
         """Return a reader of files."""
+        from airflow_samza.systems.log.segments import SegmentReaders
+
         return SegmentReaders(topic)
 
     def discard(self, topic: Topic, segment: str) -> None:

@@ -10,7 +10,10 @@ import contextlib
 import zlib
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
 
 from airflow_samza.errors import TopicError
 from airflow_samza.partitioner import partition_array, split_by_partition
@@ -21,9 +24,6 @@ from airflow_samza.systems.log.segment_checks import check_unpacked
 from airflow_samza.systems.log.topic import Topic
 from airflow_samza.systems.topic_rejections import check_partition, no_column
 from airflow_samza.systems.topic_rows import plain_schema, to_schema
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BATCH_ROWS = 65_536
 """The most rows of one record batch: what a reader holds at a time."""
@@ -111,8 +111,6 @@ class SegmentWriter:
 
     def _choose_dictionaries(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.Schema:
         """Keep the dictionaries of the first batch that pay; the schema with places (int32) in their stead."""
-        import pyarrow as pa
-
         for field in schema:
             place = batch.schema.get_field_index(field.name)
             if place < 0 or not is_encoded_as(batch.column(place), field.type):
@@ -125,8 +123,6 @@ class SegmentWriter:
 
     def _encoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the batch with its places as dictionary-encoded columns."""
-        import pyarrow as pa
-
         for name, dictionary in self._dictionaries.items():
             place = batch.schema.get_field_index(name)
             if place >= 0:
@@ -135,9 +131,6 @@ class SegmentWriter:
         return batch
 
     def _split_block(self) -> None:
-        import numpy as np
-        import pyarrow as pa
-
         if not self._block:
             return
         batch, partitions = self._block[0]
@@ -163,8 +156,6 @@ class SegmentWriter:
     def _flush(self) -> None:
         # All partitions at once: the pieces of a keyed batch share its memory, which is free only when the last one is
         # written.
-        import pyarrow as pa
-
         for partition in sorted(self._pieces):
             pieces = self._pieces.pop(partition)
             batch = pieces[0] if len(pieces) == 1 else pa.concat_batches(pieces)
@@ -176,8 +167,6 @@ class SegmentWriter:
         self._buffered = 0
 
     def _write_batch(self, partition: int, batch: pa.RecordBatch) -> None:
-        import pyarrow as pa
-
         batch = self._encoded(batch)
         if self._writer is None:
             self._sink = _CheckedSink(self._filesystem.open_output(self._path, durable=self._durable))
@@ -265,8 +254,6 @@ class SegmentReaders:
 
     def read(self, segment: Segment, batch: int, columns: Sequence[str] | None = None) -> pa.RecordBatch:
         """Return one record batch, checked. A missing segment is FileNotFoundError, a damaged one a TopicError."""
-        import pyarrow as pa
-
         source, reader = self._reader(segment, None if columns is None else tuple(columns))
         try:
             message = self._check(source, segment, batch)
@@ -299,8 +286,6 @@ class SegmentReaders:
             self.read(segment, batch)
 
     def _reader(self, segment: Segment, columns: tuple[str, ...] | None) -> tuple[Any, Any]:
-        import pyarrow as pa
-
         key = (segment.name, columns)
         if key in self._open:
             self._open.move_to_end(key)

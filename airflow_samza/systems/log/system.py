@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.systems.capabilities import Superseded, Written, rows_missing
-from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.commits import load_tail
@@ -139,6 +138,8 @@ class LogSystem:
 
     def written_rows(self, stream: StreamSpec, written: Written) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a segment that a task has staged, and that may be published since."""
+        from airflow_samza.systems.dictionaries import decoded
+
         if not written.described.get("segment"):
             return
         topic = self.topic(stream.name)

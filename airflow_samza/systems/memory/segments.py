@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.log.records import Segment
@@ -11,9 +12,6 @@ from airflow_samza.systems.log.segment_store import FileSegments
 from airflow_samza.systems.log.segments import SegmentWriter
 from airflow_samza.systems.log.topic import Topic
 from airflow_samza.systems.memory.wire import Wire, WireForm
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _Segments = dict[str, list["pa.RecordBatch"]]
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from airflow_samza.control.messages import encode
 from airflow_samza.systems.filesystems.memory import MemoryFilesystem
@@ -27,9 +29,6 @@ from airflow_samza.systems.system import (
 )
 from airflow_samza.systems.topic_rejections import no_column
 from airflow_samza.systems.topic_rows import arrow_schema
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class MemorySystem(LogSystem):

@@ -22,6 +22,7 @@ from typing import Any, Generic
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from airflow_samza.grouping import grouped
 from airflow_samza.systems.files.durable_files import delete_file, sync_directory
 from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.location import Location
@@ -64,10 +65,7 @@ def chosen_merges(files: Iterable[SmallFile[File]], most: int) -> list[list[Smal
     Files merge with those of about as many rows, so that a row is written anew as often as it has ten times as many
     beside it; rows and not bytes, since a file of one row has hundreds of these.
     """
-    alike: dict[Hashable, list[SmallFile[File]]] = {}
-    for one in files:
-        if one.size < most // 2:
-            alike.setdefault((one.key, len(str(one.rows))), []).append(one)
+    alike = grouped(((one.key, len(str(one.rows))), one) for one in files if one.size < most // 2)
     merges = [merge for some in alike.values() for merge in _packed(some, most)]
     return sorted(merges, key=lambda merge: sum(one.size for one in merge) / (len(merge) - 1))
 

@@ -6,7 +6,11 @@ The compiler of SQL takes them, and sums of aggregations overflow by them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza.schema import DataType
 from airflow_samza.task.expressions.coercion import common_type, exact_decimal, is_floating, is_numeric, widened
@@ -20,9 +24,6 @@ from airflow_samza.task.expressions.expression import (
     masked,
     values_of,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _WORDS = {"+": "add", "-": "subtract", "*": "multiply"}
 
@@ -45,9 +46,6 @@ def arithmetic(symbol: str, left: Expression, right: Expression) -> Expression:
     exact = kind.is_integer
 
     def run(frame: Frame) -> Any:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         one, other = both_operands(frame, left, right)
         if not exact:
             return pc.call_function(_WORDS[symbol], [one, other])
@@ -72,8 +70,6 @@ def does_not_fit(kind: DataType, condition: str = "ARITHMETIC_OVERFLOW") -> Eval
 
 def both_operands(frame: Frame, left: Expression, right: Expression) -> tuple[Any, Any]:
     """Both operands. Where the first is null Spark does not look at the second, which may have no value there."""
-    import pyarrow as pa
-
     one = left.run(frame)
     if right.fallible and left.nullable and isinstance(one, pa.Array) and one.null_count:
         return one, right.array_where(frame, one.is_valid())
@@ -97,8 +93,6 @@ def _decimal(symbol: str, left: Expression, right: Expression) -> Expression:
     target = kind.to_arrow()
 
     def run(frame: Frame) -> Any:
-        import pyarrow.compute as pc
-
         one, other = both_operands(frame, left, right)
         return pc.cast(pc.call_function(_WORDS[symbol], [one, other]), target)
 
@@ -111,8 +105,6 @@ def _divided(left: Expression, right: Expression) -> Expression:
 
 
 def _quotient(dividend: Any, divisor: Any) -> Any:
-    import pyarrow.compute as pc
-
     return pc.divide(dividend, divisor)
 
 
@@ -123,10 +115,6 @@ def _remainder(left: Expression, right: Expression) -> Expression:
 
 def modulo(dividend: Any, divisor: Any) -> pa.Array:
     """The remainder with the dividend's sign; the divisor is nowhere 0 unless it is a float."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kind = dividend.type
     if isinstance(divisor, pa.Scalar) and not divisor.is_valid:
         return pa.nulls(len(dividend), kind)
@@ -155,9 +143,6 @@ def by_divisor(
     """
 
     def run(frame: Frame) -> Any:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         divisor = right.run(frame)
         if isinstance(divisor, pa.Array) and left.fallible and divisor.null_count:
             dividend = left.array_where(frame, divisor.is_valid())
@@ -196,9 +181,6 @@ def negated(operand: Expression) -> Expression:
     exact = operand.type.is_integer
 
     def run(frame: Frame) -> Any:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         value = operand.array(frame)
         if not exact:
             return pc.negate(value)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza.schema import DataType
 from airflow_samza.task.expressions.coercion import decimal_to_double, is_floating
@@ -19,9 +23,6 @@ from airflow_samza.task.expressions.expression import (
 )
 from airflow_samza.task.expressions.temporal_casts import temporal
 from airflow_samza.task.expressions.text_casts import texts
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 Conversion = Callable[[Any], Any]
@@ -49,8 +50,6 @@ def cast(operand: Expression, kind: DataType) -> Expression:
 
 def _folded(operand: Expression, convert: Conversion) -> Any:
     """Return the value of a literal that is cast; the result is no literal, since Catalyst types it as a cast."""
-    import pyarrow as pa
-
     if operand.value is None:
         return None
     try:
@@ -69,16 +68,11 @@ def _conversion(source: DataType, target: DataType) -> tuple[Conversion, bool]:
 
 
 def _unsafe(target: DataType) -> Conversion:
-    import pyarrow.compute as pc
-
     kind = target.to_arrow()
     return lambda array: pc.cast(array, kind, safe=False)
 
 
 def _checked(target: DataType, condition: str) -> Conversion:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kind = target.to_arrow()
 
     def convert(array: pa.Array) -> pa.Array:
@@ -110,8 +104,6 @@ def _between_floating(source: DataType, target: DataType) -> tuple[Conversion, b
 def _to_integers(source: DataType, target: DataType) -> tuple[Conversion, bool] | None:
     if not (is_floating(source) and target.is_integer):
         return None
-    import numpy as np
-
     bits = _BITS[target.name]
     limit = np.float64(2.0 ** (bits - 1))
     dtype = np.dtype(f"int{bits}")
@@ -135,9 +127,6 @@ def _to_integers(source: DataType, target: DataType) -> tuple[Conversion, bool] 
 
 
 def _booleans(source: DataType, target: DataType) -> tuple[Conversion, bool] | None:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if source.name == "boolean" and (target.is_integer or is_floating(target)):
         kind = target.to_arrow()
         return lambda array: pc.cast(pc.cast(array, pa.int8()), kind), False
@@ -147,9 +136,6 @@ def _booleans(source: DataType, target: DataType) -> tuple[Conversion, bool] | N
 
 
 def _decimals(source: DataType, target: DataType) -> tuple[Conversion, bool] | None:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if target.name == "decimal" and source.is_integer:
         wide = pa.decimal128(38, 0)
         rescale = _checked(target, "NUMERIC_VALUE_OUT_OF_RANGE")
@@ -172,9 +158,6 @@ def _decimals(source: DataType, target: DataType) -> tuple[Conversion, bool] | N
 
 def _rounded(source: DataType, target: DataType) -> tuple[Conversion, bool] | None:
     """To fewer digits after the point: halves go away from zero."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if source.precision == 38:
         return None
     roomy = pa.decimal128(source.precision + 1, source.scale)

@@ -9,8 +9,12 @@ import datetime
 import re
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from airflow_samza.schema import DataType
-from airflow_samza.task.expressions.expression import VOID, Expression, Frame, UnsupportedExpression, literal
+from airflow_samza.task.expressions.expression import VOID, Expression, Frame, UnsupportedExpression, literal, masked
 
 _PRECEDENCE = ("tinyint", "smallint", "int", "bigint", "float", "double")
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
@@ -130,9 +134,6 @@ def read_moment(text: str) -> datetime.datetime:
 
 
 def _widening(operand: Expression, kind: DataType) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     target = kind.to_arrow()
     if kind.name == "timestamp":
         from airflow_samza.task.expressions.temporal_casts import midnights
@@ -156,11 +157,6 @@ def decimal_to_double(array: Any, kind: DataType) -> Any:
 
     Others one by one.
     """
-    import numpy as np
-    import pyarrow as pa
-
-    from airflow_samza.task.expressions.expression import masked
-
     if len(array) == 0:
         return pa.array([], pa.float64())
     halves = np.frombuffer(array.buffers()[1], np.int64, 2 * len(array), 16 * array.offset)

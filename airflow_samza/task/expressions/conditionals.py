@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import pyarrow.compute as pc
+
 from airflow_samza.task.expressions.coercion import common_type, is_floating, widened
 from airflow_samza.task.expressions.expression import VOID, Expression, Frame, UnsupportedExpression, literal
 from airflow_samza.task.expressions.predicates import chosen, compared, comparison
@@ -20,8 +22,6 @@ def coalesce(*operands: Expression) -> Expression:
         return dataclasses.replace(ready[0], literal=False, place=None)
 
     def run(frame: Frame) -> Any:
-        import pyarrow.compute as pc
-
         result = ready[0].array(frame)
         for operand in ready[1:]:
             if result.null_count == 0:
@@ -69,8 +69,6 @@ def _extreme(name: str, symbol: str, operands: tuple[Expression, ...]) -> Expres
     floating = is_floating(kind)
 
     def run(frame: Frame) -> Any:
-        import pyarrow.compute as pc
-
         result = ready[0].array(frame)
         for operand in ready[1:]:
             value = operand.array(frame)

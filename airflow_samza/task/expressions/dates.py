@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza.schema import DataType
 from airflow_samza.task.expressions.casts import cast
@@ -130,8 +131,6 @@ def shifted(name: str, operand: Expression, count: Expression, sign: int = 1) ->
 
 def masked_by(array: Any, other: Any) -> Any:
     """An array with the nulls of another, too."""
-    import pyarrow.compute as pc
-
     return array if other.null_count == 0 else pc.if_else(other.is_valid(), array, pa.scalar(None, array.type))
 
 

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
+
 from airflow_samza.schema import DataType
 from airflow_samza.task.expressions.coercion import common_type
 from airflow_samza.task.expressions.expression import (
@@ -217,8 +219,6 @@ def _with_guards(node: Any) -> Iterator[tuple[Any, bool]]:
 
 def folded(constant: Expression) -> Expression:
     """A constant, evaluated now; raises :class:`UnsupportedExpression` if it fails."""
-    import pyarrow as pa
-
     try:
         value = constant.array(Frame([], 1))[0]
     except EvaluationFailure as failure:

@@ -10,12 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza.schema import DataType
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 VOID = DataType("void")
 """The type of a bare NULL."""
@@ -79,8 +80,6 @@ class Frame:
 
     def column(self, place: int) -> pa.Array:
         """Column number ``place``."""
-        import pyarrow as pa
-
         column = self._columns[place]
         if column is None:
             assert self._parent is not None
@@ -114,8 +113,6 @@ class Expression:
 
     def array(self, frame: Frame) -> pa.Array:
         """The value for every row, as an array."""
-        import pyarrow as pa
-
         result = self.run(frame)
         if isinstance(result, pa.Scalar):
             return pa.repeat(result, frame.num_rows)
@@ -126,9 +123,6 @@ class Expression:
 
         No other row is evaluated.
         """
-        import numpy as np
-        import pyarrow as pa
-
         count = mask.true_count
         if count == frame.num_rows:
             return self.array(frame)
@@ -142,8 +136,6 @@ class Expression:
 
 def literal(value: Any, kind: DataType) -> Expression:
     """A constant."""
-    import pyarrow as pa
-
     scalar = pa.scalar(None) if kind == VOID else pa.scalar(value, kind.to_arrow())
     return Expression(kind, value is None, False, lambda frame: scalar, literal=True, value=value)
 
@@ -155,8 +147,6 @@ def column(place: int, kind: DataType, nullable: bool) -> Expression:
 
 def is_true(mask: pa.Array) -> pa.Array:
     """A condition's result with null as false."""
-    import pyarrow.compute as pc
-
     return mask if mask.null_count == 0 else pc.fill_null(mask, False)
 
 
@@ -167,8 +157,6 @@ def values_of(array: pa.Array, fill: Any = 0) -> Any:
 
 def masked(values: Any, like: pa.Array, kind: pa.DataType) -> pa.Array:
     """Numpy values as an Arrow array with the nulls of ``like``."""
-    import pyarrow as pa
-
     if like.null_count == 0:
         return pa.array(values, kind)
     return pa.array(values, kind, mask=like.is_null().to_numpy(zero_copy_only=False))

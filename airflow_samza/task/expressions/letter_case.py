@@ -9,8 +9,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from airflow_samza.task.expressions.expression import Expression
-from airflow_samza.task.expressions.letter_tables import YOUNG_LETTERS
+from airflow_samza.task.expressions.letter_tables import CASED, IGNORABLE, YOUNG_LETTERS
 from airflow_samza.task.expressions.signature import STRING, Function, applied, need
 
 
@@ -31,9 +34,6 @@ def _by_alphabet(kernel: str, change: Callable[[str], str]) -> Callable[[Any], A
     """
 
     def run(texts: Any) -> Any:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         changed = pc.call_function(kernel, [texts])
         foreign = pc.fill_null(pc.invert(pc.string_is_ascii(texts)), False)
         if foreign.true_count == 0:
@@ -73,8 +73,6 @@ def lowered(text: str) -> str:
 
 def _meets_letter(text: Any) -> bool:
     """Return whether the first character that the rule does not look over is a letter with case."""
-    from airflow_samza.task.expressions.letter_tables import CASED, IGNORABLE
-
     for character in text:
         if ord(character) not in IGNORABLE:
             return ord(character) in CASED

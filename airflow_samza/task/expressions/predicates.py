@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from airflow_samza.schema import DataType
 from airflow_samza.task.expressions.coercion import common_of, common_type, is_floating, widened
 from airflow_samza.task.expressions.expression import (
@@ -18,6 +21,7 @@ from airflow_samza.task.expressions.expression import (
     Frame,
     UnsupportedExpression,
     is_true,
+    literal,
 )
 
 _KERNELS = {"=": "equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
@@ -32,8 +36,6 @@ def comparison(symbol: str, left: Expression, right: Expression) -> Expression:
     floating = is_floating(left.type)
 
     def run(frame: Frame) -> Any:
-        import pyarrow as pa
-
         from airflow_samza.task.expressions.arithmetic import both_operands
 
         one, other = both_operands(frame, left, right)
@@ -55,8 +57,6 @@ def _same_type(left: Expression, right: Expression) -> tuple[Expression, Express
 
 def compared(symbol: str, one: Any, other: Any, floating: bool) -> Any:
     """Two values of one type compared; ``floating``: NaN may occur."""
-    import pyarrow.compute as pc
-
     if not floating:
         return pc.call_function(_KERNELS[symbol], [one, other])
     if symbol == "<>":
@@ -85,8 +85,6 @@ def null_safe_equal(left: Expression, right: Expression) -> Expression:
     floating = is_floating(left.type)
 
     def run(frame: Frame) -> Any:
-        import pyarrow.compute as pc
-
         one, other = left.array(frame), right.array(frame)
         equal = compared("=", one, other, floating)
         if equal.null_count == 0:
@@ -98,13 +96,13 @@ def null_safe_equal(left: Expression, right: Expression) -> Expression:
 
 def is_null(operand: Expression) -> Expression:
     """``operand IS NULL``."""
-    if operand.type == VOID:
-        raise UnsupportedExpression("NULL is tested for null")
-    _reject_certain(operand)
+    _check_tested(operand)
     return Expression(BOOLEAN, False, operand.fallible, lambda frame: operand.array(frame).is_null())
 
 
-def _reject_certain(operand: Expression) -> None:
+def _check_tested(operand: Expression) -> None:
+    if operand.type == VOID:
+        raise UnsupportedExpression("NULL is tested for null")
     if operand.fallible and not operand.nullable:
         raise UnsupportedExpression(
             "a value that is never null but can fail is tested for null, which Catalyst may drop"
@@ -113,9 +111,7 @@ def _reject_certain(operand: Expression) -> None:
 
 def is_not_null(operand: Expression) -> Expression:
     """``operand IS NOT NULL``."""
-    if operand.type == VOID:
-        raise UnsupportedExpression("NULL is tested for null")
-    _reject_certain(operand)
+    _check_tested(operand)
     return Expression(BOOLEAN, False, operand.fallible, lambda frame: operand.array(frame).is_valid())
 
 
@@ -127,8 +123,6 @@ def _condition(operand: Expression) -> Expression:
 
 def negation(operand: Expression) -> Expression:
     """``NOT operand``."""
-    import pyarrow.compute as pc
-
     operand = _condition(operand)
     return Expression(BOOLEAN, operand.nullable, operand.fallible, lambda frame: pc.invert(operand.array(frame)))
 
@@ -149,9 +143,6 @@ def _logic(kernel: str, decided: bool, left: Expression, right: Expression) -> E
         raise UnsupportedExpression(DECIDED_AHEAD)
 
     def run(frame: Frame) -> Any:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         one = left.array(frame)
         if not right.fallible:
             return pc.call_function(kernel, [one, right.run(frame)])
@@ -197,9 +188,6 @@ def contained(operand: Expression, choices: Sequence[Expression]) -> Expression:
         )
 
     def run(frame: Frame) -> Any:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         value = operand.array(frame)
         floating = is_floating(kind)
         is_in = None
@@ -223,13 +211,9 @@ def _type_of_all(operands: Sequence[Expression]) -> DataType:
 
 
 def _looked_up(operand: Expression, values: Sequence[Any], kind: DataType, some_null: bool) -> Any:
-    import pyarrow as pa
-
     choices = pa.array(values, kind.to_arrow())
 
     def run(frame: Frame) -> Any:
-        import pyarrow.compute as pc
-
         value = operand.array(frame)
         is_in = pc.is_in(value, value_set=choices)
         if some_null:
@@ -241,8 +225,6 @@ def _looked_up(operand: Expression, values: Sequence[Any], kind: DataType, some_
 
 def chosen(branches: Sequence[tuple[Expression, Expression]], default: Expression | None) -> Expression:
     """``CASE WHEN condition THEN value … ELSE default END``: a value is evaluated only for the rows that take it."""
-    from airflow_samza.task.expressions.expression import literal
-
     values = [value for _, value in branches] + ([default] if default is not None else [])
     if any(condition.literal for condition, _ in branches):
         raise UnsupportedExpression("a condition of CASE is constant")
@@ -257,9 +239,6 @@ def chosen(branches: Sequence[tuple[Expression, Expression]], default: Expressio
     otherwise = widened(default, kind) if default is not None else literal(None, kind)
 
     def run(frame: Frame) -> Any:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         left = pa.repeat(pa.scalar(True), frame.num_rows)
         taken: list[tuple[Any, Any]] = []
         for condition, value in ready:

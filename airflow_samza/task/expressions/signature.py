@@ -9,6 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from airflow_samza.schema import DataType
 from airflow_samza.task.expressions.expression import Expression, Frame, UnsupportedExpression
 
@@ -50,9 +53,6 @@ def arrays(frame: Frame, operands: Sequence[Expression]) -> list[Any]:
 
     Like Spark, one that can fail is not evaluated where one before it is null.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     columns: list[Any] = []
     valid_rows: pa.Array | None = None
     for operand in operands:
@@ -83,8 +83,6 @@ def applied(
 
 def row_by_row(kind: DataType, function: Callable[..., Any]) -> Callable[..., Any]:
     """A kernel that calls ``function`` with Python values, for what Arrow has no kernel for."""
-    import pyarrow as pa
-
     target = kind.to_arrow()
 
     def kernel(*columns: Any) -> pa.Array:

@@ -19,6 +19,7 @@ from airflow_samza.control.end_of_stream import task_name, task_partitions
 from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
 from airflow_samza.control.task_control import ControlEvent, StreamEnded, StreamWatermark, TaskControl
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
+from airflow_samza.grouping import grouped
 from airflow_samza.quoting import show_messages
 from airflow_samza.storage.key_files import Files
 from airflow_samza.systems.system import Envelope, MessageRun
@@ -87,9 +88,7 @@ class SectionRun:
         self._whole = whole
         self._limit = limit
         self._budget_ms = None if whole else Config(program.spec.config).epoch_max_ms
-        self._owned: dict[str, list[int]] = {}
-        for stream, partition in task_partitions(program.plan, program.stage.stage_id, task):
-            self._owned.setdefault(stream, []).append(partition)
+        self._owned = grouped(task_partitions(program.plan, program.stage.stage_id, task))
         self._outputs = TaskOutputs(program, task, outputs, self._start.checkpoint.sent)
         side_tables = side_tables or SideTables(program, section)
         self._filled = filled or Filled()

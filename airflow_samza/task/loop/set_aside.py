@@ -15,10 +15,10 @@ import os
 import shutil
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import numpy as np
+import pyarrow as pa
 
 ORDER = "__airflow_samza_order"
 """The column that has the number of the event while rows are in Catalyst."""
@@ -38,8 +38,6 @@ class SetAside:
 
     def add(self, op_id: str, order: int, batch: pa.RecordBatch) -> None:
         """Set a batch aside; others see it when this returns."""
-        import pyarrow as pa
-
         if op_id not in self._files:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             self._files[op_id] = open(os.path.join(self._folder, op_id), "wb")  # noqa: SIM115 - closed with the section
@@ -73,8 +71,6 @@ class _Reader:
 
     def before(self, order: int) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield the batches that have not been read yet and whose number is below ``order``, all of which are there."""
-        import pyarrow as pa
-
         if self._file is None:
             if not os.path.exists(self._path):
                 return
@@ -97,8 +93,6 @@ class _Reader:
 
 def with_order(batch: pa.RecordBatch, order: int) -> pa.RecordBatch:
     """Return a batch with the number of its event in a column."""
-    import pyarrow as pa
-
     return batch.append_column(pa.field(ORDER, pa.int64()), pa.array([order] * batch.num_rows, pa.int64()))
 
 
@@ -124,8 +118,6 @@ def _named(op_id: str, batches: Iterator[tuple[int, pa.RecordBatch]]) -> Iterato
 
 def _parts(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Cut a batch behind Catalyst where its rows come from another event."""
-    import numpy as np
-
     place = batch.schema.get_field_index(ORDER)
     if place < 0 or not batch.num_rows:
         yield LAST - 1, batch

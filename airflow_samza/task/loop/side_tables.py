@@ -22,6 +22,7 @@ from airflow_samza.application.descriptors import TableDescriptor
 from airflow_samza.application.task_api import IncomingMessageEnvelope
 from airflow_samza.config import Config
 from airflow_samza.errors import MessageError, SamzaError
+from airflow_samza.grouping import grouped
 from airflow_samza.quoting import MOST, error_text, one_line, plainly, quoted, show_messages
 from airflow_samza.runs.tables.push_checks import check_keys
 from airflow_samza.runs.tables.table_version import DELETED
@@ -436,9 +437,7 @@ class SideTables:
         """Reads side inputs to their ends (decision 52); each topic once, whatever tables it feeds."""
         show_messages(Config(self._program.spec.config).messages_shown)
         filled = Filled()
-        by_stream: dict[str, list[TaskInput]] = {}
-        for source in sources:
-            by_stream.setdefault(source.stream_id, []).append(source)
+        by_stream = grouped((source.stream_id, source) for source in sources)
         for stream_id in self._in_turn({stream_id: inputs[0].system for stream_id, inputs in by_stream.items()}):
             readers = [table for table in self._tables.values() if stream_id in table.table.side_inputs]
             began, report = time.perf_counter(), InputReport()

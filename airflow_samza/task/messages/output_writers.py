@@ -5,39 +5,16 @@ Operators that send write by it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import pyarrow as pa
 
 from airflow_samza.partitioner import partition_array, split_by_partition
-from airflow_samza.runs.records.expectations import Checked
 from airflow_samza.schema import Schema
-from airflow_samza.storage.key_files import KeyGatherer
 from airflow_samza.systems.capabilities import TakesDictionaries, WritesByKey, has
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.task.messages.conform import SchemaConformer, with_missing
-
-
-class Expecting(Protocol):
-    """The expectations of one stream in one task, which each batch passes."""
-
-    @property
-    def metrics(self) -> Mapping[str, float]:
-        """Return how many rows were dropped or sent away, by the names under which reports show it."""
-        ...
-
-    def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows of a batch that go on."""
-        ...
-
-    def checked(self) -> list[Checked]:
-        """Return the partial results."""
-        ...
-
-    def gathered(self) -> Iterable[tuple[int, KeyGatherer]]:
-        """Yield the keys that were gathered, each with the number of its expectation."""
-        ...
+from airflow_samza.task.messages.expectations import Expectations
 
 
 class Writer(Protocol):
@@ -58,7 +35,7 @@ class OutputWriter:
         self.stream_id = stream_id
         self.messages = 0
         self.bytes = 0
-        self.expectations: Expecting | None = None
+        self.expectations: Expectations | None = None
         """The expectations of the rows, where the stream declares some and an operator has set them."""
         self._writer = writer
         self._key = key

@@ -22,7 +22,8 @@ from airflow_samza.task.expressions.compiler import Projection
 from airflow_samza.task.expressions.expression import EvaluationFailure, Expression, Frame, is_true
 from airflow_samza.task.messages.bad_records import halved
 from airflow_samza.task.messages.conform import SchemaConformer
-from airflow_samza.task.messages.output_writers import Expecting, OutputWriter, Sender
+from airflow_samza.task.messages.expectations import Expectations
+from airflow_samza.task.messages.output_writers import OutputWriter, Sender
 from airflow_samza.task.messages.user_errors import callable_failed, file_and_line, located, wrong_shape
 from airflow_samza.task.operators.operator import Operator
 
@@ -87,7 +88,7 @@ class ExpectingInput(Pass):
 
     takes_dictionaries = False  # conditions are evaluated on plain columns
 
-    def __init__(self, spec: OperatorSpec, output: Schema, expectations: Expecting) -> None:
+    def __init__(self, spec: OperatorSpec, output: Schema, expectations: Expectations) -> None:
         super().__init__(spec, output)
         self.expectations = expectations
 

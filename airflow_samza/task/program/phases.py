@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, SendToTableSpec, TableJoinSpec
-from airflow_samza.planner.graphs import traverse
+from airflow_samza.grouping import grouped
+from airflow_samza.planner.graphs import reached
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,9 @@ def order_phases(operators: Sequence[OperatorSpec], *, bounded: bool = True) -> 
         for source in operator.inputs:
             if source.op_id in members:
                 following[source.op_id].append(operator.op_id)
-    writers: dict[str, list[str]] = {}
-    for operator in operators:
-        if isinstance(operator, SendToTableSpec):
-            writers.setdefault(operator.table.table_id, []).append(operator.op_id)
+    writers = grouped(
+        (operator.table.table_id, operator.op_id) for operator in operators if isinstance(operator, SendToTableSpec)
+    )
     joins = [operator for operator in operators if isinstance(operator, TableJoinSpec)]
     before = {join.op_id: set(writers.get(join.table.table_id, ())) for join in joins}
     if not bounded:
@@ -89,15 +89,9 @@ def _readers_of_own_streams(operators: Sequence[OperatorSpec]) -> dict[str, list
 
 
 def _reversed(edges: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    sources: dict[str, list[str]] = {}
-    for source, targets in edges.items():
-        for target in targets:
-            sources.setdefault(target, []).append(source)
-    return sources
+    return grouped((target, source) for source, targets in edges.items() for target in targets)
 
 
 def _reachable(start: str, following: Mapping[str, Iterable[str]], before: Mapping[str, Iterable[str]]) -> set[str]:
     joins_of = _reversed(before)
-    reached: set[str] = set()
-    traverse(start, reached.add, lambda op_id: [*following.get(op_id, ()), *joins_of.get(op_id, ())])
-    return reached
+    return reached([start], lambda op_id: [*following.get(op_id, ()), *joins_of.get(op_id, ())])

@@ -12,8 +12,7 @@ from airflow_samza.application.operator_specs import StreamJoinSpec
 from airflow_samza.application.output_schemas import unwritable
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import InvalidApplication, SchemaError, UnknownName
-from airflow_samza.partitioner import key_type
-from airflow_samza.schema import Schema
+from airflow_samza.schema import Schema, key_type
 from airflow_samza.task.messages.user_errors import file_and_line, located
 
 

@@ -15,6 +15,7 @@ from airflow_samza.application.expectations import dead_letter_streams, expectin
 from airflow_samza.application.operator_spec import ARROW, OperatorSpec, RepartitioningSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, SendToSpec, SendToTableSpec, TableJoinSpec
 from airflow_samza.errors import SamzaError, SchemaError
+from airflow_samza.grouping import grouped
 from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.expectations import check_expectations
@@ -37,10 +38,11 @@ class SchemaResolver(SchemaLookup):
         super().__init__(spec, reported, contents)
         self.operators: dict[str, CompiledOperator] = {}
         self._errors = errors
-        self._writers: dict[str, list[str]] = {}
-        for operator in spec.operators:
-            if isinstance(operator, RepartitioningSpec):
-                self._writers.setdefault(operator.stream.stream_id, []).append(operator.op_id)
+        self._writers = grouped(
+            (operator.stream.stream_id, operator.op_id)
+            for operator in spec.operators
+            if isinstance(operator, RepartitioningSpec)
+        )
 
     def resolve(self) -> dict[str, CompiledOperator]:
         """All operators, compiled as far as their schemas are known."""

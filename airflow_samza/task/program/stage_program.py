@@ -26,6 +26,7 @@ from airflow_samza.errors import (
     UnsupportedShape,
     raise_all,
 )
+from airflow_samza.planner.graphs import reached
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.replication import Replication, find_replication
 from airflow_samza.quoting import one_line
@@ -264,7 +265,7 @@ def cut_sections(operators: Mapping[str, CompiledOperator]) -> tuple[StageSectio
     in_catalyst = [op_id for op_id, compiled in operators.items() if compiled.engine == CATALYST]
     _reject_writers_before(operators, in_catalyst, following)
     writers = [op_id for op_id, compiled in operators.items() if _writes(compiled.spec)]
-    late = set(writers).union(*(_behind(op_id, following) for op_id in writers))
+    late = reached(writers, following.__getitem__)
     sections: list[StageSection] = []
     rest = list(operators)
     entry: str | None = None
@@ -272,7 +273,7 @@ def cut_sections(operators: Mapping[str, CompiledOperator]) -> tuple[StageSectio
         chain = [waiting[0]]
         while len(following[chain[-1]]) == 1 and operators[following[chain[-1]][0]].engine == CATALYST:
             chain.append(following[chain[-1]][0])
-        behind = set(waiting).union(late, *(_behind(op_id, following) for op_id in waiting))
+        behind = late | reached(waiting, following.__getitem__)
         before = tuple(op_id for op_id in rest if op_id not in behind)
         source = operators[chain[0]].spec.inputs[0].op_id
         sections.append(StageSection(TASK, before, entry, source))
@@ -325,24 +326,13 @@ def _following(operators: Mapping[str, CompiledOperator]) -> dict[str, list[str]
     return following
 
 
-def _behind(start: str, following: Mapping[str, list[str]]) -> set[str]:
-    seen: set[str] = set()
-    waiting = [start]
-    while waiting:
-        for successor in following[waiting.pop()]:
-            if successor not in seen:
-                seen.add(successor)
-                waiting.append(successor)
-    return seen
-
-
 def _reject_writers_before(
     operators: Mapping[str, CompiledOperator], in_catalyst: Sequence[str], following: Mapping[str, list[str]]
 ) -> None:
     """Reject an operator that writes beside its results before one that Catalyst runs."""
     for op_id, compiled in operators.items():
         if compiled.spec.side_outputs:
-            behind = _behind(op_id, following)
+            behind = reached(following[op_id], following.__getitem__)
             catalyst = next((other for other in in_catalyst if other in behind), None)
             if catalyst is not None:
                 raise _writes_beside(compiled.spec, operators[catalyst])

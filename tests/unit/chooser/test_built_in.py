@@ -10,11 +10,11 @@ from airflow_samza.chooser import factories
 from airflow_samza.chooser.alignment import (
     AlignmentChooser,
     RoundRobinChooser,
+    StartingAlignmentChooser,
     behind_heads,
     messages_behind_head,
     percent_behind_head,
     sizes,
-    starting_alignment,
 )
 from airflow_samza.chooser.batching import BatchingChooser, HeldBatches
 from airflow_samza.chooser.bootstrapping import BootstrappingChooser, HeadGate
@@ -229,7 +229,7 @@ def test_the_most_messages_behind_the_head_and_the_greatest_share_go_first() -> 
 )
 def test_starting_alignment_is_kept(a: int, b: int, first: Ssp) -> None:
     behind = {A0: a, B0: b}
-    chooser: AlignmentChooser[Run] = starting_alignment(lambda run: behind[run.ssp], {"k.a": 100, B0: 1000})
+    chooser: AlignmentChooser[Run] = StartingAlignmentChooser(lambda run: behind[run.ssp], {"k.a": 100, B0: 1000})
     chooser.update(Run(A0, 1, 1))
     chooser.update(Run(B0, 1, 1))
     chosen = chooser.choose()
@@ -238,7 +238,7 @@ def test_starting_alignment_is_kept(a: int, b: int, first: Ssp) -> None:
 
 
 def test_starting_alignment_is_that_of_the_first_envelopes_where_nothing_else_is_given() -> None:
-    chooser = starting_alignment(behind_heads(HEADS))
+    chooser = StartingAlignmentChooser(behind_heads(HEADS))
     for run in (Run(A0, 0, 1), Run(B0, 500, 1)):
         chooser.update(run)
     assert len(chosen_until_none(chooser)) == 2

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_samza.chooser.alignment import RoundRobinChooser, time_aligned
+from airflow_samza.chooser.alignment import AlignmentChooser, RoundRobinChooser
 from airflow_samza.chooser.batching import BatchingChooser
 from airflow_samza.chooser.default import ChooserContext, default_chooser
 from airflow_samza.chooser.offsets import PartitionHead
@@ -33,7 +33,7 @@ def time_of(piece: Piece[Any]) -> int:
 
 
 def test_a_time_aligned_chooser_splits_arrow_slices_at_the_exact_message() -> None:
-    chooser = RunChooser(time_aligned(time_of))
+    chooser = RunChooser(AlignmentChooser(time_of))
     sources = {A0: [arrow_run(A0, 10, 1, 2, 6, 7)], B0: [arrow_run(B0, 0, 3, 4, 5, 9)]}
     got = [(run.ssp, run.offset, run.batch["time"].to_pylist()) for run in chosen(chooser, sources)]
     assert got == [(A0, 10, [1, 2]), (B0, 0, [3, 4, 5]), (A0, 12, [6, 7]), (B0, 3, [9])]

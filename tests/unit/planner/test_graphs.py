@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_samza.planner.graphs import traverse
+from airflow_samza.planner.graphs import reached, traverse
 
 
 def walk(graph: Mapping[int, Sequence[int]], start: int = 0) -> list[int]:
@@ -45,10 +45,17 @@ def test_asks_for_the_next_vertices_once_per_vertex_and_after_the_visit() -> Non
 
 @given(st.dictionaries(st.integers(0, 20), st.lists(st.integers(0, 20), max_size=5), max_size=20))
 def test_reaches_exactly_what_can_be_reached(graph: dict[int, list[int]]) -> None:
-    reached, border = {0}, [0]
+    expected, border = {0}, [0]
     while border:
-        border = [v for u in border for v in graph.get(u, []) if v not in reached]
-        reached.update(border)
+        border = [v for u in border for v in graph.get(u, []) if v not in expected]
+        expected.update(border)
     seen = walk(graph)
-    assert sorted(seen) == sorted(reached)
+    assert sorted(seen) == sorted(expected)
     assert seen == walk(graph)
+    assert reached([0], lambda vertex: graph.get(vertex, ())) == expected
+
+
+def test_what_several_starts_reach_has_these_and_ends() -> None:
+    graph = {0: [1], 1: [0], 2: [1, 3]}
+    assert reached([2, 0, 5], lambda vertex: graph.get(vertex, ())) == {0, 1, 2, 3, 5}
+    assert reached([], lambda vertex: [vertex]) == set()

@@ -16,6 +16,7 @@ from airflow_samza.storage.memory import MemoryStore
 from airflow_samza.storage.rocksdb import RocksStore
 from airflow_samza.storage.store import KeyValueStore, StoreLayout
 from tests.support.budgets import share
+from tests.support.store_entries import put_all
 
 LAYOUT = StoreLayout("visits", Schema.of("key string"), Schema.of("value bigint"))
 TTL = 100
@@ -38,7 +39,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
 def test_an_entry_is_there_for_its_time_after_it_was_put(make: Make) -> None:
     now = [1000]
     store = make(lambda: now[0])
-    store.put_all([("a", (1,)), ("b", (2,))])
+    put_all(store, [("a", (1,)), ("b", (2,))])
     now[0] += TTL // 2
     store.put("b", (3,))
     now[0] += TTL // 2 - 1
@@ -65,7 +66,7 @@ def test_the_time_goes_on_from_epoch_to_epoch(make: Make) -> None:
 def test_what_is_over_goes_from_what_is_kept(make: Make) -> None:
     now = [1000]
     store = make(lambda: now[0])
-    store.put_all((f"k{n}", (n,)) for n in range(100))
+    put_all(store, ((f"k{n}", (n,)) for n in range(100)))
     store.kept()
     now[0] += TTL
     store.put("new", (1,))

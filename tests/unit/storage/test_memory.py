@@ -12,6 +12,7 @@ from airflow_samza.errors import StoreError
 from airflow_samza.schema import Schema
 from airflow_samza.storage.memory import MemoryStore
 from airflow_samza.storage.store import StoreLayout, Values
+from tests.support.store_entries import put_all
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def converted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_a_snapshot_converts_what_changed_since_the_former_one(converted: list[int]) -> None:
     store = MemoryStore(StoreLayout("counts", Schema.of("key int"), Schema.of("value int")))
-    store.put_all((number, (number,)) for number in range(1000))
+    put_all(store, ((number, (number,)) for number in range(1000)))
     store.snapshot()
     del converted[:]
     store.put(7, (70,))
@@ -38,7 +39,7 @@ def test_a_snapshot_converts_what_changed_since_the_former_one(converted: list[i
     first = store.snapshot()
     assert (converted, first.num_rows) == ([1], 999)
     assert store.snapshot() is first  # nothing has changed since
-    store.put_all((number, (0,)) for number in range(500))
+    put_all(store, ((number, (0,)) for number in range(500)))
     store.snapshot()
     store.put(1, (1,))
     store.snapshot()
@@ -49,7 +50,7 @@ def test_a_store_that_has_grown_too_large_is_rejected_when_it_is_kept() -> None:
     store = MemoryStore(StoreLayout("counts", Schema.of("key string"), Schema.of("value bigint")), 1000)
     store.put("a", (1,))
     assert store.kept()["base"].num_rows == 1
-    store.put_all((f"k{n}", (n,)) for n in range(100))
+    put_all(store, ((f"k{n}", (n,)) for n in range(100)))
     with pytest.raises(
         StoreError, match=r"'counts' holds \d+ bytes in one task, and stores.counts.max.bytes allows 1000"
     ):

@@ -22,6 +22,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.storage import rocks_folder
 from airflow_samza.storage.rocksdb import RocksStore, open_database
 from airflow_samza.storage.store import StoreLayout
+from tests.support.store_entries import put_all
 
 COUNTS = StoreLayout("counts", Schema.of("key string"), Schema.of("value bigint"))
 TEXTS = StoreLayout("texts", Schema.of("key int"), Schema.of("value string"))
@@ -29,7 +30,7 @@ TEXTS = StoreLayout("texts", Schema.of("key int"), Schema.of("value string"))
 
 def filled(folder: Path, rows: int = 100) -> RocksStore:
     store = RocksStore(COUNTS, str(folder))
-    store.put_all((f"k{n:04}", (n,)) for n in range(rows))
+    put_all(store, ((f"k{n:04}", (n,)) for n in range(rows)))
     return store
 
 
@@ -57,7 +58,7 @@ def test_an_epoch_keeps_what_has_changed_and_now_and_then_a_new_base(tmp_path: P
         "deleted": [False, True],
     }
     assert store.kept() == second
-    store.put_all((f"k{n:04}", (0,)) for n in range(50))
+    put_all(store, ((f"k{n:04}", (0,)) for n in range(50)))
     assert {name: table.num_rows for name, table in store.kept().items()} == {"base": 100}
 
 
@@ -238,7 +239,7 @@ def test_a_key_that_is_too_large_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(
         StoreError, match="gets a key of 11 bytes for the key 'kkkkkkkkkkk', and at most 10 are allowed"
     ):
-        store.put_all([("k" * 11, (1,))])
+        put_all(store, [("k" * 11, (1,))])
 
 
 @pytest.mark.extended
@@ -249,7 +250,7 @@ def test_a_store_that_grows_too_large_is_rejected_and_one_that_is_written_over_i
     with pytest.raises(
         StoreError, match=r"'texts' would hold \d+ bytes in one task, and stores.texts.max.bytes allows 2000"
     ):
-        store.put_all((key, ("x" * 100,)) for key in range(100))
+        put_all(store, ((key, ("x" * 100,)) for key in range(100)))
     store.delete(0)
     store.delete(1)
     store.put(200, ("x",))

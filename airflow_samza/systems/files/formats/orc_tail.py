@@ -6,12 +6,12 @@ Arrow reads and unpacks the tail, and gives it as the Protobuf message that it i
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from pyarrow import orc
 
+from airflow_samza.grouping import grouped
 from airflow_samza.systems.files.formats.varints import read_varint, zigzag
 
 _FOOTER = 2
@@ -34,11 +34,10 @@ class OrcTail(NamedTuple):
     @classmethod
     def read(cls, file: orc.ORCFile) -> OrcTail:
         """Return the tail of an open file. Damage is a ``ValueError``."""
-        parts: dict[int, list[int | bytes]] = defaultdict(list)
-        for field, value in _fields(_bytes(dict(_fields(file.reader.serialized_file_tail()))[_FOOTER])):
-            parts[field].append(value)
-        stripes = tuple(_number(_bytes(stripe), 5) for stripe in parts[_STRIPES])
-        return cls(stripes, _text([*map(_bytes, parts[_TYPES])], [*map(_bytes, parts[_STATISTICS])]))
+        parts = grouped(_fields(_bytes(dict(_fields(file.reader.serialized_file_tail()))[_FOOTER])))
+        stripes = tuple(_number(_bytes(stripe), 5) for stripe in parts.get(_STRIPES, ()))
+        types, statistics = map(_bytes, parts.get(_TYPES, ())), map(_bytes, parts.get(_STATISTICS, ()))
+        return cls(stripes, _text([*types], [*statistics]))
 
 
 def _text(types: list[bytes], statistics: list[bytes]) -> dict[int, int]:

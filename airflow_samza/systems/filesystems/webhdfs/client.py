@@ -13,7 +13,7 @@ import logging
 import os
 import uuid
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from urllib.parse import quote
 
@@ -30,8 +30,6 @@ from airflow_samza.systems.filesystems.webhdfs.address import Address
 from airflow_samza.systems.filesystems.webhdfs.rejections import Rejection, error_of, rejection_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pyarrow as pa
 
 PATIENCE_SECONDS = 40.0

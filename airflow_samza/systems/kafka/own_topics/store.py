@@ -11,8 +11,10 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
+
+import pyarrow as pa
 
 from airflow_samza.control.messages import ControlMessage
 from airflow_samza.errors import TopicError
@@ -28,9 +30,6 @@ from airflow_samza.systems.kafka.own_topics.writing import MessageSegmentWriter,
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segment_store import CLEAR_ITS_WRITER
 from airflow_samza.systems.log.topic import Topic, topic_directory
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BEGINNING = "samza."
 """Beginning of all names by which brokers know the own topics of runs, for the rights of a user."""

@@ -5,18 +5,14 @@ The Kafka system passes such streams on to it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from airflow_samza.system_kinds import EMBEDDED
 from airflow_samza.systems.capabilities import ExpiringTopic
+from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.own_topics.store import MessageSegments
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.log.topic import find_topic
 from airflow_samza.systems.system import StreamSpec, SystemBinding
-
-if TYPE_CHECKING:
-    from airflow_samza.systems.filesystems.filesystem import Filesystem
-    from airflow_samza.systems.kafka.brokers import Brokers
 
 
 class OwnTopics(LogSystem):

@@ -9,8 +9,9 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from airflow_samza.control.messages import ControlMessage, encode
@@ -25,9 +26,6 @@ from airflow_samza.systems.kafka.write_failures import write_failed
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segments import SegmentWriter
 from airflow_samza.systems.log.topic import Topic
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _WRITING = {
     "enable.idempotence": True,

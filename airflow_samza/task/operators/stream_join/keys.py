@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_samza.partitioner import key_type, partition_array
-from airflow_samza.schema import Schema, parse_type
+from airflow_samza.partitioner import partition_array
+from airflow_samza.schema import Schema, key_type, parse_type
 from airflow_samza.task.operators.aggregation.accumulators import same_key
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]

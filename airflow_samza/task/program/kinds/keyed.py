@@ -20,6 +20,7 @@ from airflow_samza.application.operator_specs import (
 )
 from airflow_samza.application.operators.applied_changes import HISTORY, applied_schema
 from airflow_samza.application.output_schemas import WINDOW_COLUMNS, joined_schema, joined_streams_schema
+from airflow_samza.grouping import grouped
 from airflow_samza.runs.records.state_meaning import StateMeaning
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.output_writers import Sender
@@ -106,11 +107,8 @@ def _partial(flows: Flows, operator: KeyedResultSpec, compiled: CompiledOperator
     messages = flows.contents[source.stream.stream_id].schema
     assert messages is not None
     assert compiled.schema is not None
-    columns: dict[str, list[str]] = {}
-    for field, result in partial_fields(operator, Schema.of(messages), compiled.schema):
-        if result is not None:
-            columns.setdefault(result, []).append(field.name)
-    return columns
+    fields = partial_fields(operator, Schema.of(messages), compiled.schema)
+    return grouped((result, field.name) for field, result in fields if result is not None)
 
 
 def _meaning_of_aggregate(op: AggregateSpec, messages: Inputs, kept: Inputs) -> Iterator[tuple[str, StateMeaning]]:

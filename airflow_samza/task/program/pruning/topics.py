@@ -73,16 +73,12 @@ def topic_columns(spec: ApplicationSpec, contents: Mapping[str, TopicContent]) -
 def _combined(
     spec: ApplicationSpec, plan: ExecutionPlan, compiled: Mapping[str, CompiledOperator]
 ) -> dict[str, TopicContent]:
-    readers: dict[str, list[OperatorSpec]] = {}
-    for operator in spec.operators:
-        for source in operator.inputs:
-            readers.setdefault(source.op_id, []).append(operator)
     contents = {}
     for writer in spec.operators:
         if not isinstance(writer, PartitionBySpec):
             continue
         stream_id = writer.stream.stream_id
-        reader = _sole_reader(readers.get(spec.input_operator(stream_id).op_id, []))
+        reader = _sole_reader(spec.next_operators(spec.input_operator(stream_id)))
         messages = compiled[writer.op_id].inputs[0]
         together = any(stage.several_epochs and stream_id in (*stage.inputs, *stage.outputs) for stage in plan.stages)
         fed = any(stream_id in stage.side_inputs for stage in plan.stages)

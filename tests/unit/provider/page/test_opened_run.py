@@ -149,7 +149,7 @@ def test_a_system_that_cannot_be_bound_leaves_the_others(page: Page, monkeypatch
     def broken(*_: object) -> object:
         raise TopicError("It cannot be bound.")
 
-    monkeypatch.setattr("airflow_samza.systems.bindings.bind_system", broken)
+    monkeypatch.setattr(opened_run, "bind_system", broken)
     systems, why = opened(page).bound
     assert systems == {}
     assert why == "Heads of inputs in 'log' are not asked for: It cannot be bound."

@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_samza.partitioner import key_type
-from airflow_samza.schema import Schema, parse_type
+from airflow_samza.schema import Schema, key_type, parse_type
 from airflow_samza.task.operators.stream_join.keys import JoinKey, as_numbers, equal_rows
 
 DAY, NOON = dt.date(2026, 1, 1), dt.datetime(2026, 1, 1, 12)
