@@ -29,19 +29,17 @@ from typing import IO
 
 import psutil
 
-from tests.support import outcomes
+from tests.support import outcomes, server_files
 from tests.support.outcomes import Outcome
 
 REPORTS = Path("build") / "tests"
-SERVERS = "spark or airflow or browser or hdfs or kafka or kubernetes"
+ON_SERVERS = " or ".join(server_files.SERVERS)
 FAILED, INTERRUPTED, NO_TESTS = 1, 2, 5
 """Exit codes of pytest; the last one where no test is selected, as ``-k`` may leave none of one part."""
 TRIED_AGAIN = 5
 """So many failed tests run once more; of more of them the cause is no accident."""
-PLUGINS = ["-p", "tests.support.outcomes", "-p", "tests.support.progress"]
+PLUGINS = [f"-ptests.support.{name}" for name in ("outcomes", "progress", "server_files")]
 IN_ORDER = ["--no-loadscope-reorder"]
-WITHOUT_SERVERS = ["--ignore", "airflow_samza", "--ignore", "tests/unit"]
-"""Folders that have no tests on servers."""
 QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 """Variables with which a Java starts in three quarters of the processor time: its tests end before more would pay."""
 
@@ -72,12 +70,12 @@ def main(arguments: Sequence[str]) -> int:
     more = [argument for argument in more if argument != "--"]
     selected = f"not nightly and {'extended' if options.rest else 'not extended'}"
     with _files_in_memory() as memory, _class_archive(wanted=not options.unit) as archive:
-        marks = ["-m", f"{selected} and not ({SERVERS})", "-n", options.workers, *IN_ORDER]
+        marks = ["-m", f"{selected} and not ({ON_SERVERS})", "-n", options.workers, *IN_ORDER]
         code = run.tests([*marks, *more], memory)
-        if code != INTERRUPTED and not options.unit:
+        if code != INTERRUPTED and not options.unit and (files := run.files_on_servers()):
             archive()
-            marks = ["-m", f"{selected} and ({SERVERS})", "-n", options.server_workers, *IN_ORDER, *WITHOUT_SERVERS]
-            code = max(code, run.tests([*marks, *more], QUICK_JAVA))
+            marks = ["-m", f"{selected} and ({ON_SERVERS})", "-n", options.server_workers, *IN_ORDER]
+            code = max(code, run.tests([*marks, *more, *files], QUICK_JAVA))
     flaky = run.try_again() if code == FAILED else []
     for outcome in flaky:
         print(f"{outcome.traceback}\nflaky: {outcome.test}", flush=True)
@@ -94,17 +92,26 @@ class Run:
         REPORTS.mkdir(parents=True, exist_ok=True)
         self._log, self._outcomes, before = (REPORTS / f"{name}{end}" for end in (".log", ".jsonl", "-before.jsonl"))
         self._known = outcomes.passed(outcomes.read(self._outcomes)) if known else []
-        for file in (self._log, self._outcomes, before):
+        self._on_servers = REPORTS / f"{name}-on-servers.txt"
+        for file in (self._log, self._outcomes, before, self._on_servers):
             file.write_bytes(b"")
         for outcome in self._known:
             outcomes.write(self._outcomes, outcome)
             outcomes.write(before, outcome)
-        self.environment = {outcomes.WRITTEN: str(self._outcomes), outcomes.LEFT_OUT: str(before)}
+        self.environment = {
+            outcomes.WRITTEN: str(self._outcomes),
+            outcomes.LEFT_OUT: str(before),
+            server_files.WRITTEN: str(self._on_servers),
+        }
 
     def tests(self, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         """Run pytest with further variables; return its exit code, 0 where it has found no test."""
         code = _pytest(arguments, self._log, {**self.environment, **environment})
         return 0 if code == NO_TESTS else code
+
+    def files_on_servers(self) -> list[str]:
+        """Return the files that have tests on servers, of those that the last tests were collected from."""
+        return self._on_servers.read_text(encoding="utf-8").splitlines()
 
     def failed(self) -> list[Outcome]:
         """Return the tests that have failed, in their last try."""

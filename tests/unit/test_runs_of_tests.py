@@ -115,6 +115,14 @@ def test_a_file_of_tests_that_cannot_be_read_has_failed(folder: Path) -> None:
     assert [outcome.test for outcome in run.failed()] == ["test_kinds.py"]
 
 
+def test_tests_on_servers_are_collected_from_their_files_alone(folder: Path) -> None:
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    spark: needs Java\n")
+    (folder / "test_on_spark.py").write_text("import pytest\n\n@pytest.mark.spark\ndef test_it():\n    pass\n")
+    run = Run("test", known=False)
+    assert run.tests(["-n", "2", "-m", "not spark", "-k", "passes"], {}) == 0
+    assert run.files_on_servers() == ["test_on_spark.py"]
+
+
 def test_suites_of_which_make_test_tries_a_share_are_tried_whole_at_night() -> None:
     """The marker ``random`` does that, and Hypothesis is known without it."""
     texts = {path: path.read_text(encoding="utf-8") for path in TESTS_OF_ALL.rglob("test_*.py")}
