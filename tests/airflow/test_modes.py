@@ -236,6 +236,7 @@ def test_a_decorated_function_is_an_application_on_spark(flights: Any) -> None:
     assert all(links[name] for name in ("Samza", "Runner's log", "Output"))
 
 
+@pytest.mark.nightly
 def test_a_cleared_run_that_chooses_its_mode_chooses_again_and_writes_the_same(flights: Any) -> None:
     run_id = flights.airflow.trigger("automatic")
     assert flights.airflow.wait_for_run("automatic", run_id, timeout=600)["state"] == "success"

@@ -155,15 +155,18 @@ def marked(flights: Any, live: Live) -> Iterator[Marked]:
     let_go(flights, "prices")
 
 
+@pytest.mark.nightly
 def test_marking_a_deferred_push_failed_ends_its_spark_work(flights: Any, marked: Marked) -> None:
     flights.airflow.wait_until(lambda: all(map(is_gone, marked.workers)), 120, "the Spark workers of the push to end")
     assert flights.airflow.wait_for_run("prices_held", marked.run_id)["state"] == "failed"
 
 
+@pytest.mark.nightly
 def test_nothing_of_it_is_visible(flights: Any, marked: Marked) -> None:
     assert known_versions(flights) == marked.known == (1, 2)
 
 
+@pytest.mark.nightly
 def test_when_it_is_cleared_it_pushes(flights: Any, marked: Marked) -> None:
     let_go(flights, "prices")
     flights.airflow.clear("prices_held", marked.run_id, "push")

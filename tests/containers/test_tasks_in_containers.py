@@ -77,7 +77,7 @@ def ground(tmp_path: Path) -> Iterator[Ground]:
     made.close()
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_each_stages_task_has_a_runner_that_ends_with_its_container(ground: Ground) -> None:
     for stage in ground.stages:
         code, said = ground.container().run(*ground.task(stage))

@@ -153,7 +153,7 @@ def delta_from_afar(url: str, folder: Path) -> tuple[int, list[int]]:
     return len(table.file_uris()), sorted(pa.table(table.scan().read_all()).column("id").to_pylist())
 
 
-@pytest.mark.parametrize("place", ["s3", pytest.param("hdfs", marks=pytest.mark.hdfs)])
+@pytest.mark.parametrize("place", ["s3", pytest.param("hdfs", marks=[pytest.mark.hdfs, pytest.mark.nightly])])
 def test_small_files_of_a_table_of_delta_are_merged_in_a_bucket_and_on_hdfs(
     place: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

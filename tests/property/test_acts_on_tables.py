@@ -307,7 +307,7 @@ def test_a_run_takes_the_table_from_one_that_has_replaced_it_since(
 @pytest.mark.random
 @EACH_WAY
 def test_an_output_has_the_rows_of_the_model_in_other_sequences(number: int, tmp_path: Path) -> None:
-    for seed in range(1000, 1000 + share(4, 2)):
+    for seed in range(1000, 1000 + share(4)):
         play(tmp_path / str(seed), number, seed)
 
 

@@ -54,7 +54,7 @@ def test_random_expressions_equal_spark(
 
 
 @pytest.mark.parametrize("seed", range(SCALE))
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_decimals_beside_constants_of_every_form_equal_spark(spark: Any, seed: int) -> None:
     generator = Generator(3000 + seed)
     referee = Referee(spark, rows(TAME, generator.random, 20))
@@ -63,7 +63,7 @@ def test_decimals_beside_constants_of_every_form_equal_spark(spark: Any, seed: i
 
 
 @pytest.mark.parametrize("seed", range(SCALE))
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_an_expression_gives_the_same_beside_any_other(spark: Any, seed: int) -> None:
     generator = Generator(4000 + seed)
     referee = Referee(spark, rows(TAME, generator.random, 20))
@@ -73,7 +73,7 @@ def test_an_expression_gives_the_same_beside_any_other(spark: Any, seed: int) ->
 
 
 @pytest.mark.parametrize("seed", range(SCALE))
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_operators_without_parentheses_keep_sparks_ranks(spark: Any, seed: int) -> None:
     generator = Generator(2000 + seed)
     referee = Referee(spark, rows(TAME, generator.random, 25))

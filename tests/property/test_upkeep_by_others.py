@@ -20,7 +20,7 @@ from airflow_samza.systems.iceberg import publishing as iceberg_publishing
 from airflow_samza.systems.tables import merging, publishing
 from demo import lake_reader
 from tests.support import delta_deaths, delta_outputs, iceberg_deaths, iceberg_outputs
-from tests.support.budgets import EXTENDED, NIGHTLY, share
+from tests.support.budgets import EXTENDED, NIGHTLY, extended_but
 from tests.support.iceberg_deaths import Publishers, acting_at, points_of_merges, publishers
 from tests.support.iceberg_lake import append, compact
 from tests.support.iceberg_outputs import output_stream
@@ -179,8 +179,7 @@ class Runs:
 
 @pytest.mark.random
 @pytest.mark.parametrize("kind", [Iceberg, Delta])
-@pytest.mark.parametrize("seed", range(share(24)))
-@pytest.mark.extended
+@pytest.mark.parametrize("seed", extended_but([], range(24), range(3, 24)))
 def test_others_who_compact_and_clear_up_beside_runs_lose_and_double_nothing(
     kind: type[Iceberg | Delta], seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

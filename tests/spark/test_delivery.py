@@ -209,7 +209,6 @@ def test_a_run_of_another_root_is_not_taken_for_a_repeat_of_its_namesake(
 
 QUICK = [
     "a table of parquet",
-    "a table of delta",
     "a table of a database, upserted",
 ]
 

@@ -168,29 +168,15 @@ ALL_RULES = "standalone-client"
 ON_ANOTHER = "java_that_is_killed"
 """The rule of it that another kind is held to: that a runner sees the end of its Java, wherever tasks run."""
 
-OTHERS: dict[str, frozenset[str]] = {
-    "local": frozenset({"runner_that_is_killed", "java_that_is_killed", "closing_the_run"}),
-    "connect": frozenset(
-        {
-            "cancel_ends_one_stage",
-            "error_of_a_callable",
-            "no_secret",
-        }
-    ),
-    "standalone-cluster": frozenset(
-        {
-            "workers_get_our_package",
-            "last_lines_of_the_driver",
-            "no_secret",
-        }
-    ),
-}
-"""Of the other kinds, the rules that they keep in a way of their own. All the rest runs in ``make nightly``."""
+ON_LOCAL = ("runner_that_is_killed", "java_that_is_killed", "closing_the_run")
+"""Rules that ``local`` keeps in a way of its own. The rest of the contract, on all kinds, runs in ``make nightly``."""
 
 
 def in_test_all(kind: str, test: str) -> bool:
     """Return whether ``make test-all`` runs a test of the contract on this kind of Spark."""
-    return ON_ANOTHER not in test if kind == ALL_RULES else any(words in test for words in OTHERS.get(kind, ()))
+    if kind == ALL_RULES:
+        return ON_ANOTHER not in test
+    return kind == "local" and any(words in test for words in ON_LOCAL)
 
 
 @dataclass
