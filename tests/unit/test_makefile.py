@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import pytest
 
-from tests.__main__ import SERVERS
 from tests.support.durations import Durations
 from tests.support.progress import Progress
+from tests.support.server_files import SERVERS
 
 
 class Terminal:
@@ -20,13 +20,9 @@ class Terminal:
         return lambda *words: None
 
 
-def test_no_test_of_this_folder_starts_a_server_as_make_test_looks_for_them_elsewhere(
-    left_out: Sequence[pytest.Item],
-) -> None:
+def test_no_test_of_this_folder_needs_a_server(left_out: Sequence[pytest.Item]) -> None:
     ours = [item for item in left_out if Path(__file__).parent in item.path.parents]
-    assert [
-        item.nodeid for item in ours if set(SERVERS.split(" or ")) & {mark.name for mark in item.iter_markers()}
-    ] == []
+    assert [item.nodeid for item in ours if any(map(item.get_closest_marker, SERVERS))] == []
 
 
 def test_a_progress_line_has_the_share_by_seconds_and_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
