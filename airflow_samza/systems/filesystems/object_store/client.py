@@ -14,7 +14,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
 import obstore
-from obstore import ObjectMeta
 from obstore.exceptions import AlreadyExistsError, BaseError
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
@@ -31,6 +30,7 @@ from airflow_samza.systems.filesystems.remote import RemoteStatus
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from obstore import ObjectMeta
 
 PATIENCE_SECONDS = 40.0
 """Time for which what may pass is tried again."""
