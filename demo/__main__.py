@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import json
+import shutil
 import signal
 import sys
 import time
@@ -181,11 +182,11 @@ def _airflow(
     if wide:
         (home / WIDE_FILES).mkdir(parents=True, exist_ok=True)
         (home / WIDE_FILES / "part-0.json").write_text('{"member_id": 1, "country": "NL", "email": "m@example.org"}\n')
+        # A copy: the picture of a failed run shows where its function stands.
+        shutil.copytree(REPOSITORY / "tests/page/views/dags", home / "views", dirs_exist_ok=True)
     return LocalAirflow(
         home / "airflow",
-        dags={"dags": REPOSITORY / "dags", "wide": REPOSITORY / "tests/page/views/dags"}
-        if wide
-        else REPOSITORY / "dags",
+        dags={"dags": REPOSITORY / "dags", "wide": home / "views"} if wide else REPOSITORY / "dags",
         env={**(env or {}), **_archives()},
         connections={
             **_connections(home, home / "data"),

@@ -67,7 +67,7 @@ def take_pictures(airflow: LocalAirflow, run_id: str, folder: Path) -> Iterator[
     ]
     for kind, size in (("desk", DESK), ("phone", PHONE)):
         shown += [
-            (kind, f"{pages}/runs/{BROKEN}/{failed[BROKEN]}", {"failed-run": ""}, size),
+            (kind, f"{pages}/runs/{BROKEN}/{failed[BROKEN]}", {"failed-run": "progress"}, size),
             (kind, f"{pages}/runs/{UNBOUND}/{failed[UNBOUND]}", {"failed-plan": ""}, size),
             (kind, f"{pages}/map", {"map": ""}, size),
         ]
