@@ -22,8 +22,8 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO
 
@@ -69,11 +69,11 @@ def main(arguments: Sequence[str]) -> int:
         run.environment["EXTENDED"] = "1"
     more = [argument for argument in more if argument != "--"]
     selected = f"not nightly and {'extended' if options.rest else 'not extended'}"
-    with _files_in_memory() as memory, _class_archive(wanted=not options.unit) as archive:
+    with _files_in_memory() as memory, nullcontext() if options.unit else _archive_maker() as maker:
         marks = ["-m", f"{selected} and not ({ON_SERVERS})", "-n", options.workers, *IN_ORDER]
         code = run.tests([*marks, *more], memory)
-        if code != INTERRUPTED and not options.unit and (files := run.files_on_servers()):
-            archive()
+        if maker is not None and code != INTERRUPTED and (files := run.files_on_servers()):
+            maker.wait()
             marks = ["-m", f"{selected} and ({ON_SERVERS})", "-n", options.server_workers, *IN_ORDER]
             code = max(code, run.tests([*marks, *more, *files], QUICK_JAVA))
     flaky = run.try_again() if code == FAILED else []
@@ -197,22 +197,10 @@ def _copy(lines: IO[bytes], log: IO[bytes]) -> None:
                 log.write(line)
 
 
-@contextmanager
-def _class_archive(*, wanted: bool) -> Iterator[Callable[[], object]]:
-    """Make the archive of Spark's classes beside other tests, if there is none; without it, each Spark starts slower.
-
-    Yields a function that waits for it.
-    """
-    if not wanted:
-        yield lambda: None
-        return
+def _archive_maker() -> subprocess.Popen[bytes]:
+    """Start to make the archive of Spark's classes, if there is none; without it, each Spark starts slower."""
     folder = Path(sys.prefix) / "class-archives"
-    command = [sys.executable, "-m", "airflow_samza.launch.class_archive_maker", str(folder)]
-    with subprocess.Popen(command) as maker:
-        try:
-            yield maker.wait
-        finally:
-            maker.terminate()
+    return subprocess.Popen([sys.executable, "-m", "airflow_samza.launch.class_archive_maker", str(folder)])
 
 
 if __name__ == "__main__":

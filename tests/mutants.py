@@ -32,6 +32,8 @@ from typing import Any, TextIO
 
 import pytest
 
+from tests.support.server_files import SERVERS
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "airflow_samza"
 
@@ -65,7 +67,7 @@ TESTS = {
 }
 """Tests that each change of a group is shown, behind those of its own folder."""
 
-FAST = " and ".join(f"not {mark}" for mark in ("extended", "nightly", "spark", "airflow", "browser", "hdfs", "kafka"))
+FAST = " and ".join(f"not {mark}" for mark in ("extended", "nightly", *SERVERS))
 
 COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
     ast.Lt: ("<", "<="),

@@ -227,7 +227,7 @@ def newest_generation(files: Filesystem, run: RunPlan, stage_id: str) -> Generat
 
 
 def newest_handle(files: Filesystem, run: RunPlan, stage_id: str) -> StageHandle:
-    """Return the handle of that generation."""
+    """Return the handle of a stage's newest generation."""
     return StageHandle(run.application, run.run_id, stage_id, newest_generation(files, run, stage_id))
 
 

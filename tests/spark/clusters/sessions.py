@@ -166,7 +166,7 @@ KINDS: dict[str, Callable[[Path], AbstractContextManager[Place]]] = {
 ALL_RULES = "standalone-client"
 """The kind that ``make test-all`` holds to the contract: a cluster with executors, which can be killed one by one."""
 ON_ANOTHER = "java_that_is_killed"
-"""The rule of it that another kind is held to: that a runner sees the end of its Java, wherever tasks run."""
+"""Rule that ``make test-all`` tests on ``local`` alone: a runner notices that its Java has ended."""
 
 ON_LOCAL = ("runner_that_is_killed", "java_that_is_killed", "closing_the_run")
 """Rules that ``local`` keeps in a way of its own. The rest of the contract, on all kinds, runs in ``make nightly``."""
