@@ -19,7 +19,9 @@ from pyroaring import BitMap
 
 from airflow_samza.systems.delta.system import DeltaSystem
 from airflow_samza.systems.delta.vectors import _B85, _Z85
-from airflow_samza.systems.system import ColumnBound, MessageRun, StreamSpec, SystemBinding, SystemStreamPartition
+from airflow_samza.systems.system import SystemBinding
+from tests.support.table_inputs import rows_of as rows_of
+from tests.support.table_inputs import stream as stream
 
 _MAGIC = (1681511377).to_bytes(4, "little")
 
@@ -42,32 +44,6 @@ def table_of(
 
 def append(table: DeltaTable, rows: Sequence[Mapping[str, Any]], schema: pa.Schema, **more: Any) -> None:
     write_deltalake(table, pa.Table.from_pylist(list(rows), schema=schema), mode=more.pop("mode", "append"), **more)
-
-
-def stream(
-    table: str = "web.views", *, partitions: int | None = 1, schema: str | None = None, **options: str
-) -> StreamSpec:
-    """Return an input that reads a table."""
-    said = tuple({"table": table, **options}.items())
-    return StreamSpec("views", partitions=partitions, schema=schema, options=said)
-
-
-def rows_of(
-    system: DeltaSystem,
-    spec: StreamSpec,
-    bounds: Sequence[ColumnBound] = (),
-    columns: Sequence[str] | None = None,
-    range_: Mapping[str, Any] | None = None,
-) -> list[dict[str, Any]]:
-    """Return the rows of an input, which its range holds, as a task reads them: the range goes through JSON."""
-    fixed = json.loads(json.dumps(range_ if range_ is not None else system.slice_within(spec, bounds)))
-    consumer = system.consumer(spec, fixed)
-    rows: list[dict[str, Any]] = []
-    for partition in range(fixed["partitions"]):
-        for envelope in consumer.read(SystemStreamPartition("lake", "views", partition), None, columns, bounds):
-            if isinstance(envelope, MessageRun):
-                rows += envelope.batch.to_pylist()
-    return rows
 
 
 def column(name: str, kind: Any, *, nullable: bool = True, **metadata: Any) -> dict[str, Any]:

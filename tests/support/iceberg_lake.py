@@ -39,7 +39,9 @@ from sqlalchemy.exc import IntegrityError
 
 from airflow_samza.systems.iceberg.catalogs import opened_catalog
 from airflow_samza.systems.iceberg.system import IcebergSystem
-from airflow_samza.systems.system import ColumnBound, MessageRun, StreamSpec, SystemBinding, SystemStreamPartition
+from airflow_samza.systems.system import SystemBinding
+from tests.support.table_inputs import rows_of as rows_of
+from tests.support.table_inputs import stream as stream
 
 _numbers = itertools.count(1)
 
@@ -71,32 +73,6 @@ def table_of(
 
 def append(table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
     table.append(pa.Table.from_pylist(list(rows), schema=schema_to_pyarrow(table.schema())))
-
-
-def stream(
-    table: str = "web.views", *, partitions: int | None = 1, schema: str | None = None, **options: str
-) -> StreamSpec:
-    """Return an input that reads a table."""
-    said = tuple({"table": table, **options}.items())
-    return StreamSpec("views", partitions=partitions, schema=schema, options=said)
-
-
-def rows_of(
-    system: IcebergSystem,
-    spec: StreamSpec,
-    bounds: Sequence[ColumnBound] = (),
-    columns: Sequence[str] | None = None,
-    range_: Mapping[str, Any] | None = None,
-) -> list[dict[str, Any]]:
-    """Return the rows of an input, which its range holds, as a task reads them: the range goes through JSON."""
-    fixed = json.loads(json.dumps(range_ if range_ is not None else system.slice_within(spec, bounds)))
-    consumer = system.consumer(spec, fixed)
-    rows: list[dict[str, Any]] = []
-    for partition in range(fixed["partitions"]):
-        for envelope in consumer.read(SystemStreamPartition("lake", "views", partition), None, columns, bounds):
-            if isinstance(envelope, MessageRun):
-                rows += envelope.batch.to_pylist()
-    return rows
 
 
 def compact(table: Table, operation: Operation = Operation.REPLACE) -> None:

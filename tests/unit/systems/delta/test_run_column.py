@@ -13,7 +13,7 @@ from airflow_samza.errors import SchemaError, StorageUnavailable, TopicError
 from airflow_samza.schema import Schema as Columns
 from tests.support.delta_lake import HandMade, column, inline_vector
 from tests.support.delta_outputs import Output, made_output
-from tests.support.delta_puts import at_each_commit
+from tests.support.each_commit import at_each_commit
 from tests.support.iceberg_outputs import ids, output_stream
 from tests.support.slotted import day
 

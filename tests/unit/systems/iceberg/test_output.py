@@ -45,7 +45,7 @@ from airflow_samza.systems.system import Publication
 from airflow_samza.systems.tables import output as output_module
 from tests.support.budgets import extended_but
 from tests.support.iceberg_lake import table_of
-from tests.support.iceberg_outputs import Output, files_of, ids, output_stream
+from tests.support.iceberg_outputs import Output, ids, output_stream
 
 ALL = Schema(
     NestedField(1, "id", LongType(), required=True),
@@ -237,7 +237,7 @@ def test_nested_columns_come_back_as_they_were_sent(tmp_path: Path) -> None:
 
 def test_columns_of_files_have_the_field_ids_of_the_table(tmp_path: Path) -> None:
     output = made(tmp_path, NESTED)
-    (file,) = files_of(output.stage([{"id": 1, "tags": ["x"], "counts": {"k": 1}, "in": {"a b": 3, "c": 4}}]))
+    (file,) = output.files_of(output.stage([{"id": 1, "tags": ["x"], "counts": {"k": 1}, "in": {"a b": 3, "c": 4}}]))
 
     def field_ids(field: pa.Field) -> Any:
         kind = field.type
@@ -262,7 +262,7 @@ def test_null_has_a_file_of_its_own(tmp_path: Path) -> None:
     rows = [{"id": number, "country": [None, "", "nl"][number % 3]} for number in range(9)]
     described = output.stage(rows)
     assert {(file["partition"][0], file["rows"]) for file in described["files"]} == {(None, 3), ("", 3), ("nl", 3)}
-    for file, path in zip(described["files"], files_of(described), strict=True):
+    for file, path in zip(described["files"], output.files_of(described), strict=True):
         assert set(pq.read_table(path)["country"].to_pylist()) == {file["partition"][0]}
     output.system.publish(output.spec, Publication("app/run/stage", "1.1", 0, {0: described}))
     table = output.table()
@@ -412,7 +412,7 @@ def test_few_files_are_open_at_a_time(tmp_path: Path, monkeypatch: pytest.Monkey
         sent += rows
     described = json.loads(json.dumps(producer.finish()))
     assert sum(file["rows"] for file in described["files"]) == described["rows"] == 60
-    for file, path in zip(described["files"], files_of(described), strict=True):
+    for file, path in zip(described["files"], output.files_of(described), strict=True):
         assert set(pq.read_table(path)["part"].to_pylist()) == set(file["partition"])
         assert path.stat().st_size == file["bytes"]
     output.system.publish(output.spec, Publication("app/run/stage", "1.1", 0, {0: described}))
@@ -474,7 +474,7 @@ def test_files_of_a_table_with_a_sort_order_are_sorted_and_say_so(
     by = SortField(field.field_id, IdentityTransform(), direction)
     output = made(tmp_path, ALL, **order_of(by, SortField(1, IdentityTransform())))
     described = output.stage(ROWS)
-    (path,) = files_of(described)
+    (path,) = output.files_of(described)
     stored = pq.read_table(path).to_pylist()
     values = [row[field.name] for row in stored if row[field.name] is not None]
     keys = [(isinstance(value, float) and math.isnan(value), value) for value in values]
@@ -501,7 +501,7 @@ def test_files_that_are_sorted_end_when_memory_does(tmp_path: Path, monkeypatch:
             assert sum(file.held for file in producer._open.values()) <= held
         described = producer.finish()
         assert len(described["files"]) > 4
-        stored = [pq.read_table(path)["id"].to_pylist() for path in files_of(described)]
+        stored = [pq.read_table(path)["id"].to_pylist() for path in output.files_of(described)]
         assert all(numbers == sorted(numbers) for numbers in stored)
         assert sorted(number for numbers in stored for number in numbers) == list(range(500))
 
@@ -534,7 +534,7 @@ def test_the_codec_is_that_of_the_table(tmp_path: Path) -> None:
     ):
         properties = {} if codec is None else {"write.parquet.compression-codec": codec}
         output = made(tmp_path / str(codec), ALL, properties=properties)
-        (file,) = files_of(output.stage(ids([1])))
+        (file,) = output.files_of(output.stage(ids([1])))
         assert pq.read_metadata(file).row_group(0).column(0).compression == wanted
 
 
@@ -543,7 +543,7 @@ def test_files_lie_where_the_table_says(tmp_path: Path) -> None:
     output = made(tmp_path, ALL, properties={"write.data.path": f"file://{folder}/"})
     assert Path(output.table().location().removeprefix("file://")) == folder.parent
     described = output.stage(ids([1]))
-    assert [path.parent for path in files_of(described)] == [folder]
+    assert [path.parent for path in output.files_of(described)] == [folder]
     output.system.publish(output.spec, Publication("app/run/stage", "1.1", 0, {0: described}))
     assert output.ids() == [1]
 
@@ -577,7 +577,7 @@ def test_names_of_files_begin_alike_in_all_tries_of_a_generation_alone(tmp_path:
 
     def prefix(**options: Any) -> str:
         described = output.stage(ids([1]), **options)
-        (path,) = files_of(described)
+        (path,) = output.files_of(described)
         assert path.name.startswith(described["prefix"])
         return str(described["prefix"])
 

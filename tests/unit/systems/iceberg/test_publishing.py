@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import re
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.table.update import update_table_metadata
@@ -21,12 +19,11 @@ from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
 from airflow_samza.errors import StorageUnavailable, TopicError
 from airflow_samza.systems.iceberg import catalogs
-from airflow_samza.systems.output_slots import OutputSlot
 from airflow_samza.systems.system import Publication
 from airflow_samza.systems.tables import publishing
 from tests.support.iceberg_catalog_server import CatalogServer
-from tests.support.iceberg_lake import append, catalog_at, delete_positions, table_of
-from tests.support.iceberg_outputs import Output, files_of, ids, output_stream
+from tests.support.iceberg_lake import catalog_at, delete_positions, table_of
+from tests.support.iceberg_outputs import Output, ids, output_stream
 from tests.support.slotted import day
 
 SECRET = "hunter2"
@@ -57,62 +54,8 @@ def remote(server: CatalogServer, tmp_path: Path) -> Output:
     return Output(tmp_path, server=server)
 
 
-def partitioned(folder: Path, mode: str = "replace") -> Output:
-    """Return an output to a table that is partitioned by ``part``."""
-    table = table_of(folder, SCHEMA, name="web.out")
-    with table.update_spec() as update:
-        update.add_field("part", IdentityTransform())
-    return Output(folder, output_stream(mode=mode))
-
-
 def parts(**rows: list[int]) -> list[dict[str, Any]]:
     return [{"id": number, "part": part} for part, numbers in rows.items() for number in numbers]
-
-
-def foreign(output: Output, *numbers: int, part: str | None = None) -> None:
-    """Append rows as another writer does, who knows nothing of this package."""
-    table = output.table()
-    rows = pa.Table.from_pylist([{"id": n, "part": part} for n in numbers], schema_to_pyarrow(table.schema()))
-    if not table.spec().is_unpartitioned():
-        table.append(rows)
-    else:
-        append(table, rows.to_pylist())
-
-
-def at_each_commit(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> list[int]:
-    """Have something done just before each commit of a catalog in a database; return a list that grows with them."""
-    commit, made, inside = SqlCatalog.commit_table, list[int](), threading.local()
-
-    def wrapped(self: SqlCatalog, *arguments: Any) -> Any:
-        if not getattr(inside, "acts", False):
-            made.append(len(made))
-            inside.acts = True
-            try:
-                act(len(made))
-            finally:
-                inside.acts = False
-        return commit(self, *arguments)
-
-    monkeypatch.setattr(SqlCatalog, "commit_table", wrapped)
-    return made
-
-
-def snapshots(output: Output) -> int:
-    return len(output.table().snapshots())
-
-
-def test_publishing_again_changes_nothing(output: Output) -> None:
-    work = output.publication(ids([1, 2]))
-    facts = output.system.publish(output.spec, work)
-    before = output.table().metadata_location
-    again = output.system.publish(output.spec, work)
-    assert again == facts
-    assert facts["rows"] == 2
-    assert facts["snapshot"] == str(output.table().metadata.current_snapshot_id)
-    assert output.table().metadata_location == before
-    output.publish(ids([3]), epoch=1)
-    output.system.publish(output.spec, work)
-    assert output.ids() == [1, 2, 3]
 
 
 def test_a_commit_copies_all_metadata_once_for_each_thing_that_it_changes(
@@ -129,16 +72,6 @@ def test_a_commit_copies_all_metadata_once_for_each_thing_that_it_changes(
     output.system.publish(output.spec, epoch)
     assert copies == sorted(set(copies))
     assert output.ids() == [1]
-
-
-def test_a_lower_generation_is_rejected_and_what_it_staged_removed(output: Output) -> None:
-    output.publish(ids([1]))
-    late = output.publication(ids([2]), epoch=1)
-    output.publish(ids([3]), generation="1.2")
-    with pytest.raises(TopicError, match=r"Generation 1\.1 .* generation 1\.2 of it has published already"):
-        output.system.publish(output.spec, late)
-    assert not any(path.exists() for path in files_of(late.staged[0]))
-    assert output.ids() == [3]
 
 
 @pytest.mark.parametrize("slotted", [False, True])
@@ -158,112 +91,13 @@ def test_files_that_older_snapshots_have_outlive_a_late_repetition(output: Outpu
     assert output.table().scan(snapshot_id=snapshot).to_arrow()["id"].to_pylist() == [1]
 
 
-def test_a_clear_replaces_in_one_snapshot(output: Output) -> None:
-    output.publish(ids([1, 2]))
-    output.publish(ids([3]), epoch=1)
-    foreign(output, 9)
-    before = snapshots(output)
-    facts = output.publish(ids([4]), generation="1.2")
-    assert len(facts["superseded"]) == 2
-    assert snapshots(output) == before + 1
-    summary = output.table().metadata.current_snapshot().summary  # type: ignore[union-attr]
-    assert summary is not None
-    assert (summary.operation.value, summary["deleted-data-files"], summary["samza.epoch"]) == ("overwrite", "2", "0")
-    assert output.ids() == [4, 9]
-
-
-def test_a_clear_of_nothing_by_nothing(output: Output) -> None:
-    output.publish([])
-    output.publish(ids([1]), epoch=1)
-    output.publish([], generation="1.2")
-    assert output.ids() == []
-    output.publish([], generation="1.2", epoch=1)
-    output.publish(ids([2]), generation="1.2", epoch=2)
-    assert output.ids() == [2]
-
-
 def test_deleted_rows_of_others_stay_deleted(output: Output) -> None:
-    foreign(output, 7, 8, 9)
+    output.foreign(*ids([7, 8, 9]))
     (task,) = output.table().scan().plan_files()
     delete_positions(output.table(), {task.file.file_path: [1]})
     output.publish(ids([1]))
     output.publish(ids([2]), generation="1.2")
     assert output.ids() == [2, 7, 9]
-
-
-@pytest.mark.parametrize("threads", [2, 4])
-def test_many_publish_the_same_epoch_at_the_same_moment(output: Output, threads: int) -> None:
-    output.publish(ids([0]))
-    work = output.publication(ids([1, 2]), epoch=1)
-    barrier, failed = threading.Barrier(threads), list[BaseException]()
-
-    def publish() -> None:
-        try:
-            system = output.system
-            barrier.wait(60)
-            system.publish(output.spec, work)
-        except BaseException as error:
-            failed.append(error)
-
-    running = [threading.Thread(target=publish) for _ in range(threads)]
-    for thread in running:
-        thread.start()
-    for thread in running:
-        thread.join(60)
-    assert not failed
-    assert output.ids() == [0, 1, 2]
-    assert snapshots(output) == 2
-
-
-@pytest.mark.parametrize("act", ["same", "clear", "backfill"])
-def test_another_publisher_between_the_load_and_the_commit(
-    output: Output, monkeypatch: pytest.MonkeyPatch, act: str
-) -> None:
-    slot = day(1) if act == "backfill" else None
-    output.publish(ids([1]), slot=slot)
-    work = output.publication(ids([2]), epoch=1, slot=slot)
-    others = {
-        "same": work,
-        "clear": output.publication(ids([3]), generation="1.2"),
-        "backfill": output.publication(ids([3]), run="other", slot=slot),
-    }
-
-    def first(number: int) -> None:
-        if number == 1:
-            output.system.publish(output.spec, others[act])
-
-    tries = at_each_commit(monkeypatch, first)
-    if act == "same":
-        output.system.publish(output.spec, work)
-    else:
-        with pytest.raises(TopicError, match=r"has published already|has replaced"):
-            output.system.publish(output.spec, work)
-    assert len(tries) == 1, "the library has tried again by itself"
-    assert output.ids() == ([1, 2] if act == "same" else [3])
-
-
-@pytest.mark.parametrize("clears", [False, True])
-def test_a_foreign_appender_between_each_load_and_commit(
-    output: Output, monkeypatch: pytest.MonkeyPatch, clears: bool
-) -> None:
-    output.publish(ids([1]))
-    work = output.publication(ids([2]), generation="1.2") if clears else output.publication(ids([2]), epoch=1)
-    tries = at_each_commit(monkeypatch, lambda number: foreign(output, 100 + number) if number <= 5 else None)
-    output.system.publish(output.spec, work)
-    assert len(tries) == 6
-    assert output.ids() == sorted([*([] if clears else [1]), 2, 101, 102, 103, 104, 105])
-
-
-def test_who_always_comes_too_late_may_try_again(output: Output, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publishing, "PATIENCE_SECONDS", -1.0)
-    work = output.publication(ids([1]))
-    at_each_commit(monkeypatch, lambda number: foreign(output, 100 + number))
-    with pytest.raises(StorageUnavailable, match=r"Others commit to the table web\.out") as error:
-        output.system.publish(output.spec, work)
-    assert error.value.retryable
-    monkeypatch.undo()
-    output.system.publish(output.spec, work)
-    assert output.ids() == [1, 101]
 
 
 FAULTS: list[int | tuple[int, str]] = [409, 500, 503, 504, 502, 0]
@@ -346,20 +180,6 @@ def compact(output: Output) -> None:
     """Rewrite all rows into new files, as an engine does."""
     table = output.table()
     table.overwrite(table.scan().to_arrow())
-
-
-def test_a_clear_after_a_compaction_changes_nothing_and_names_the_remedy(output: Output) -> None:
-    output.publish(ids([1]))
-    output.publish(ids([2]), epoch=1)
-    compact(output)
-    before = output.table().metadata_location
-    with pytest.raises(TopicError, match="of its 2 data files 0 are left") as error:
-        output.publish(ids([3]), generation="1.2")
-    assert "mode=append" in error.value.hint
-    assert output.table().metadata_location == before
-    assert output.ids() == [1, 2]
-    output.publish(ids([4]), epoch=2)  # what goes on is not disturbed
-    assert output.ids() == [1, 2, 4]
 
 
 def test_the_remedy_after_a_compaction_works(output: Output) -> None:
@@ -476,40 +296,6 @@ def test_columns_that_were_dropped_or_widened_are_right(tmp_path: Path) -> None:
     assert output.table().scan("n = 7").to_arrow().to_pylist() == [{"id": 1, "n": 7}]
 
 
-@pytest.mark.parametrize("slot", [None, day(1)], ids=["of no slot", "of a day"])
-@pytest.mark.parametrize("generation", ["1.1", "1.2", "2.1"])
-def test_a_run_of_the_same_name_under_another_root_replaces_nothing(
-    generation: str, slot: OutputSlot | None, output: Output
-) -> None:
-    output.publish(ids([1]), root="here", slot=slot)
-    for rows in (ids([2]), []):
-        with pytest.raises(TopicError, match=r"generation 1\.1 of app/run/stage has committed, .* under another root"):
-            output.publish(rows, generation=generation, root="there", slot=slot)
-    assert output.ids() == [1]
-    output.publish(ids([3]), generation="2.1", root="here", slot=slot)
-    assert output.ids() == [3]
-
-
-def test_records_without_a_root_are_those_of_any(output: Output) -> None:
-    output.publish(ids([1]))
-    output.publish(ids([2]), epoch=1, root="here")
-    with pytest.raises(TopicError, match="under another root"):
-        output.publish(ids([3]), generation="1.2", root="there")
-    output.publish(ids([4]), generation="1.2", root="here")
-    assert output.ids() == [4]
-
-
-def test_a_run_of_the_same_name_under_another_root_is_rejected(output: Output) -> None:
-    output.publish(ids([1]))
-    other = Output(output.folder, root="staging")
-    for epoch in range(2):
-        with pytest.raises(TopicError, match="another run of this name, under another root"):
-            other.publish(ids([2]), epoch=epoch)
-    with pytest.raises(TopicError, match="another run of this name, under another root"):
-        other.publish(ids([2]), epoch=5)
-    assert output.ids() == [1]
-
-
 def test_two_outputs_of_a_stage_to_one_table_are_replaced_each(output: Output) -> None:
     second = Output(output.folder, output_stream(name="second"))
     output.publish(ids([1]))
@@ -520,65 +306,12 @@ def test_two_outputs_of_a_stage_to_one_table_are_replaced_each(output: Output) -
     assert output.ids() == [3, 4]
 
 
-def test_appending_replaces_nothing_but_its_own(tmp_path: Path) -> None:
-    output = partitioned(tmp_path, "append")
-    output.publish(parts(a=[1]))
-    output.publish(parts(a=[2]), run="other")
-    foreign(output, 9, part="a")
-    output.publish(parts(a=[3]), generation="1.2")
-    assert output.ids() == [2, 3, 9]
-
-
-@pytest.mark.parametrize("slotted", [False, True])
-@pytest.mark.few(1)
-def test_partitions_are_replaced(tmp_path: Path, slotted: bool) -> None:
-    output = partitioned(tmp_path, "replace partitions")
-    slot = day(1) if slotted else None
-    foreign(output, 7, part="a")
-    foreign(output, 8, part="b")
-    foreign(output, 9)
-    output.publish(parts(a=[1], c=[2]), run="monday", slot=slot)
-    assert output.ids() == [1, 2, 8, 9]
-    output.publish(parts(a=[3]), run="monday", epoch=1, slot=slot)  # epochs of a run add up
-    output.publish(parts(a=[4], b=[5]), run="monday", stage="second", slot=slot)  # so do its stages
-    assert output.ids() == [1, 2, 3, 4, 5, 9]
-    output.publish([{"id": 6, "part": None}], run="tuesday", slot=day(2) if slotted else None)
-    assert output.ids() == [1, 2, 3, 4, 5, 6]
-
-
-def test_partitions_of_a_compacted_table_are_replaced(tmp_path: Path) -> None:
-    output = partitioned(tmp_path, "replace partitions")
-    output.publish(parts(a=[1], b=[2]))
-    compact(output)
-    output.publish(parts(a=[3], b=[4]), generation="1.2")
-    assert output.ids() == [3, 4]
-
-
-@pytest.mark.parametrize("slotted", [False, True])
-@pytest.mark.few(1)
-def test_a_table_is_replaced(output: Output, slotted: bool) -> None:
-    slot = day(1) if slotted else None
-    whole = Output(output.folder, output_stream(mode="replace table"))
-    foreign(output, 7, 8)
-    output.publish(ids([1]), run="earlier")
-    whole.publish(ids([2]), run="monday", slot=slot)
-    assert output.ids() == [2]
-    whole.publish(ids([3]), run="monday", epoch=1, slot=slot)
-    whole.publish(ids([4]), run="monday", stage="second", slot=slot)  # epochs and stages of a run add up
-    assert output.ids() == [2, 3, 4]
-    foreign(output, 9)
-    whole.publish(ids([5]), run="monday", generation="1.2", slot=slot)  # a clear replaces what the stage wrote
-    assert output.ids() == [4, 5, 9]
-    whole.publish(ids([6]), run="tuesday", slot=slot)
-    assert output.ids() == [6]
-
-
 def test_a_table_with_files_of_older_partitions_is_replaced(tmp_path: Path) -> None:
     table_of(tmp_path, SCHEMA, name="web.out")
     output = Output(tmp_path, output_stream(mode="replace table"))
-    foreign(output, 7)
+    output.foreign(*ids([7]))
     repartition(output)
-    foreign(output, 8, part="a")
+    output.foreign(*parts(a=[8]))
     output.publish(parts(b=[1]))
     assert output.ids() == [1]
 
@@ -595,19 +328,10 @@ def test_a_branch_of_others_is_left_alone(output: Output) -> None:
     assert sorted(output.table().scan().use_ref("audit").to_arrow()["id"].to_pylist()) == [1, 9]
 
 
-def test_a_data_file_that_is_gone_is_said_before_anything_changes(output: Output) -> None:
-    work = output.publication(ids([1]))
-    for path in files_of(work.staged[0]):
-        path.unlink()
-    with pytest.raises(TopicError, match="is gone before it was committed"):
-        output.system.publish(output.spec, work)
-    assert snapshots(output) == 0
-
-
 def test_many_tasks_are_one_snapshot(output: Output) -> None:
     staged = {task: output.stage(ids([task]), task=task) for task in range(5)}
     facts = output.system.publish(output.spec, Publication("app/run/stage", "1.1", 0, staged))
-    assert (facts["rows"], len(facts["files"]), snapshots(output)) == (5, 5, 1)
+    assert (facts["rows"], len(facts["files"]), output.versions()) == (5, 5, 1)
     assert output.ids() == [0, 1, 2, 3, 4]
 
 
