@@ -16,10 +16,12 @@ from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import Claim
+from airflow_samza.spark.sessions.driver_session import DriverSession
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import SystemBinding
 from airflow_samza.testing import TestDriver
 from tests.spark.clusters.sessions import in_test_all
+from tests.support.one_session import open_session
 
 APPS = Path(__file__).parent / "apps"
 APPLICATION = "samza_spark_apps.views:everything"
@@ -38,6 +40,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         )
         if kind is not None and not in_test_all(str(kind), item.name):
             item.add_marker(pytest.mark.nightly)
+
+
+@pytest.fixture(scope="module")
+def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DriverSession]:
+    """A session whose workers have the code of the module that a file of tests names as ``SHIPPED``."""
+    made = open_session(tmp_path_factory.mktemp("session"), request.module.SHIPPED.__name__)
+    yield made
+    made.stop()
 
 
 VIEWS: list[dict[str, Any]] = [

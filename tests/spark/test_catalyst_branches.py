@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +12,17 @@ from samza_spark_apps import branches
 from airflow_samza.errors import StageFailed
 from airflow_samza.schema import Schema
 from tests.support.budgets import extended_but
-from tests.support.one_session import Runs, open_session
+from tests.support.one_session import Runs
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+SHIPPED = branches
 
 ROWS: list[dict[str, Any]] = [
     {"k": number, "name": ("aa-b", "c-a", "a", "dd")[number % 4], "price": math.nan if number % 3 == 0 else number / 2}
     for number in range(40)
 ]
 OTHERS: list[dict[str, Any]] = [{"k": number, "label": "ax" if number % 2 else "ay"} for number in range(40)]
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    made = open_session(tmp_path_factory.mktemp("session"), branches.__name__)
-    yield made
-    made.stop()
 
 
 @pytest.fixture

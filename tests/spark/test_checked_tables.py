@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,12 @@ from airflow_samza.errors import ExpectationFailed, SamzaError
 from airflow_samza.systems.system import SystemBinding
 from tests.support import checked_apps, delta_lake
 from tests.support.iceberg_lake import rows_of, stream, system_at
-from tests.support.one_session import Runs, open_session
+from tests.support.one_session import Runs
 from tests.support.slot_runs import days
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    made = open_session(tmp_path_factory.mktemp("session"), checked_apps.__name__)
-    yield made
-    made.stop()
+SHIPPED = checked_apps
 
 
 def seen(folder: Path, system: str) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -15,19 +14,14 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.support.budgets import extended_but
-from tests.support.one_session import Runs, open_session
+from tests.support.one_session import Runs
 from tests.support.topic_rows import topic_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
+SHIPPED = columns
+
 NOON = datetime(2013, 1, 1, 12, tzinfo=timezone.utc)
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    made = open_session(tmp_path_factory.mktemp("session"), columns.__name__)
-    yield made
-    made.stop()
 
 
 @pytest.fixture

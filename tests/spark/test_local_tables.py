@@ -6,7 +6,6 @@ Written here and joined there, read and written again, in all modes.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +17,15 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.schema import Schema
 from airflow_samza.testing import TestDriver
-from tests.support.one_session import Runs, join, open_session
+from tests.support.one_session import Runs, join
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+SHIPPED = tables
 
 FACTS = [{"id": number % 40, "payload": f"payload {number:08}"} for number in range(120)]
 VISITS = [{"id": number % 50, "n": number} for number in range(300)]
 FEW = {"job.epoch.max.messages": "20"}
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    made = open_session(tmp_path_factory.mktemp("session"), tables.__name__)
-    yield made
-    made.stop()
 
 
 def runs_in(session: Any, folder: Path) -> Runs:

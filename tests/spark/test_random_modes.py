@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +13,15 @@ from samza_spark_apps.random_apps import Plan, plan_of
 
 from airflow_samza.schema import Schema
 from tests.support.budgets import share
-from tests.support.one_session import Runs, join, open_session
+from tests.support.one_session import Runs, join
 from tests.support.random_runs import driver_of, whole
 
 pytestmark = [pytest.mark.extended, pytest.mark.random, pytest.mark.spark, pytest.mark.timeout(600)]
 
+SHIPPED = random_apps
+
 FIRST = int(os.environ.get("SPARK_MODES_FIRST", "0"))
 SEEDS = range(FIRST, FIRST + share(10, 5))
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    made = open_session(tmp_path_factory.mktemp("session"), random_apps.__name__)
-    yield made
-    made.stop()
 
 
 class RandomRuns(Runs):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +10,12 @@ import pytest
 from airflow_samza.systems.system import SystemBinding
 from tests.support import as_of_cases, side_input_apps
 from tests.support.budgets import extended_but
-from tests.support.one_session import Runs, open_session
+from tests.support.one_session import Runs
 from tests.support.pushes import Pushes
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    made = open_session(tmp_path_factory.mktemp("session"), side_input_apps.__name__)
-    yield made
-    made.stop()
+SHIPPED = side_input_apps
 
 
 def runs_in(session: Any, folder: Path) -> Runs:

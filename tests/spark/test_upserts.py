@@ -10,23 +10,18 @@ import pytest
 
 from airflow_samza.systems.system import SystemBinding
 from tests.support import upserting_apps
-from tests.support.one_session import Runs, open_session
+from tests.support.one_session import Runs
 from tests.support.upserting_apps import APPLICATION, SAID, Members
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+SHIPPED = upserting_apps
 
 Changes = list[tuple[str, int, str | None, int]]
 
 FIRST: Changes = [("c", 1, "silver", 1), ("c", 2, "silver", 2), ("u", 1, "gold", 5), ("c", 3, "late", 1)]
 SECOND: Changes = [("u", 1, "late", 4), ("d", 2, None, 7), ("u", 3, "gold", 8), ("c", 4, "new", 9), ("c", 4, "new", 9)]
 NEWEST = [(1, "gold"), (3, "gold"), (4, "new")]
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    made = open_session(tmp_path_factory.mktemp("session"), upserting_apps.__name__)
-    yield made
-    made.stop()
 
 
 @pytest.fixture(autouse=True)
