@@ -16,6 +16,7 @@ from airflow_samza.systems.system import StreamSpec, SystemBinding
 from demo.kafka import Kafka
 from tests.support.kafka_runs import NOON, Running, Runs, hour
 from tests.support.kafka_topics import Sent, Topics, numbered
+from tests.support.kafka_users import logged_in
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.extended, pytest.mark.kafka]
@@ -158,15 +159,7 @@ def test_who_finishes_a_stage_for_a_runner_that_has_died_commits_too(
 
 
 def test_a_plan_rejects_a_group_that_may_not_be_written(kafka: Kafka, runs: Runs) -> None:
-    settings = {
-        "bootstrap.servers": kafka.sasl_address,
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.username": "bob",
-        "sasl.password": kafka.users["bob"],
-        "ssl.ca.location": str(kafka.certificates.authority),
-    }
-    system = KafkaSystem("events", SystemBinding("kafka", settings))
+    system = KafkaSystem("events", SystemBinding("kafka", logged_in(kafka, "bob")))
     spec = StreamSpec(runs.topic, options=(("group", "somebody-elses"),))
     with pytest.raises(TopicError, match="commit offsets of the consumer group 'somebody-elses'"):
         system.describe_reading(spec)

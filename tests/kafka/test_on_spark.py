@@ -17,6 +17,7 @@ from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.support.kafka_outputs import new_topic, read_all
 from tests.support.kafka_topics import Sent, Topics
+from tests.support.kafka_users import logged_in
 from tests.support.one_session import Runs, join, open_session
 from tests.support.topic_rows import topic_rows
 from tests.support.waiting import until
@@ -152,16 +153,10 @@ def test_workers_get_a_password_that_no_record_of_spark_and_no_file_shows(
     topics.send(source, views(0, 300))
     topics.permit_reading(source, "bob")
     password = kafka.users["bob"]
-    settings = {
-        "bootstrap.servers": kafka.sasl_address,
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.username": "bob",
-        "sasl.password": password,
-        "ssl.ca.location": str(kafka.certificates.authority),
-    }
     caplog.set_level("DEBUG")
-    runs = Runs(session, tmp_path, {"events": SystemBinding("kafka", settings, frozenset({"sasl.password"}))})
+    runs = Runs(
+        session, tmp_path, {"events": SystemBinding("kafka", logged_in(kafka, "bob"), frozenset({"sasl.password"}))}
+    )
     run = planned(runs, "taking_in", source)
     runs.one_by_one(run)
     log = LogSystem("log", SystemBinding("log", {"root": str(tmp_path)}))

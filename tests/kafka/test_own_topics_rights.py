@@ -6,20 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourceType,
-)
-from confluent_kafka.admin import ResourcePatternType as Pattern
+from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionType, AdminClient, ResourceType
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.support.kafka_runs import APPS
-from tests.support.one_kafka import USERS
+from tests.support.kafka_users import PREFIXED, logged_in, permit
 from tests.support.runs_here import Here
 
 if TYPE_CHECKING:
@@ -58,7 +50,7 @@ def test_a_plan_rejects_who_may_not_do_all_that_topics_between_stages_need(
         everything = AclBindingFilter(
             ResourceType.TOPIC,
             "samza.",
-            Pattern.PREFIXED,
+            PREFIXED,
             f"User:{USER}",
             "*",
             AclOperation.ANY,
@@ -68,21 +60,10 @@ def test_a_plan_rejects_who_may_not_do_all_that_topics_between_stages_need(
 
 
 def grant(admin: AdminClient, operation: AclOperation) -> None:
-    right = AclBinding(
-        ResourceType.TOPIC, "samza.", Pattern.PREFIXED, f"User:{USER}", "*", operation, AclPermissionType.ALLOW
-    )
-    admin.create_acls([right])[right].result(30)
+    permit(admin, USER, operation, "samza.", pattern=PREFIXED)
 
 
 def plan(kafka: Kafka, root: Path) -> bool:
-    settings = {
-        "bootstrap.servers": kafka.sasl_address,
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.username": USER,
-        "sasl.password": USERS[USER],
-        "ssl.ca.location": str(kafka.certificates.authority),
-    }
-    here = Here(root, bindings={"events": SystemBinding("kafka", settings)})
+    here = Here(root, bindings={"events": SystemBinding("kafka", logged_in(kafka, USER))})
     here.log.admin.create([StreamSpec("lines", 1, "n bigint")])
     return bool(here.plan(f"{APPS}:passing_on", "run"))

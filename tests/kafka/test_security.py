@@ -8,15 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    NewTopic,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, AdminClient, NewTopic, ResourceType
 
 from airflow_samza.errors import ConfigError, SamzaError, StorageUnavailable, TopicError
 from airflow_samza.systems.kafka.access import KafkaAccess, access_of
@@ -29,6 +21,7 @@ from airflow_samza.systems.kafka.access_check import (
 )
 from airflow_samza.systems.system import SystemBinding
 from demo.kafka import Kafka
+from tests.support.kafka_users import PREFIXED, logged_in, permit
 
 pytestmark = [pytest.mark.extended, pytest.mark.kafka]
 
@@ -41,14 +34,7 @@ class Client:
 
     def __init__(self, kafka: Kafka) -> None:
         self.kafka = kafka
-        self.sasl = {
-            "bootstrap.servers": kafka.sasl_address,
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.username": "bob",
-            "sasl.password": kafka.users["bob"],
-            "ssl.ca.location": str(kafka.certificates.authority),
-        }
+        self.sasl = logged_in(kafka, "bob")
         pem = str(kafka.certificates.client("bob"))
         self.mtls = {
             "bootstrap.servers": kafka.mtls_address,
@@ -257,18 +243,8 @@ class Rights:
         name = f"rights-{uuid.uuid4().hex[:8]}"
         self.admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
         for operation in permitted:
-            self.grant(ResourceType.TOPIC, name, operation)
+            permit(self.admin, "bob", operation, name)
         return name
-
-    def grant(
-        self,
-        kind: ResourceType,
-        name: str,
-        operation: AclOperation,
-        pattern: ResourcePatternType = ResourcePatternType.LITERAL,
-    ) -> None:
-        made = AclBinding(kind, name, pattern, "User:bob", "*", operation, AclPermissionType.ALLOW)
-        self.admin.create_acls([made])[made].result(30)
 
 
 @pytest.fixture
@@ -306,7 +282,7 @@ def test_rejects_a_group_when_no_offsets_may_be_committed_for_it(client: Client,
     group = f"group-{rights.unique}"
     with pytest.raises(TopicError, match=rf"do not let the user 'bob' commit offsets of the consumer group '{group}'"):
         check_group(client.by_sasl(), group)
-    rights.grant(ResourceType.GROUP, group, AclOperation.READ)
+    permit(rights.admin, "bob", AclOperation.READ, group, ResourceType.GROUP)
     check_group(client.by_sasl(), group)
 
 
@@ -315,7 +291,7 @@ def test_rejects_transactional_ids_when_nothing_may_be_sent_with_them(client: Cl
     with pytest.raises(TopicError, match=rf"send messages with the transactional id '{prefix}-probe'") as caught:
         check_transactional_id(client.by_sasl(), prefix)
     assert "--operation Write --transactional-id" in caught.value.hint
-    rights.grant(ResourceType.TRANSACTIONAL_ID, prefix, AclOperation.WRITE, ResourcePatternType.PREFIXED)
+    permit(rights.admin, "bob", AclOperation.WRITE, prefix, ResourceType.TRANSACTIONAL_ID, PREFIXED)
     check_transactional_id(client.by_sasl(), prefix)
 
 

@@ -24,6 +24,7 @@ from airflow_samza.triggers import KafkaLagTrigger, KafkaMessagesTrigger
 from demo.kafka import Kafka
 from tests.support.airflow_names import deserialize, serialize
 from tests.support.kafka_topics import Topics, numbered
+from tests.support.kafka_users import logged_in
 
 pytestmark = [pytest.mark.extended, pytest.mark.kafka]
 
@@ -369,14 +370,7 @@ def test_brokers_that_are_away_are_waited_for(
 @pytest.fixture
 def wrong_password(kafka: Kafka, connections: dict[str, Connection]) -> None:
     connections["kafka_default"] = connection(
-        kafka.sasl_address,
-        **{
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.username": "bob",
-            "sasl.password": "wrong",
-            "ssl.ca.location": str(kafka.certificates.authority),
-        },
+        kafka.sasl_address, **{**logged_in(kafka, "bob"), "sasl.password": "wrong"}
     )
 
 

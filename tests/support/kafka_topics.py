@@ -9,15 +9,12 @@ from typing import Any
 
 from confluent_kafka import IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import (
-    AclBinding,
     AclOperation,
-    AclPermissionType,
     AdminClient,
     ConfigResource,
     NewPartitions,
     NewTopic,
     OffsetSpec,
-    ResourcePatternType,
     ResourceType,
 )
 
@@ -30,6 +27,7 @@ from airflow_samza.systems.system import (
     SystemBinding,
     SystemStreamPartition,
 )
+from tests.support.kafka_users import permit
 from tests.support.waiting import until
 
 _SECONDS = 300.0
@@ -111,9 +109,7 @@ class Topics:
             done.result(_SECONDS)
 
     def permit_reading(self, topic: str, user: str) -> None:
-        pattern, allowed = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
-        made = AclBinding(ResourceType.TOPIC, topic, pattern, f"User:{user}", "*", AclOperation.READ, allowed)
-        self.admin.create_acls([made])[made].result(_SECONDS)
+        permit(self.admin, user, AclOperation.READ, topic)
 
     def send(self, topic: str, messages: Iterable[Sent]) -> None:
         producer = Producer({"bootstrap.servers": self.address, "enable.idempotence": True})
