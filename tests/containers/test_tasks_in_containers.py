@@ -57,6 +57,15 @@ class Ground:
     def runs_now(self, stage: str, generation: int = 1) -> bool:
         return self.place.runtime.status(self.place.folder_of(self.run, stage, generation)).state == RUNNING
 
+    def evict(self, stage: str) -> None:
+        """Have a stage's container end in the middle of it."""
+        self.dials.turn("hold")
+        evicted = self.container()
+        evicted.start(*self.task(stage))
+        until(lambda: self.runs_now(stage), 200)
+        evicted.evict()
+        self.dials.turn("hold", None)
+
     def check_outputs(self) -> None:
         """The outputs are those of an undisturbed run."""
         assert self.place.copied() == sorted(self.place.sent)
@@ -96,12 +105,7 @@ def test_each_stages_task_has_a_runner_that_ends_with_its_container(ground: Grou
 @pytest.mark.extended
 def test_a_pod_that_is_evicted_in_the_middle_of_a_stage_loses_and_doubles_nothing(ground: Ground) -> None:
     first, *others = ground.stages
-    ground.dials.turn("hold")
-    evicted = ground.container()
-    evicted.start(*ground.task(first))
-    until(lambda: ground.runs_now(first), 200)
-    evicted.evict()
-    ground.dials.turn("hold", None)
+    ground.evict(first)
     # A pod of the same name, whose processes have the same numbers.
     code, said = ground.container().run(*ground.task(first))
     assert code == 0, said
@@ -114,12 +118,7 @@ def test_a_pod_that_is_evicted_in_the_middle_of_a_stage_loses_and_doubles_nothin
 @pytest.mark.nightly
 def test_a_clear_in_another_pod_supersedes_what_an_evicted_one_has_left(ground: Ground) -> None:
     first, *others = ground.stages
-    ground.dials.turn("hold")
-    evicted = ground.container()
-    evicted.start(*ground.task(first))
-    until(lambda: ground.runs_now(first), 200)
-    evicted.evict()
-    ground.dials.turn("hold", None)
+    ground.evict(first)
     code, said = ground.container("another").run(*ground.task(first, generation=2))
     assert code == 0, said
     code, said = ground.container().run(*ground.task(",".join(others), generation=2))

@@ -152,7 +152,9 @@ def check(cluster: Elsewhere, root: str, folder: Path, submitter: Path, access: 
         assert files_with(place, SECRET) == files_with(place, ROOT_SECRET) == []
 
 
+@pytest.mark.parametrize("scheme", ["webhdfs", "hdfs"])
 def test_a_driver_that_shares_only_a_root_on_hdfs_gets_code_settings_and_secrets(
+    scheme: str,
     hdfs: Hdfs,
     place: str,
     standalone: Elsewhere,
@@ -161,7 +163,10 @@ def test_a_driver_that_shares_only_a_root_on_hdfs_gets_code_settings_and_secrets
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HADOOP_USER_NAME", getpass.getuser())
-    check(standalone, f"{hdfs.webhdfs}{place}/samza", tmp_path, at_the_submitter)
+    if scheme == "hdfs":  # which Hadoop's own client fetches
+        monkeypatch.setenv("HADOOP_CONF_DIR", str(hdfs.conf_dir))
+    address = hdfs.webhdfs if scheme == "webhdfs" else hdfs.hdfs
+    check(standalone, f"{address}{place}/samza", tmp_path, at_the_submitter)
     assert files_with(hdfs.folder / "data", "")
     assert files_with(hdfs.folder / "data", SECRET) == []
 
@@ -190,17 +195,3 @@ def test_a_driver_on_yarn_that_shares_only_the_root_gets_code_settings_and_secre
     address = hdfs.webhdfs if scheme == "webhdfs" else hdfs.hdfs
     with yarn(tmp_path / "yarn", hdfs, at_the_submitter) as cluster:
         check(cluster, f"{address}{place}/samza", tmp_path, at_the_submitter)
-
-
-@pytest.mark.nightly
-def test_a_driver_fetched_by_hadoops_own_client_gets_code_settings_and_secrets(
-    hdfs: Hdfs,
-    place: str,
-    standalone: Elsewhere,
-    tmp_path: Path,
-    at_the_submitter: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("HADOOP_USER_NAME", getpass.getuser())
-    monkeypatch.setenv("HADOOP_CONF_DIR", str(hdfs.conf_dir))
-    check(standalone, f"{hdfs.hdfs}{place}/samza", tmp_path, at_the_submitter)

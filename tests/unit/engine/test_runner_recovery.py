@@ -70,6 +70,13 @@ class Ground:
     def submit(self, stage: str) -> StageHandle:
         return self.place.runtime.submit(self.run, stage)
 
+    def held(self) -> StageHandle:
+        """The first stage, which runs and is held up."""
+        self.dials.turn("hold")
+        handle = self.submit(self.stages[0])
+        until(lambda: self.place.runtime.status(handle).state == RUNNING)
+        return handle
+
     def end(self, handle: StageHandle) -> str:
         """The end of a stage."""
         return self.place.runtime.wait(handle, timeout=PATIENCE).state
@@ -137,9 +144,7 @@ def impatience(frozen: psutil.Process) -> Iterator[None]:
 
 @pytest.mark.extended
 def test_a_failure_is_told_as_soon_as_there_is_room_to_tell_it(ground: Ground) -> None:
-    ground.dials.turn("hold")
-    handle = ground.submit(ground.stages[0])
-    until(lambda: ground.place.runtime.status(handle).state == RUNNING)
+    handle = ground.held()
     ground.dials.turn("disk-full")
     ground.dials.turn("hold", None)
     until(lambda: f"{handle.stage_id}@{handle.generation}@{handle.attempt}: There is no room left" in ground.log())
@@ -194,9 +199,7 @@ def test_a_full_disk_is_said_to_be_full_at_once_and_a_retry_with_room_does_not_f
     ground_on_disk: Ground, disk: Path
 ) -> None:
     ground, runtime = ground_on_disk, ground_on_disk.place.runtime
-    ground.dials.turn("hold")
-    handle = ground.submit(ground.stages[0])
-    until(lambda: runtime.status(handle).state == RUNNING)
+    handle = ground.held()
     with filled(ground, disk):
         began = time.monotonic()
         assert ground.end(handle) == FAILED
@@ -237,9 +240,7 @@ def test_a_runner_that_cannot_start_on_a_full_disk_is_said_to_lack_room(
 
 @pytest.mark.extended
 def test_a_frozen_runner_is_given_up_and_finds_itself_replaced_when_it_wakes_up(ground: Ground) -> None:
-    ground.dials.turn("hold")
-    handle = ground.submit(ground.stages[0])
-    until(lambda: ground.place.runtime.status(handle).state == RUNNING)
+    handle = ground.held()
     frozen = ground.process()
     frozen.suspend()
     with impatience(frozen):
@@ -260,9 +261,7 @@ def test_a_frozen_runner_is_given_up_and_finds_itself_replaced_when_it_wakes_up(
 
 @pytest.mark.nightly
 def test_a_runner_that_wakes_up_before_anybody_took_over_goes_on(ground: Ground) -> None:
-    ground.dials.turn("hold")
-    handle = ground.submit(ground.stages[0])
-    until(lambda: ground.place.runtime.status(handle).state == RUNNING)
+    handle = ground.held()
     frozen = ground.process()
     frozen.suspend()
     with impatience(frozen):
@@ -276,10 +275,8 @@ def test_a_runner_that_wakes_up_before_anybody_took_over_goes_on(ground: Ground)
 
 @pytest.mark.nightly
 def test_a_spark_that_answers_nothing_is_given_up_and_replaced(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    ground.dials.turn("hold")
     monkeypatch.setenv(runner_without_spark.PULSE_SECONDS, "2")
-    handle = ground.submit(ground.stages[0])
-    until(lambda: ground.place.runtime.status(handle).state == RUNNING)
+    handle = ground.held()
     held_up = ground.process()
     ground.dials.turn("spark-frozen")
     assert ground.end(handle) == FAILED
@@ -333,9 +330,7 @@ def test_a_runner_whose_container_is_gone_is_replaced_when_work_is_to_be_left_to
 def test_a_try_whose_runner_was_dead_at_attach_is_replaced_and_not_reported(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ground.dials.turn("hold")
-    handle = ground.submit(ground.stages[0])
-    until(lambda: ground.place.runtime.status(handle).state == RUNNING)
+    handle = ground.held()
     gone = ground.runners()[0]
     ground.process().kill()
     claim = must_read(ground.files, gone.claim, Claim)
@@ -379,9 +374,7 @@ DAMAGES = [b"", b"{", b"[]", b'{"at": null}', b"\xff\xfe", b"[" * 100_000]
 @pytest.mark.extended
 def test_a_damaged_record_that_only_tells_stops_nothing(ground: Ground) -> None:
     first = ground.stages[0]
-    ground.dials.turn("hold")
-    handle = ground.submit(first)
-    until(lambda: ground.place.runtime.status(handle).state == RUNNING)
+    handle = ground.held()
     runner = ground.runners()[0]
     process = ground.process()
     for damage in DAMAGES:
