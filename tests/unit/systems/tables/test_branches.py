@@ -17,7 +17,7 @@ from airflow_samza.systems.capabilities import OutputCommit
 from airflow_samza.systems.delta.branches import Branch
 from airflow_samza.systems.delta.publishing import _Publisher
 from tests.support import delta_outputs, iceberg_outputs
-from tests.support.iceberg_lake import append, table_of
+from tests.support.iceberg_lake import table_of
 from tests.support.iceberg_outputs import ids, output_stream
 from tests.support.slotted import day
 
@@ -26,12 +26,6 @@ class OfIceberg(iceberg_outputs.Output):
     """An output to a branch of a table of Iceberg."""
 
     kind = "iceberg"
-
-    def foreign(self, *rows: dict[str, Any]) -> None:
-        append(self.table(), list(rows))
-
-    def versions(self) -> int:
-        return len(self.table().snapshots())
 
     def audited(self, run: str = "run") -> list[int]:
         found: list[int] = self.table().scan().use_ref(f"audit/{run}").to_arrow()["id"].to_pylist()
@@ -42,9 +36,6 @@ class OfDelta(delta_outputs.Output):
     """An output to a table of Delta, whose commits wait under the root."""
 
     kind = "delta"
-
-    def versions(self) -> int:
-        return int(self.table().version())
 
     def audited(self, run: str = "run") -> list[int]:
         files = delta_outputs.waiting_files(self.folder, run)

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from airflow_samza.systems.system import Publication
-from tests.support import delta_deaths, delta_outputs, iceberg_deaths, iceberg_outputs
+from tests.support import delta_deaths, iceberg_deaths
 from tests.support.budgets import extended_but
 from tests.support.iceberg_deaths import Publishers, publishers
+from tests.support.table_kinds import KINDS, Output
 from tests.support.table_outputs import ids, output_stream
 
-Output = iceberg_outputs.Output | delta_outputs.Output
-KINDS: dict[str, type[Output]] = {"iceberg": iceberg_outputs.Output, "delta": delta_outputs.Output}
 DEATHS: dict[str, Any] = {"iceberg": iceberg_deaths, "delta": delta_deaths}
 STEPS = [
     (kind, step)

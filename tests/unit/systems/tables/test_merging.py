@@ -25,14 +25,12 @@ from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile, _M
 from tests.support import delta_lake, delta_outputs, iceberg_lake
 from tests.support.budgets import nightly_but
 from tests.support.iceberg_deaths import publishers
-from tests.support.iceberg_outputs import Output, ids, output_stream
+from tests.support.table_kinds import KINDS, Output
+from tests.support.table_outputs import ids
 
 DDL = "id bigint, part string"
-MADE = {"create": "true"}
 OFF = {"iceberg": "samza.file-merge.enabled", "delta": "delta.autoOptimize.autoCompact"}
 PUBLISHERS: dict[str, Any] = {"iceberg": iceberg_publishing._Publisher, "delta": delta_publishing._Publisher}
-
-Outputs = Output | delta_outputs.Output
 
 
 @pytest.fixture(params=["iceberg", "delta"])
@@ -41,15 +39,12 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return str(request.param)
 
 
-def made(kind: str, folder: Path, **options: str) -> Outputs:
-    if kind == "delta":
-        return delta_outputs.made_output(folder, DDL, **options)
-    output = Output(folder, output_stream(schema=DDL, **MADE, **options))
-    output.system.create([output.spec])
+def made(kind: str, folder: Path, **options: str) -> Output:
+    output: Output = KINDS[kind].made(folder, DDL, **options)
     return output
 
 
-def files(output: Outputs) -> list[Path]:
+def files(output: Output) -> list[Path]:
     """Return the live data files, as the library knows them."""
     table = output.table()
     if isinstance(table, DeltaTable):
@@ -57,11 +52,11 @@ def files(output: Outputs) -> list[Path]:
     return [Path(path.removeprefix("file://")) for path in table.inspect.files()["file_path"].to_pylist()]
 
 
-def on_disk(output: Outputs) -> int:
+def on_disk(output: Output) -> int:
     return len(list(Path(output.folder).rglob("samza-*.parquet")))
 
 
-def epochs(output: Outputs, numbers: Iterable[int], **options: str) -> None:
+def epochs(output: Output, numbers: Iterable[int], **options: str) -> None:
     for epoch in numbers:
         output.publish(ids([epoch]), epoch=epoch, **options)
 
@@ -257,7 +252,7 @@ def test_an_older_generation_merges_nothing(kind: str, tmp_path: Path, monkeypat
     assert output.ids() == [50]
 
 
-def arrived(output: Outputs, since: dict[str, object] | None) -> tuple[list[int], dict[str, object]]:
+def arrived(output: Output, since: dict[str, object] | None) -> tuple[list[int], dict[str, object]]:
     """Return the ids of an increment, and the record of it."""
     lake = delta_lake if isinstance(output, delta_outputs.Output) else iceberg_lake
     stream = lake.stream("web.out", schema=DDL)
