@@ -10,8 +10,8 @@ import pytest
 from airflow_samza.errors import StorageFull
 from airflow_samza.systems.system import Publication
 from tests.support import delta_outputs, iceberg_outputs
-from tests.support.iceberg_outputs import ids, output_stream
 from tests.support.small_disks import filled, small_disk
+from tests.support.table_outputs import ids, output_stream
 
 SCHEMA = "id bigint, part string"
 KIB = 1024

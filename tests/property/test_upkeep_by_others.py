@@ -22,8 +22,7 @@ from demo import lake_reader
 from tests.support import delta_deaths, delta_outputs, iceberg_deaths, iceberg_outputs
 from tests.support.budgets import EXTENDED, NIGHTLY, extended_but
 from tests.support.iceberg_deaths import Publishers, acting_at, points_of_merges, publishers
-from tests.support.iceberg_lake import append, compact
-from tests.support.iceberg_outputs import output_stream
+from tests.support.iceberg_lake import compact
 
 WAYS = (
     {"run_column": "run"},
@@ -47,13 +46,10 @@ class Iceberg:
 
     def __init__(self, folder: Path, options: Mapping[str, str]) -> None:
         self.folder = folder
-        self.output = iceberg_outputs.Output(
-            folder, output_stream(schema="id bigint, part string", create="true", **options)
-        )
-        self.output.system.create([self.output.spec])
+        self.output = iceberg_outputs.made_output(folder, **options)
 
     def append(self, number: int) -> None:
-        append(self.output.table(), [{"id": number, "part": "foreign"}])
+        self.output.foreign({"id": number, "part": "foreign"})
 
     def compact(self) -> None:
         table = self.output.table()

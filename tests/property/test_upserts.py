@@ -13,8 +13,10 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.schema import Schema
-from tests.support import delta_outputs, iceberg_lake, iceberg_outputs
+from tests.support import iceberg_lake
 from tests.support.budgets import share
+from tests.support.table_kinds import KINDS
+from tests.support.table_outputs import output_stream
 
 EXAMPLES = int(os.environ.get("UPSERTS_EXAMPLES") or max(share(60), 6))
 COLUMNS = "id bigint, part string, v bigint, at timestamp"
@@ -23,9 +25,8 @@ CHANGES = Schema.of(f"{COLUMNS}, _deleted boolean").to_arrow()
 
 def output_of(kind: str, folder: Path, key: tuple[str, ...], **options: str) -> Any:
     """An output that is upserted, to a table that it has made."""
-    module: Any = {"iceberg": iceberg_outputs, "delta": delta_outputs}[kind]
-    spec = module.output_stream(schema=COLUMNS, create="true", mode="upsert", **options)
-    output = module.Output(folder, dataclasses.replace(spec, key=key))
+    spec = output_stream(schema=COLUMNS, create="true", mode="upsert", **options)
+    output = KINDS[kind](folder, dataclasses.replace(spec, key=key))
     output.system.create([output.spec])
     return output
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.delta_outputs import Output, made_output
-from tests.support.iceberg_outputs import output_stream
 from tests.support.slotted import day
 from tests.support.spark_sources import spark_with_delta
+from tests.support.table_outputs import output_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,7 +13,7 @@ from airflow_samza.systems.system import Publication
 from airflow_samza.systems.tables.staged_files import StagedFiles
 from tests.support.delta_outputs import system_of
 from tests.support.iceberg_deaths import fork_publishers, points_of_merges
-from tests.support.iceberg_outputs import output_stream
+from tests.support.table_outputs import output_stream
 
 POINTS: dict[str, tuple[Any, str]] = {
     "look": (system, "find_log"),

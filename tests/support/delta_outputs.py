@@ -14,7 +14,6 @@ from airflow_samza.systems.delta.system import DeltaSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.support.delta_lake import append
 from tests.support.table_outputs import TableOutput
-from tests.support.table_outputs import output_stream as output_stream
 
 
 def system_of(folder: Path | str, **options: Any) -> DeltaSystem:

@@ -26,7 +26,7 @@ from airflow_samza.systems.system import Publication
 from airflow_samza.systems.tables.merging import _Merged
 from airflow_samza.systems.tables.staged_files import StagedFiles
 from tests.support.iceberg_lake import system_at
-from tests.support.iceberg_outputs import output_stream
+from tests.support.table_outputs import output_stream
 
 POINTS: dict[str, tuple[Any, str]] = {
     "load": (publishing, "load_table"),

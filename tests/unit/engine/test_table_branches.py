@@ -17,8 +17,8 @@ from airflow_samza.errors import StageError, TopicError
 from airflow_samza.runs.records.names import safe
 from tests.support import slot_apps
 from tests.support.iceberg_lake import catalog_at, system_at
-from tests.support.iceberg_outputs import output_stream
 from tests.support.slot_runs import DELTA, TABLE, Outputs, notes
+from tests.support.table_outputs import output_stream
 
 VERSIONS = {TABLE: "snapshot", DELTA: "version"}
 """Words for versions of the table that an application writes."""

@@ -16,7 +16,7 @@ from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.system import Publication, SystemBinding
 from tests.support.delta_lake import rows_of, stream
 from tests.support.delta_outputs import Output, made_output, waiting_files
-from tests.support.iceberg_outputs import ids, output_stream
+from tests.support.table_outputs import ids, output_stream
 
 STAGES = ("first", "second")
 

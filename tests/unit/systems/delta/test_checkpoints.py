@@ -24,7 +24,7 @@ from demo.store_servers import S3Server
 from tests.support import delta_outputs
 from tests.support.delta_lake import stream
 from tests.support.delta_outputs import Output
-from tests.support.iceberg_outputs import ids
+from tests.support.table_outputs import ids
 
 INTERVAL, LOG_RETENTION = "delta.checkpointInterval", "delta.logRetentionDuration"
 

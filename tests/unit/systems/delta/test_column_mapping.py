@@ -16,8 +16,8 @@ from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.systems.system import ColumnBound, StreamSpec
 from tests.support.delta_lake import HandMade, mapped
 from tests.support.delta_outputs import Output, made_output
-from tests.support.iceberg_outputs import output_stream
 from tests.support.slotted import day
+from tests.support.table_outputs import output_stream
 
 NUMBER, PHYSICAL = "delta.columnMapping.id", "delta.columnMapping.physicalName"
 TYPES = (

@@ -23,7 +23,7 @@ from airflow_samza.schema import Schema as Columns
 from airflow_samza.systems.system import ColumnBound, StreamSpec
 from tests.support.delta_lake import HandMade, column, inline_vector, rows_of, stream, table_of
 from tests.support.delta_outputs import Output, made_output
-from tests.support.iceberg_outputs import ids, output_stream
+from tests.support.table_outputs import ids, output_stream
 
 TYPES = (
     "id bigint, b boolean, t tinyint, s smallint, i int, f float, d double, day date, at timestamp, local timestamp_ntz, "

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.delta_lake import append
 from tests.support.delta_outputs import Output, made_output
-from tests.support.iceberg_outputs import output_stream
+from tests.support.table_outputs import output_stream
 
 CASES = [
     ("timestamp", "2026-01-01T05:00:00.000000Z", "2026-01-01 05:00:00", "2026-01-01 06:00:00"),

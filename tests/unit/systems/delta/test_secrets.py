@@ -16,7 +16,7 @@ from airflow_samza.systems.files.location import open_location
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from tests.support.delta_lake import rows_of, stream, system_at, table_of
 from tests.support.delta_outputs import Output
-from tests.support.iceberg_outputs import output_stream
+from tests.support.table_outputs import output_stream
 
 SECRET = "hunter2"
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.capabilities import OutputCommit
+from tests.support.each_commit import at_each_commit
 from tests.support.iceberg_catalog_server import CatalogServer
 from tests.support.iceberg_lake import append, table_of
 from tests.support.iceberg_outputs import Output, ids, output_stream
@@ -73,7 +72,7 @@ def test_a_dropped_branch_leaves_nothing(output: Output) -> None:
 
 def test_a_table_that_has_gone_on_is_not_set_back(output: Output) -> None:
     output.publish(ids([1]))
-    append(output.table(), ids([9]))
+    output.foreign(*ids([9]))
     with pytest.raises(TopicError, match="others have committed to it since the branch began") as error:
         publish(output)
     assert "Clear the stage" in error.value.hint
@@ -86,7 +85,7 @@ def test_a_table_that_has_gone_on_is_not_set_back(output: Output) -> None:
 
 def test_what_other_stages_have_on_a_branch_stays_when_one_is_cleared(output: Output) -> None:
     output.publish(ids([1]), stage="first")
-    append(output.table(), ids([9]))
+    output.foreign(*ids([9]))
     output.publish(ids([2]), stage="second")
     output.publish(ids([3]), stage="second", generation="1.2")
     assert on_branch(output) == [1, 3]
@@ -139,15 +138,7 @@ def test_a_branch_of_which_somebody_has_dropped_the_snapshots_is_no_publication(
 
 def test_a_writer_between_the_look_and_the_publication(output: Output, monkeypatch: pytest.MonkeyPatch) -> None:
     output.publish(ids([1]))
-    commit, inside = SqlCatalog.commit_table, threading.local()
-
-    def first(self: SqlCatalog, *arguments: Any) -> Any:
-        if not getattr(inside, "acts", False):
-            inside.acts = True
-            append(output.table(), ids([9]))
-        return commit(self, *arguments)
-
-    monkeypatch.setattr(SqlCatalog, "commit_table", first)
+    at_each_commit(monkeypatch, lambda number: output.foreign(*ids([9])) if number == 1 else None, kind="iceberg")
     with pytest.raises(TopicError, match="others have committed to it since"):
         publish(output)
     assert output.ids() == [9]

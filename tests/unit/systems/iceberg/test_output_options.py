@@ -7,7 +7,7 @@ import pytest
 from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.systems.iceberg.output_options import OutputOptions
 from airflow_samza.systems.tables.output_options import OUTPUT_MODES
-from tests.support.iceberg_outputs import output_stream
+from tests.support.table_outputs import output_stream
 
 
 def of(**options: str) -> OutputOptions:

@@ -8,14 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import DayTransform, IdentityTransform, VoidTransform
 from pyiceberg.types import DoubleType, LongType, NestedField, StringType, TimestampType
 
 from airflow_samza.errors import TopicError
-from tests.support.iceberg_lake import add_files, compact, data_file, table_of
+from tests.support.iceberg_lake import add_files, data_file, table_of
 from tests.support.iceberg_outputs import Output, output_stream
 
 SCHEMA = Schema(
@@ -40,11 +39,6 @@ def row(number: int, part: str = "a") -> dict[str, Any]:
     return {"id": number, "part": part, "x": 1.5}
 
 
-def foreign(output: Output, *rows: dict[str, Any]) -> None:
-    table = output.table()
-    table.append(pa.Table.from_pylist(list(rows), schema_to_pyarrow(table.schema())))
-
-
 def without_code(output: Output) -> None:
     with output.table().update_spec() as update:
         update.remove_field("code")
@@ -60,7 +54,7 @@ def turned(output: Output) -> None:
     with output.table().update_spec() as update:
         update.remove_field("part")
         update.remove_field("code")
-    foreign(output)
+    output.foreign()
     with output.table().update_spec() as update:
         update.add_field("code", IdentityTransform())
         update.add_field("part", IdentityTransform())
@@ -71,9 +65,9 @@ def test_partitions_of_a_former_spec_that_has_the_fields_of_the_present_one_are_
     evolve: Callable[[Output], None], tmp_path: Path
 ) -> None:
     output = table_by(tmp_path, NOTHING, PART, CODE)
-    foreign(output, row(7), row(8, "b"))
+    output.foreign(row(7), row(8, "b"))
     evolve(output)
-    foreign(output, row(9))
+    output.foreign(row(9))
     output.publish([row(1)])
     assert output.ids() == [1, 8]
 
@@ -87,7 +81,7 @@ def test_a_former_spec_that_does_not_tell_the_partitions_of_the_present_one_is_r
     tmp_path: Path,
 ) -> None:
     output = table_by(tmp_path, PART)
-    foreign(output, row(7))
+    output.foreign(row(7))
     by_day(output)
     with pytest.raises(TopicError, match="some of its data files were written by a former partition spec") as error:
         output.stage([row(1)])
@@ -113,7 +107,7 @@ def test_a_former_spec_whose_files_come_after_the_plan_is_rejected_by_the_commit
 
 def test_other_modes_leave_the_rows_of_a_former_spec(tmp_path: Path) -> None:
     output = table_by(tmp_path, PART)
-    foreign(output, row(7))
+    output.foreign(row(7))
     by_day(output)
     Output(tmp_path, output_stream()).publish([row(1)])
     assert output.ids() == [1, 7]
@@ -124,10 +118,10 @@ def test_what_a_run_wrote_by_a_former_spec_is_found_where_others_have_compacted_
 ) -> None:
     output = table_by(tmp_path, PART)
     output.publish([row(1), row(2, "b")])
-    foreign(output, row(9, "c"))
+    output.foreign(row(9, "c"))
     with output.table().update_spec() as update:
         update.add_field("code", IdentityTransform())
-    compact(output.table())
+    output.compact()
     with pytest.raises(TopicError, match="of its 2 data files 0 are left"):
         output.publish([row(3)], generation="1.2")
     output.publish([row(3), row(4, "b")], generation="1.3")
@@ -139,6 +133,6 @@ def test_nan_is_a_partition_as_any_other_value(tmp_path: Path) -> None:
     nan = float("nan")
     rows = pa.table({"id": [7], "x": pa.array([nan], pa.float64())})
     add_files(output.table(), data_file(output.table(), rows, [nan]))
-    foreign(output, row(8))
+    output.foreign(row(8))
     output.publish([{"id": 1, "x": nan}])
     assert output.ids() == [1, 8]

@@ -11,7 +11,7 @@ import pyarrow as pa
 from airflow_samza.systems.iceberg.system import IcebergSystem
 from airflow_samza.systems.system import Publication, SystemBinding
 from tests.support.iceberg_lake import rows_of, stream
-from tests.support.iceberg_outputs import output_stream
+from tests.support.table_outputs import output_stream
 
 SECRET = "hunter2"
 

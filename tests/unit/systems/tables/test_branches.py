@@ -18,8 +18,8 @@ from airflow_samza.systems.delta.branches import Branch
 from airflow_samza.systems.delta.publishing import _Publisher
 from tests.support import delta_outputs, iceberg_outputs
 from tests.support.iceberg_lake import table_of
-from tests.support.iceberg_outputs import ids, output_stream
 from tests.support.slotted import day
+from tests.support.table_outputs import ids, output_stream
 
 
 class OfIceberg(iceberg_outputs.Output):

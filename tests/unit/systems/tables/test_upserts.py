@@ -22,19 +22,19 @@ from airflow_samza.systems.iceberg.publishing import _Publisher as IcebergPublis
 from airflow_samza.systems.system import ColumnBound
 from airflow_samza.systems.tables import publishing
 from airflow_samza.systems.tables.upserts import Upserts
-from tests.support import delta_outputs, iceberg_lake, iceberg_outputs
+from tests.support import iceberg_lake
+from tests.support.table_kinds import KINDS
+from tests.support.table_outputs import output_stream
 
 PUBLISHERS: dict[str, Any] = {"delta": DeltaPublisher, "iceberg": IcebergPublisher}
-MODULES: dict[str, Any] = {"delta": delta_outputs, "iceberg": iceberg_outputs}
 COLUMNS = "id bigint, v string"
 
 pytestmark = pytest.mark.parametrize("kind", ["delta", "iceberg"])
 
 
 def output_of(kind: str, folder: Path, schema: str = COLUMNS, key: tuple[str, ...] = ("id",), **options: str) -> Any:
-    module = MODULES[kind]
-    spec = module.output_stream(schema=schema, **{"create": "true", "mode": "upsert", **options})
-    output = module.Output(folder, dataclasses.replace(spec, key=key))
+    spec = output_stream(schema=schema, **{"create": "true", "mode": "upsert", **options})
+    output = KINDS[kind](folder, dataclasses.replace(spec, key=key))
     output.system.create([output.spec])
     return output
 
