@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -14,7 +14,7 @@ from airflow_samza.systems.output_slots import OutputSlot
 from airflow_samza.systems.system import Publication, StreamSpec
 from tests.support.table_inputs import rows_of, stream
 
-Rows = Sequence[Mapping[str, Any]] | pa.RecordBatch
+Rows: TypeAlias = "Sequence[Mapping[str, Any]] | pa.RecordBatch"
 _Output = TypeVar("_Output", bound="TableOutput")
 
 

@@ -158,7 +158,7 @@ def test_a_table_that_does_not_want_it_is_not_merged(kind: str, tmp_path: Path, 
         output = delta_outputs.Output(tmp_path)
     else:
         iceberg_lake.table_of(tmp_path, Schema.of(DDL).to_arrow(), name="web.out")
-        output = Output(tmp_path)
+        output = KINDS[kind](tmp_path)
     epochs(output, range(11))
     assert len(files(output)) == 11
 
