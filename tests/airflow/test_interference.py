@@ -79,7 +79,7 @@ def test_killed_tasks_of_a_pipelined_run_re_attach_and_double_nothing(flights: A
     assert rows_of(Path(done["outputs"]["out"]["path"])) == PLANES
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_a_deferred_task_survives_its_runner_and_when_it_is_marked_failed_cancels_its_spark_work(flights: Any) -> None:
     run_id = flights.airflow.trigger("deferred")
     wait_for_start(flights, "deferred")

@@ -14,7 +14,7 @@ import pytest
 from airflow_samza.provider.airflow_versions import events_take_partitions
 
 pytestmark = [
-    pytest.mark.extended,
+    pytest.mark.nightly,
     pytest.mark.airflow,
     pytest.mark.spark,
     pytest.mark.timeout(1800),
@@ -105,7 +105,6 @@ def test_a_key_goes_from_dag_to_dag_and_each_run_replaces_what_the_former_wrote_
     assert carriers(flights) == right
 
 
-@pytest.mark.nightly
 def test_the_preview_of_a_backfill_has_the_keys_and_what_is_there(flights: Any) -> None:
     flights.airflow.wait_for_dag(PRODUCER)
     command = [
@@ -127,7 +126,6 @@ def test_the_preview_of_a_backfill_has_the_keys_and_what_is_there(flights: Any) 
     assert all(each["inputs"][0]["files"] == 1 for each in application["slices"])
 
 
-@pytest.mark.nightly
 def test_keys_that_are_moments_have_the_length_of_the_timetable(flights: Any) -> None:
     run_id = flights.airflow.trigger("partitions_by_hand", partition_key="2013-03-01T13:00:00")
     ended(flights, "partitions_by_hand", run_id)

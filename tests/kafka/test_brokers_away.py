@@ -68,6 +68,7 @@ def test_a_client_that_asked_a_former_leader_asks_the_new_one(own: Kafka) -> Non
     assert brokers.bounds(topic, 0) == (0, 1)
 
 
+@pytest.mark.nightly
 def test_a_stage_fills_its_tables_when_a_killed_broker_is_back(own: Kafka, tmp_path: Path) -> None:
     profiles = Profiles(tmp_path, Topics(own.address))
     profiles.change([(1, "gold"), (2, "silver"), (2, None)])

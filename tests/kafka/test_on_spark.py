@@ -71,7 +71,7 @@ def values(topics: Topics, topic: str) -> list[dict[str, Any]]:
     return [json.loads(message.value or b"") for message in read_all(topics.address, topic)]
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_workers_keep_one_consumer_each_from_epoch_to_epoch(session: Any, tmp_path: Path, topics: Topics) -> None:
     # The first test of its session: stages that write topics on Kafka leave a producer in the workers.
     source, output = topics.make(partitions=PARTITIONS), new_topic()

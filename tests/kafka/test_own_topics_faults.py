@@ -76,7 +76,8 @@ def test_a_broker_that_stays_away_ends_the_try_and_the_next_one_writes_anew(brok
     assert ids(again) == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("end", nightly_but(["kill"], ["kill", "stop"]))
+@pytest.mark.nightly
+@pytest.mark.parametrize("end", ["kill", "stop"])
 def test_a_writer_that_cannot_know_where_its_messages_lie_says_that_it_failed(
     broker: Kafka, proxy: KafkaProxy, tmp_path: Path, end: str
 ) -> None:

@@ -53,14 +53,8 @@ def publish_one(broker: Kafka, address: str, root: Path, **settings: int) -> Non
     assert sorted(ids_of(read_all(broker.address, spec.name))) == list(range(ROWS))
 
 
-@pytest.mark.parametrize(
-    ("step", "times"),
-    [
-        pytest.param(step, times, marks=() if (step, times) == ("message", 190) else pytest.mark.nightly)
-        for step, numbers in STEPS.items()
-        for times in numbers
-    ],
-)  # fmt: skip
+@pytest.mark.nightly
+@pytest.mark.parametrize(("step", "times"), [(step, times) for step, numbers in STEPS.items() for times in numbers])
 def test_a_broker_that_dies_at_any_step_and_comes_back_has_each_message_once(
     broker: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, times: int
 ) -> None:

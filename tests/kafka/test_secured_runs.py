@@ -80,6 +80,7 @@ def test_the_plan_rejects_a_topic_that_may_not_be_read(secured: Secured, tmp_pat
         secured.plan(secured.here(tmp_path, secured.sasl))
 
 
+@pytest.mark.nightly
 def test_the_plan_may_be_tried_again_when_brokers_are_not_there(
     secured: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

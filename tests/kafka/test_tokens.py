@@ -61,6 +61,7 @@ def test_reading_goes_on_with_new_tokens(system: KafkaSystem, endpoint: TokenEnd
     assert [*seen, *offsets(reading)] == list(range(MESSAGES))
 
 
+@pytest.mark.nightly
 def test_publishing_goes_on_with_new_tokens(kafka: Kafka, system: KafkaSystem, endpoint: TokenEndpoint) -> None:
     spec = stream(new_topic())
     system.outputs.create([spec])

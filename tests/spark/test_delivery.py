@@ -207,10 +207,7 @@ def test_a_run_of_another_root_is_not_taken_for_a_repeat_of_its_namesake(
     assert publishing.written(system, spec) == sorted([*range(ONCE), *range(ONCE)])
 
 
-QUICK = [
-    "a table of parquet",
-    "a table of a database, upserted",
-]
+QUICK = ["a table of a database, upserted"]
 
 
 @pytest.mark.parametrize("name", nightly_but(QUICK, OUTPUTS))

@@ -181,6 +181,7 @@ def test_a_small_run_starts_no_java(project: Path, monkeypatch: pytest.MonkeyPat
     assert not (project / "java.log").exists()
 
 
+@pytest.mark.nightly
 def test_a_run_with_settings_of_spark_has_them_checked_however_small_it_is(project: Path) -> None:
     (project / "samza.toml").write_text(
         '[env.dev]\nroot = "root"\n[env.dev.spark]\n"spark.sql.shuffle.partitions" = "many"\n'

@@ -18,7 +18,6 @@ from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.compactions import sections_since
 from tests.spark.conftest import APPS
 from tests.spark.test_table_push import APPLICATION, BY_ID, MEMBERS, Pusher, pusher, session
-from tests.support.budgets import nightly_but
 
 __all__ = ["pusher", "session"]
 
@@ -87,12 +86,9 @@ def test_a_compaction_of_which_a_worker_fails_leaves_the_push_as_it_is(
     assert pusher.rows(newest) == after(made, more)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
-    "place",
-    nightly_but(
-        ("compaction-task-after-record",),
-        ("compaction-before-staging", "compaction-task-after-record", "compaction-after-publish"),
-    ),
+    "place", ["compaction-before-staging", "compaction-task-after-record", "compaction-after-publish"]
 )
 def test_a_push_of_which_the_compaction_is_killed_stands_and_the_next_one_compacts(
     pusher: Pusher, place: str, monkeypatch: pytest.MonkeyPatch

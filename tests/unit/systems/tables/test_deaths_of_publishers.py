@@ -52,7 +52,7 @@ def made(kind: str, folder: Path, act: str, name: str) -> tuple[Output, Publicat
 
 @pytest.mark.parametrize("act", extended_but(["clear"], ACTS))
 @pytest.mark.parametrize(("kind", "step"), STEPS)
-@pytest.mark.few(12, 54)
+@pytest.mark.few(10, 45)
 def test_a_killed_publisher_is_followed_by_one_that_leaves_each_row_once(
     dying: dict[str, tuple[Path, Publishers]], kind: str, step: str, act: str
 ) -> None:
