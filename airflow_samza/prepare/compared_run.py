@@ -31,7 +31,6 @@ from airflow_samza.runs.tables.version_history import HISTORY
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.capabilities import TellsWhatIsGone
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.output_slots import MODE, UPSERT
 from airflow_samza.systems.system import System
 
 
@@ -227,29 +226,3 @@ def reject_missing_input(base: RunPlan, stream: BoundStream, system: System, ran
             stream=stream.stream_id,
             run=base.run_id,
         )
-
-
-def reject_uncompared(run: RunPlan, base: RunPlan, kinds: Mapping[str, str]) -> None:
-    """Reject outputs whose rows cannot be held back, or read again: those of Spark, of brokers, and upserted ones."""
-    for stream_id in run.approvals:
-        if (MODE, UPSERT) in run.streams[stream_id].spec.options:
-            raise ConfigError(
-                f"The run {run.run_id!r} cannot be compared with the run {base.run_id!r}: the output {stream_id!r} is "
-                "upserted, and which changes a run has merged into its table is not kept.",
-                hint='Compare it in files: with mode="append" and a system of kind files (--system) in both runs.',
-                key=MODE,
-                value=UPSERT,
-                stream=stream_id,
-            )
-        traits = traits_of(kinds.get(stream_id))
-        if traits.through_topics or traits.stages_outputs:
-            raise ConfigError(
-                f"The run {run.run_id!r} cannot be compared with the run {base.run_id!r}: the output {stream_id!r} is "
-                f"in the system {run.streams[stream_id].system!r} of kind {kinds[stream_id]}, whose rows cannot be "
-                "read before they are published.",
-                hint="Bind the system to files or a log for the comparison "
-                f"(--system {run.streams[stream_id].system}=files:/path), and compare runs that both wrote there.",
-                key="systems",
-                value=kinds[stream_id],
-                stream=stream_id,
-            )

@@ -1,4 +1,4 @@
-"""Outputs from which nothing can be taken back once it is published, and outputs that wait for an approval.
+"""Outputs from which nothing can be taken back once it is published.
 
 Plans carry its notes on them and are rejected by it, and the stage runner checks by it who may publish.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.errors import ConfigError
 from airflow_samza.runs.records.names import Generation
-from airflow_samza.runs.records.run_plan import CONTINUOUS, Note, RunPlan
+from airflow_samza.runs.records.run_plan import Note, RunPlan
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.capabilities import OutputClaim, PublishesForGood
 from airflow_samza.systems.system import System
@@ -50,27 +50,3 @@ def _reject_partitioner(run: RunPlan, spec: ApplicationSpec, stream_id: str) -> 
             value=declared,
             stream=stream_id,
         )
-
-
-def reject_unheld(run: RunPlan, kinds: Mapping[str, str]) -> None:
-    """Reject outputs that would be visible without an approval, and runs without an end after which one is given.
-
-    ``kinds`` are those of the systems of the streams.
-    """
-    for stream_id in run.approvals:
-        if run.mode == CONTINUOUS:
-            raise ConfigError(
-                f'The output {stream_id!r} has publish="after approval", and a continuous run does not end.',
-                hint="Leave publish= out for continuous runs, or run it in another mode, such as a catch-up on a "
-                'schedule (slice="checkpoint").',
-                key="publish",
-                value="after approval",
-            )
-        if traits_of(kinds.get(stream_id)).through_topics:
-            raise ConfigError(
-                f'The output {stream_id!r} has publish="after approval", and Spark writes it when the stage ends: its '
-                f"system {run.streams[stream_id].system!r} is of kind {kinds[stream_id]}.",
-                hint="Write it to files or to a table of kind iceberg or delta, or leave publish= out.",
-                key="publish",
-                value="after approval",
-            )

@@ -13,12 +13,11 @@ from typing import Any
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.provider.airflow_versions import AirflowNotFoundException
-from airflow_samza.provider.connections.delta import delta_binding
 from airflow_samza.provider.connections.fields import extra_of
-from airflow_samza.provider.connections.iceberg import iceberg_binding
 from airflow_samza.provider.connections.kafka import kafka_binding
 from airflow_samza.provider.connections.missing_connections import adding, candidate_ids, not_defined
 from airflow_samza.provider.connections.root_access import find_access
+from airflow_samza.provider.connections.tables import delta_binding, iceberg_binding
 from airflow_samza.system_kinds import find_kind
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.capabilities import HasTableVersions
