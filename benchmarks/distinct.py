@@ -28,6 +28,8 @@ from tests.support.one_session import Runs, open_session
 
 EVENTS = "event_id string, member_id bigint, amount double, at timestamp"
 FILES = 4
+SETTINGS = {"spark.sql.shuffle.partitions": "4", "spark.driver.memory": "6g"}
+"""Settings of the session; in the gigabyte of Spark's default the state of 2,000,000 rows has no room."""
 DAY_US = 86_400_000_000
 START_US = 1_767_225_600_000_000
 
@@ -110,7 +112,7 @@ def measure(work: Path, rows: int, rounds: int) -> None:
     """Print the seconds of both for each workload, the median of the rounds, and how often one takes the other."""
     put_files(work / "lake" / "events", rows)
     importlib.import_module("benchmarks.distinct")  # by its name, under which workers find it
-    session = open_session(work / "session", "benchmarks.distinct", {"spark.sql.shuffle.partitions": "4"})
+    session = open_session(work / "session", "benchmarks.distinct", SETTINGS)
     for name, peer in PEERS.items():
         seconds: dict[str, list[float]] = {"ours": [], "spark": []}
         for number in range(rounds + 1):
