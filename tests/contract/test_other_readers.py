@@ -20,6 +20,7 @@ from airflow_samza.systems.iceberg import expiry
 from airflow_samza.systems.iceberg.catalogs import opened_catalog
 from demo import lake_reader
 from tests.support import delta_lake
+from tests.support.budgets import nightly_but
 from tests.support.delta_outputs import Output as DeltaOutput
 from tests.support.iceberg_catalogs import binding_of, system_of
 from tests.support.iceberg_outputs import Output, output_stream
@@ -28,6 +29,7 @@ from tests.support.slotted import Slotted, day
 pytestmark = pytest.mark.extended
 
 COLUMNS = "id bigint, name string, seen timestamp, price decimal(9,2), tags array<string>, size double"
+SPECS = ["", "day(seen), bucket(4, name)", "name, truncate(10, id)", "hour(seen)"]
 
 
 def rows(*numbers: int) -> list[dict[str, Any]]:
@@ -57,7 +59,7 @@ def by_duckdb(table: str, where: str = "true") -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in answer]
 
 
-@pytest.mark.parametrize("partition_by", ["", "day(seen), bucket(4, name)", "name, truncate(10, id)", "hour(seen)"])
+@pytest.mark.parametrize("partition_by", nightly_but(SPECS[:2], SPECS))
 def test_duckdb_reads_a_table_of_iceberg_as_it_was_written_replaced_and_cleared(
     tmp_path: Path, partition_by: str
 ) -> None:

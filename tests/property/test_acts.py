@@ -54,7 +54,6 @@ def check(verdicts: list[Verdict]) -> None:
     "sampled",
     [
         pytest.param(SAMPLE[0][::16], id=f"some-of-seed-{SEEDS[0]}"),
-        pytest.param(SAMPLE[0][1::4], marks=pytest.mark.extended, id=f"more-of-seed-{SEEDS[0]}"),
         *(
             pytest.param(cells_of_seed, marks=pytest.mark.nightly, id=f"seed-{seed}")
             for seed, cells_of_seed in zip(SEEDS, SAMPLE, strict=True)

@@ -314,7 +314,7 @@ def test_an_output_has_the_rows_of_the_model_in_other_sequences(number: int, tmp
 SQL = ", ".join(COLUMNS)
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_duckdb_finds_the_rows_of_the_model(tmp_path: Path) -> None:
     # It loses the partitions of tables with column mapping.
     played = [

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.budgets import nightly_but
-
 ROOT = Path(__file__).parents[3]
 
 SHORT = {
@@ -51,31 +49,6 @@ SHORT = {
     "warm": "--work {} --days 1",
 }
 """The arguments of a short run by benchmark; ``{}`` is a folder of its own."""
-
-LONG = [
-    "beside_backfill",
-    "catalyst_beside",
-    "distinct",
-    "edits",
-    "expectations",
-    "expressions",
-    "failing_expressions",
-    "fixed_cost",
-    "followed",
-    "history",
-    "key_checks",
-    "lake_plan",
-    "latency",
-    "long_tables",
-    "new_files",
-    "nexmark",
-    "page_looks",
-    "run",
-    "temporal_join",
-    "topics_between",
-    "warm",
-]
-"""Those that take more than five seconds: nightly."""
 
 OF_A_PEER = "a peer's process, which the benchmark of its name starts"
 WITH_A_PEER = "its peers need environments of their own, which take minutes to install"
@@ -120,8 +93,8 @@ def test_each_benchmark_has_a_short_run_or_a_reason() -> None:
     assert sorted([*SHORT, *ELSEWHERE]) == benchmarks(), "SHORT or ELSEWHERE has a line for each"
 
 
-@pytest.mark.extended
-@pytest.mark.parametrize("name", nightly_but([name for name in SHORT if name not in LONG], SHORT))
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", SHORT)
 def test_a_short_run_ends_well(name: str) -> None:
     with tempfile.TemporaryDirectory(prefix="b") as folder:  # a short path: sockets of warm runners lie below it
         command = [sys.executable, "-m", f"benchmarks.{name}", *SHORT[name].format(folder).split()]

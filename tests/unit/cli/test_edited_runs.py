@@ -189,7 +189,7 @@ def test_a_failed_run_names_one_command_that_helps_where_an_input_file_has_chang
     assert shop.rows == {**SUMS, "ch": 118}
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_a_run_again_runs_a_writer_whose_topic_is_deleted_and_somebody_reads(shop: Shop) -> None:
     assert shop.run().returncode == 0
     for topic in (shop.folder / "root").rglob("*by-country*"):

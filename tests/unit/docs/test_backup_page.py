@@ -132,6 +132,7 @@ def test_a_copy_continues_under_another_path(deployment: Deployment) -> None:
     assert deployment.hours() == {9: 1, 10: 1, 11: 1}
 
 
+@pytest.mark.nightly
 def test_a_copy_that_misses_a_file_is_found(deployment: Deployment) -> None:
     assert deployment.command("fsck", root="backup").returncode == 0
     missing = next((deployment.folder / "backup" / "state").rglob("*.arrow"))

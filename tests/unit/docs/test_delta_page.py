@@ -16,7 +16,7 @@ from tests.support.delta_page import PAGE, check_first_table
 from tests.support.documentation_pages import text_of
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_the_first_table_is_read_by_the_commands_of_the_page(tmp_path: Path) -> None:
     check_first_table(["-m", "tests.support.command_without_spark"], tmp_path)
 

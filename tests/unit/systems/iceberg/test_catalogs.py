@@ -31,7 +31,7 @@ def at(server: CatalogServer, **options: str) -> IcebergSystem:
     return IcebergSystem("lake", SystemBinding("iceberg", {"uri": server.url, "token": SECRET, **options}))
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_many_processes_make_a_catalog_at_the_same_time(tmp_path: Path) -> None:
     program = (
         "import sys\n"
