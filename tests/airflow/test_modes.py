@@ -107,6 +107,7 @@ def test_a_pipelined_run_gives_what_duckdb_gives(flights: Any, pipelined: str) -
     assert found == asked_of_duckdb(flights.data)
 
 
+@pytest.mark.nightly
 def test_its_stages_are_on_at_the_same_time(flights: Any, pipelined: str) -> None:
     flights.airflow.wait_for_run("flights_pipelined", pipelined, timeout=1200)
     stages = [
@@ -118,6 +119,7 @@ def test_its_stages_are_on_at_the_same_time(flights: Any, pipelined: str) -> Non
     assert max(task["start_date"] for task in stages) < min(task["end_date"] for task in stages)
 
 
+@pytest.mark.nightly
 def test_a_consumer_waits_without_a_worker_until_its_producers_have_started(flights: Any, pipelined: str) -> None:
     flights.airflow.wait_for_run("flights_pipelined", pipelined, timeout=1200)
     log = flights.airflow.log("flights_pipelined", pipelined, "delays.by-maker-and-hour")

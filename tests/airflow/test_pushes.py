@@ -23,7 +23,7 @@ from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.support.signals import is_gone, let_go, started, wait_for_start
 
-pytestmark = [pytest.mark.extended, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 
 def log_of(flights: Any) -> LogSystem:
@@ -88,7 +88,6 @@ def test_a_sensor_is_content_with_no_reader_when_it_may_be(flights: Any, live: L
     assert flights.airflow.xcom("prices_push", live.first, "are_read") == {"version": 1, "readers": {}}
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("task_id", ["deferred", "on_a_worker"])
 def test_a_sensor_waits_for_a_run_that_is_not_on_yet(flights: Any, live: Live, task_id: str) -> None:
     found = flights.airflow.xcom("prices_wait", live.waited, task_id)
@@ -96,7 +95,6 @@ def test_a_sensor_waits_for_a_run_that_is_not_on_yet(flights: Any, live: Live, t
     assert "no run is on" in flights.airflow.log("prices_wait", live.waited, task_id)
 
 
-@pytest.mark.nightly
 def test_a_sensor_whose_time_is_over_is_skipped_if_it_may_fail_softly(flights: Any, live: Live) -> None:
     assert flights.airflow.task_states("prices_wait", live.waited)["too_long"] == "skipped"
 
@@ -155,18 +153,15 @@ def marked(flights: Any, live: Live) -> Iterator[Marked]:
     let_go(flights, "prices")
 
 
-@pytest.mark.nightly
 def test_marking_a_deferred_push_failed_ends_its_spark_work(flights: Any, marked: Marked) -> None:
     flights.airflow.wait_until(lambda: all(map(is_gone, marked.workers)), 120, "the Spark workers of the push to end")
     assert flights.airflow.wait_for_run("prices_held", marked.run_id)["state"] == "failed"
 
 
-@pytest.mark.nightly
 def test_nothing_of_it_is_visible(flights: Any, marked: Marked) -> None:
     assert known_versions(flights) == marked.known == (1, 2)
 
 
-@pytest.mark.nightly
 def test_when_it_is_cleared_it_pushes(flights: Any, marked: Marked) -> None:
     let_go(flights, "prices")
     flights.airflow.clear("prices_held", marked.run_id, "push")

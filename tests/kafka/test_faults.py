@@ -80,6 +80,7 @@ def test_nothing_passes_while_it_is_unplugged_and_all_after(broker: Kafka, proxy
     assert stored(broker, topic) == [b"a"]
 
 
+@pytest.mark.nightly
 def test_messages_outlive_a_broker_that_was_killed(broker: Kafka, topic: str) -> None:
     producer = Producer({"bootstrap.servers": broker.address})
     producer.produce(topic, b"a", partition=0)

@@ -73,6 +73,7 @@ def test_publishing_goes_on_with_new_tokens(kafka: Kafka, system: KafkaSystem, e
     assert sorted(ids_of(read_all(kafka.address, spec.name))) == list(range(300))
 
 
+@pytest.mark.nightly
 def test_reading_ends_with_one_sentence_when_there_are_no_tokens_any_more(
     system: KafkaSystem, endpoint: TokenEndpoint, views: StreamSpec
 ) -> None:

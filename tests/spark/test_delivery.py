@@ -28,7 +28,6 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.spark.system import SparkSystem
 from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
 from tests.spark.conftest import APPS
-from tests.support.budgets import nightly_but
 from tests.support.spark_sources import spark_with_delta
 
 if TYPE_CHECKING:
@@ -207,10 +206,8 @@ def test_a_run_of_another_root_is_not_taken_for_a_repeat_of_its_namesake(
     assert publishing.written(system, spec) == sorted([*range(ONCE), *range(ONCE)])
 
 
-QUICK = ["a table of a database, upserted"]
-
-
-@pytest.mark.parametrize("name", nightly_but(QUICK, OUTPUTS))
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", OUTPUTS)
 def test_an_output_keeps_what_it_claims_when_a_batch_is_published_twice(publishing: Publishing, name: str) -> None:
     output = OUTPUTS[name]
     if output.before is not None:

@@ -396,7 +396,7 @@ def _without_mark(pusher: Pusher, version: TableVersion) -> list[dict[str, Any]]
     return [{name: value for name, value in rows[key].items() if name != DELETED} for key in sorted(rows)]
 
 
-@pytest.mark.extended
+@pytest.mark.nightly
 def test_a_retry_reads_the_snapshot_of_the_attempt_before_although_the_table_has_moved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,7 @@ import pytest
 from airflow_samza.columns import folded
 from airflow_samza.provider.failures import LINE
 from tests.page.conftest import DAGS
+from tests.support.budgets import nightly_but
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def test_the_log_of_the_task_ends_with_cause_and_remedy_one_click_from_the_dag_r
     assert folded(last, LINE) == last
 
 
-@pytest.mark.parametrize("name", FAILURES)
+@pytest.mark.parametrize("name", nightly_but(list(FAILURES)[:4], FAILURES))
 def test_a_terminal_ends_with_cause_and_remedy_and_says_them_again_when_asked(
     orders: None, place: Place, figures: dict[str, dict[str, Seen]], name: str
 ) -> None:

@@ -164,9 +164,7 @@ KINDS: dict[str, Callable[[Path], AbstractContextManager[Place]]] = {
     "standalone-client-on-s3": on_s3(standalone_client),
 }
 ALL_RULES = "standalone-client"
-"""The kind that ``make test-all`` holds to the contract: a cluster with executors, which can be killed one by one."""
-ON_ANOTHER = "java_that_is_killed"
-"""Rule that ``make test-all`` tests on ``local`` alone: a runner notices that its Java has ended."""
+"""The kind that ``make test-all`` holds to most of the contract: a cluster with executors, which can be killed one by one."""
 
 ON_LOCAL = ("runner_that_is_killed", "java_that_is_killed", "closing_the_run")
 """Rules that ``local`` keeps in a way of its own. The rest of the contract, on all kinds, runs in ``make nightly``."""
@@ -174,9 +172,7 @@ ON_LOCAL = ("runner_that_is_killed", "java_that_is_killed", "closing_the_run")
 
 def in_test_all(kind: str, test: str) -> bool:
     """Return whether ``make test-all`` runs a test of the contract on this kind of Spark."""
-    if kind == ALL_RULES:
-        return ON_ANOTHER not in test
-    return kind == "local" and any(words in test for words in ON_LOCAL)
+    return kind == ("local" if any(words in test for words in ON_LOCAL) else ALL_RULES)
 
 
 @dataclass

@@ -117,6 +117,7 @@ def assert_hidden(server: Server, secret: str = PASSWORD) -> None:
         assert server.shows(form) == []
 
 
+@pytest.mark.nightly
 def test_the_log_shows_the_options_of_an_execution_that_is_left_behind(server: Server, spark: SparkSession) -> None:
     """The line that all tests here are about is there: else they would prove nothing."""
     frame = spark.read.format("jdbc").options(url=URL, query=QUERY, fetchsize="4711").load()
