@@ -132,8 +132,8 @@ def with_versions_of(files: Filesystem, spec: ApplicationSpec, run_id: str, base
         return pinned_version(files, lineage, run_id, state.version)
     except StateError as error:
         raise StateError(
-            f"The run {run_id!r} cannot be compared with the run {base.run_id!r}: the state with which that began "
-            f"(version {state.version}) is not kept any more.",
+            f"The state with which the run {base.run_id!r} began (version {state.version}) is not kept any more, so no "
+            f"run such as {run_id!r} can be compared with it.",
             hint="Compare with a later run. job.state.versions.keep says how many versions are kept.",
             application=spec.name,
             run=base.run_id,

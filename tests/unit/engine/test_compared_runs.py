@@ -333,7 +333,7 @@ def test_state_that_is_not_kept_is_said_in_a_sentence(outputs: Outputs) -> None:
     for run_id in ("one", "two", "three", "four", "five"):
         events(here, 1)
         here.whole(tally, run_id, config={"job.state.versions.keep": "2"})
-    with pytest.raises(StateError, match=r"'two': the state with which that began \(version 1\) is not kept any more"):
+    with pytest.raises(StateError, match=r"the run 'two' began \(version 1\) is not kept any more"):
         compared(here, tally, "six", as_of="two")
 
 

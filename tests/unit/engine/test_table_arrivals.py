@@ -34,7 +34,7 @@ class Following:
 
     kind: str
     word: str
-    """What a version of the table is called."""
+    """The name of a version of such a table."""
     lake_of_kind: Any
 
     def __init__(self, folder: Path) -> None:
