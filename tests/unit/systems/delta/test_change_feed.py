@@ -13,6 +13,7 @@ import pytest
 
 from airflow_samza.systems.delta.publishing import _Publisher
 from tests.support.budgets import share
+from tests.support.delta_outputs import Output
 from tests.unit.systems.tables.test_upserts import COLUMNS, batch, output_of
 
 FEED = "delta.enableChangeDataFeed"
@@ -72,7 +73,7 @@ def test_files_of_a_try_that_has_lost_are_removed_and_the_next_has_its_own(tmp_p
     def lost(self: Any, table: Any, actions: Any) -> None:
         tries.append(actions)
         if len(tries) == 1:
-            other = output_of.__globals__["MODULES"]["delta"].Output(tmp_path, output.spec)
+            other = Output(tmp_path, output.spec)
             other.publish(batch((2, "theirs")), run="other")
         write(self, table, actions)
 
