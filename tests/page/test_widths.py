@@ -1,4 +1,4 @@
-"""Tables of the page in a window of 1,120 px: all their columns are in sight."""
+"""Tables of the page in a window of 1,120 px have all columns in sight, and a phone shows the tab that is chosen."""
 
 from __future__ import annotations
 
@@ -40,3 +40,15 @@ def test_every_column_is_in_sight_in_a_window_of_1120_pixels(page: Page, address
         browser.get_by_role("table", name=label, exact=True).wait_for()
         frame = browser.get_by_role("group", name=label, exact=True)
         assert frame.evaluate("frame => frame.scrollWidth - frame.clientWidth") == 0
+
+
+@pytest.mark.parametrize("tab", ["plan", "data", "backfill"])
+def test_the_tab_that_is_shown_is_in_sight_on_a_phone_and_the_page_stays_at_its_top(page: Page, tab: str) -> None:
+    page.run(interval=DAY)
+    with served(page) as run, open_page(width=390, height=844) as browser:
+        browser.goto(f"{run}#/{tab}")
+        browser.get_by_role("tab", selected=True).wait_for()
+        box = browser.get_by_role("tab", selected=True).bounding_box()
+        assert box is not None
+        assert 0 <= box["x"] <= 390 - box["width"]
+        assert browser.evaluate("scrollY") == 0
