@@ -132,8 +132,8 @@ def with_versions_of(files: Filesystem, spec: ApplicationSpec, run_id: str, base
         return pinned_version(files, lineage, run_id, state.version)
     except StateError as error:
         raise StateError(
-            f"The state with which the run {base.run_id!r} began (version {state.version}) is not kept any more, so no "
-            f"run such as {run_id!r} can be compared with it.",
+            f"The state with which the run {base.run_id!r} began (version {state.version}) is not kept any more, so "
+            f"the run {run_id!r} cannot be compared with it.",
             hint="Compare with a later run. job.state.versions.keep says how many versions are kept.",
             application=spec.name,
             run=base.run_id,

@@ -163,7 +163,7 @@ KINDS: dict[str, Callable[[Path], AbstractContextManager[Place]]] = {
     "local-on-s3": on_s3(local),
     "standalone-client-on-s3": on_s3(standalone_client),
 }
-ALL_RULES = "standalone-client"
+MOST_RULES = "standalone-client"
 """The kind that ``make test-all`` holds to most of the contract: a cluster with executors, which can be killed one by one."""
 
 ON_LOCAL = ("runner_that_is_killed", "java_that_is_killed", "closing_the_run")
@@ -172,7 +172,7 @@ ON_LOCAL = ("runner_that_is_killed", "java_that_is_killed", "closing_the_run")
 
 def in_test_all(kind: str, test: str) -> bool:
     """Return whether ``make test-all`` runs a test of the contract on this kind of Spark."""
-    return kind == ("local" if any(words in test for words in ON_LOCAL) else ALL_RULES)
+    return kind == ("local" if any(words in test for words in ON_LOCAL) else MOST_RULES)
 
 
 @dataclass
