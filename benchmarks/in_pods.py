@@ -7,6 +7,8 @@ runs in turn the flights of the demo, with
 - ``connect``: one shared Spark Connect server, a Deployment;
 - ``executors``: a driver and executor of their own per run, in cluster mode;
 - ``by_hand_local``, ``by_hand_executors``: the same by hand in one job of PySpark, in the task's pod, and as pods;
+- ``operator``, ``by_hand_operator``: the same drivers, run by Kubeflow's Spark operator for us and for
+  SparkKubernetesOperator, with ``--operator`` (the folder of the operator's repository with its program);
 - ``empty``: as many tasks as the Dag of the demo has, which do nothing.
 
 It then backfills the small daily application (:mod:`benchmarks.daily`), two days at a time. Seconds are those between
@@ -20,6 +22,8 @@ import json
 import shutil
 import tempfile
 import time
+from collections.abc import Iterable
+from contextlib import nullcontext
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -31,46 +35,45 @@ from benchmarks.arguments import made_folder
 from benchmarks.daily import write_day
 from benchmarks.machine import describe_load, describe_machine
 from demo.kubernetes.node import Node
-from demo.kubernetes.product import IMAGE
-from tests.kubernetes.cluster import ROWS, Cluster, airflow_on, cluster_on, connect_server_on, store_beside, until
+from tests.kubernetes.cluster import (
+    PODS,
+    ROWS,
+    SPARK,
+    Cluster,
+    airflow_on,
+    claim_of_pods,
+    cluster_on,
+    connect_server_on,
+    spark_operator_on,
+    store_beside,
+    until,
+)
 
 HERE = Path(__file__).parent
 FIRST = date(2026, 1, 1)
 WAYS = ("local", "connect", "executors", "by_hand_local", "by_hand_executors")
+OF_OPERATOR = ("operator", "by_hand_operator")
 Figures = dict[str, float]
 SPARK_CONF = "spark_conf.json"
 """The settings of pods for Dags by hand, whose Spark connection takes none."""
-PODS = "k8s://https://kubernetes.default.svc"
 
 
 def settings_of_pods(cluster: Cluster) -> dict[str, str]:
     """Return Spark's settings for pods with little memory, all of which mount the claim."""
-    settings = {
-        "spark.kubernetes.container.image": IMAGE,
-        "spark.kubernetes.authenticate.driver.serviceAccountName": "samza-driver",
-        "spark.executor.instances": "1",
-        "spark.executor.memory": "512m",
-        "spark.driver.memory": "512m",
-        "spark.kubernetes.driver.request.cores": "0.2",
-        "spark.kubernetes.executor.request.cores": "0.2",
-        "spark.pyspark.python": "python3",
-    }
-    for role in ("driver", "executor"):
-        volume = f"spark.kubernetes.{role}.volumes.persistentVolumeClaim.root"
-        settings |= {f"{volume}.options.claimName": "samza", f"{volume}.mount.path": str(cluster.folder)}
-    return settings
+    return SPARK | claim_of_pods(cluster.folder) | {"spark.pyspark.python": "python3"}
 
 
 def connections(cluster: Cluster) -> dict[str, dict[str, Any]]:
     """Return the connections of the Dags, other than those of the tests."""
     conf, cluster_mode = settings_of_pods(cluster), {"deploy-mode": "cluster", "namespace": "default"}
-    pods = {"conn_type": "spark", "host": PODS, "port": 443}
     root = {"root": str(cluster.folder / "root-of-dags")}
     return {
-        "pods": {**pods, "extra": cluster_mode},
+        "pods": {**PODS, "extra": cluster_mode},
         "samza_on_pods": {"conn_type": "samza", "extra": {**root, "spark_conn_id": "pods", "spark_conf": conf}},
+        "operator": {"conn_type": "spark", "host": "sparkapplication://default"},
+        "samza_on_operator": {"conn_type": "samza", "extra": {**root, "spark_conn_id": "operator", "spark_conf": conf}},
         "spark_local": {"conn_type": "spark", "host": "local[2]"},
-        "spark_pods": {**pods, "extra": cluster_mode},
+        "spark_pods": {**PODS, "extra": cluster_mode},
     }
 
 
@@ -112,9 +115,11 @@ class Measured:
 
         until(lambda: not at_work(), 120)
 
-    def check(self) -> None:
+    def check(self, ways: Iterable[str]) -> None:
         """End with an error unless the flights by hand have as many rows as those of the demo."""
-        for way in ("by_hand_local", "by_hand_executors"):
+        for way in ways:
+            if not way.startswith("by_hand"):
+                continue
             rows = ds.dataset(self.cluster.folder / "by-hand" / way, format="parquet", exclude_invalid_files=True)
             if rows.count_rows() != ROWS:
                 raise SystemExit(f"{way} has {rows.count_rows()} rows instead of {ROWS}.")
@@ -126,20 +131,24 @@ def _seconds(runs: list[dict[str, str]]) -> float:
 
 
 def measure(
-    work: Path, rounds: int, days: int
+    work: Path, rounds: int, days: int, operator: Path | None
 ) -> tuple[dict[str, list[dict[str, float]]], dict[str, dict[str, float]]]:
     """Measure the flights by round, and the backfills."""
-    flights: dict[str, list[Figures]] = {way: [] for way in (*WAYS, "empty")}
+    ways = WAYS if operator is None else (*WAYS, *OF_OPERATOR)
+    flights: dict[str, list[Figures]] = {way: [] for way in (*ways, "empty")}
     backfills: dict[str, Figures] = {}
     with Node(work / "node") as node:
         cluster = cluster_on(node)
         for number in range(days):
             write_day(cluster.folder / "data", str(FIRST + timedelta(days=number)))
         (work / SPARK_CONF).write_text(json.dumps(settings_of_pods(cluster)), encoding="utf-8")
-        node.kubectl("create", "rolebinding", "tasks-submit", "--role=samza-submit", "--serviceaccount=default:default")
+        node.kubectl(
+            "create", "rolebinding", "tasks", "--clusterrole=cluster-admin", "--serviceaccount=default:default"
+        )
         with (
             store_beside(cluster, made_folder(str(work / "store"))) as store,
             connect_server_on(cluster),
+            nullcontext() if operator is None else spark_operator_on(cluster, operator),
             airflow_on(
                 cluster,
                 store,
@@ -156,8 +165,8 @@ def measure(
                 for way, found in flights.items():
                     found.append(measured.run(f"flights_{way}"))
                     print(json.dumps({way: found[-1]}), flush=True)
-            measured.check()
-            for way in WAYS:
+            measured.check(ways)
+            for way in ways:
                 backfills[way] = measured.backfill(f"daily_{way}", days)
                 print(json.dumps({f"{days} days, {way}": backfills[way]}), flush=True)
     return flights, backfills
@@ -169,11 +178,12 @@ def main() -> None:
     parser.add_argument("--work", required=True, type=made_folder)
     parser.add_argument("--days", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--operator", type=Path)
     arguments = parser.parse_args()
     before, began = psutil.getloadavg()[0], time.monotonic()
     work = Path(tempfile.mkdtemp(prefix="p", dir=arguments.work)).resolve()
     try:
-        flights, backfills = measure(work, arguments.rounds, arguments.days)
+        flights, backfills = measure(work, arguments.rounds, arguments.days, arguments.operator)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     load = describe_load(before, psutil.getloadavg()[0])

@@ -12,6 +12,7 @@ from typing import Any
 
 import pendulum
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.cncf.kubernetes.operators.spark_kubernetes import SparkKubernetesOperator
 from airflow.sdk import DAG, chain, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
@@ -27,7 +28,12 @@ DAYS: dict[str, Any] = {
     "catchup": False,
 }
 
-for way, conn_id in (("local", "samza_default"), ("connect", "samza_on_connect"), ("executors", "samza_on_pods")):
+for way, conn_id in (
+    ("local", "samza_default"),
+    ("connect", "samza_on_connect"),
+    ("executors", "samza_on_pods"),
+    ("operator", "samza_on_operator"),
+):
     with DAG(f"flights_{way}", **FLIGHTS):
         SamzaTaskGroup(
             group_id="delays",
@@ -65,6 +71,34 @@ for way, conn_id, scheme, conf in (
             conf=conf,
             application=f"{scheme}{HERE / 'daily.py'}",
             application_args=["{{ ds }}", str(FOLDER / "data"), str(FOLDER / "by-hand" / way)],
+        )
+
+for name, program, arguments in (
+    ("flights", "flights_by_hand.py", [str(FOLDER / "data"), str(FOLDER / "by-hand/by_hand_operator")]),
+    ("daily", "daily.py", ["{{ ds }}", str(FOLDER / "data"), str(FOLDER / "by-hand/by_hand_operator")]),
+):
+    with DAG(f"{name}_by_hand_operator", **(FLIGHTS if name == "flights" else DAYS)):
+        SparkKubernetesOperator(
+            task_id=name,
+            namespace="default",
+            in_cluster=True,
+            template_spec={
+                "apiVersion": "sparkoperator.k8s.io/v1beta2",
+                "kind": "SparkApplication",
+                "metadata": {"name": f"{name}-by-hand", "namespace": "default"},
+                "spec": {
+                    "type": "Python",
+                    "pythonVersion": "3",
+                    "mode": "cluster",
+                    "sparkVersion": "4.2.0",
+                    "mainApplicationFile": f"local://{HERE / program}",
+                    "arguments": arguments,
+                    "sparkConf": PODS,
+                    "restartPolicy": {"type": "Never"},
+                    "driver": {},
+                    "executor": {},
+                },
+            },
         )
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
+import re
 import secrets
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -26,6 +27,7 @@ from demo.kubernetes.airflow import AirflowOnKubernetes, volumes
 from demo.kubernetes.node import ADDRESS, Node, place_of_parts
 from demo.store_servers import BUCKET, S3Server
 from tests.support import waiting
+from tests.support.documentation_pages import text_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MANIFESTS = REPOSITORY / "docker/kubernetes"
@@ -53,25 +55,36 @@ root = "{folder}/data"
 [env.node.systems.warehouse]
 kind = "files"
 root = "{folder}/warehouse"
-[env.node.spark]
-"spark.kubernetes.driver.volumes.persistentVolumeClaim.root.options.claimName" = "samza"
-"spark.kubernetes.driver.volumes.persistentVolumeClaim.root.mount.path" = "{folder}"
-"spark.kubernetes.executor.volumes.persistentVolumeClaim.root.options.claimName" = "samza"
-"spark.kubernetes.executor.volumes.persistentVolumeClaim.root.mount.path" = "{folder}"
 """
 """Root and files on the claim, which all pods mount."""
 
-SPARK = """
-"spark.kubernetes.container.image" = "{image}"
-"spark.kubernetes.authenticate.driver.serviceAccountName" = "samza-driver"
-"spark.kubernetes.submission.connectionTimeout" = "60000"
-"spark.kubernetes.submission.requestTimeout" = "60000"
-"spark.executor.instances" = "1"
-"spark.executor.memory" = "512m"
-"spark.driver.memory" = "512m"
-"spark.kubernetes.driver.request.cores" = "0.2"
-"spark.kubernetes.executor.request.cores" = "0.2"
-"""
+SPARK = {
+    "spark.kubernetes.container.image": product.IMAGE,
+    "spark.kubernetes.authenticate.driver.serviceAccountName": "samza-driver",
+    "spark.kubernetes.submission.connectionTimeout": "60000",
+    "spark.kubernetes.submission.requestTimeout": "60000",
+    "spark.executor.instances": "1",
+    "spark.executor.memory": "512m",
+    "spark.driver.memory": "512m",
+    "spark.kubernetes.driver.request.cores": "0.2",
+    "spark.kubernetes.executor.request.cores": "0.2",
+}
+"""Settings of a Spark of little memory in pods."""
+
+OF_CLUSTER = ("--master", f"k8s://https://{ADDRESS}:6443", "--deploy-mode", "cluster")
+OF_OPERATOR = ("--master", "sparkapplication://default")
+OUTSIDE = (*OF_CLUSTER[:2], "--deploy-mode", "client")
+"""Options that say where the Spark of a run is."""
+
+PODS = {"conn_type": "spark", "host": "k8s://https://kubernetes.default.svc", "port": 443}
+"""The connection of a pod to the Spark of its cluster, without its ``extra``."""
+
+
+def claim_of_pods(folder: Path) -> dict[str, str]:
+    """Return the settings by which the pods of drivers and executors mount the claim at a path."""
+    volumes = [f"spark.kubernetes.{role}.volumes.persistentVolumeClaim.root" for role in ("driver", "executor")]
+    options = {"options.claimName": "samza", "mount.path": str(folder)}
+    return {f"{volume}.{name}": value for volume in volumes for name, value in options.items()}
 
 
 class Cluster:
@@ -84,17 +97,16 @@ class Cluster:
         self.node = node
         self.folder = folder
 
-    def run(
-        self, run_id: str, *options: str, places: str = ON_CLAIM, timeout: float = 400, **settings: str
-    ) -> subprocess.CompletedProcess[str]:
-        """Run the application in cluster mode from the node; ``settings`` replace lines of the settings of Spark.
+    def run(self, run_id: str, *options: str, timeout: float = 400, **more: Any) -> subprocess.CompletedProcess[str]:
+        """Run the application from the node, in cluster mode if nothing else is said.
 
-        ``places`` is the part of samza.toml that says where root and files are.
+        ``more`` is the part of samza.toml that says where root and files are (``places``), the options that say where
+        Spark is (``spark``), and settings of Spark.
         """
-        command = self.command(run_id, *options, places=places, **settings)
+        command = self.command(run_id, *options, **more)
         return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=self.env())
 
-    def start(self, run_id: str, *options: str, **more: str) -> subprocess.Popen[str]:
+    def start(self, run_id: str, *options: str, **more: Any) -> subprocess.Popen[str]:
         """Begin such a run; its output and its errors are one text."""
         return subprocess.Popen(
             self.command(run_id, *options, **more),
@@ -104,20 +116,20 @@ class Cluster:
             env=self.env(),
         )
 
-    def command(self, run_id: str, *options: str, places: str = ON_CLAIM, **settings: str) -> list[str]:
-        """Return the command line of a run."""
-        text = (places + SPARK).format(folder=self.folder, image=product.IMAGE)
-        for name, value in settings.items():
-            key = name.replace("_", ".")
-            text = "".join(line for line in text.splitlines(True) if not line.startswith(f'"{key}"'))
-            text += f'"{key}" = "{value}"\n'
+    def command(
+        self, run_id: str, *options: str, places: str = ON_CLAIM, spark: Sequence[str] = OF_CLUSTER, **settings: str
+    ) -> list[str]:
+        """Return the command line of a run; ``spark`` are the options that say where its Spark is."""
+        conf = SPARK | claim_of_pods(self.folder) if places is ON_CLAIM else SPARK
+        conf = conf | {name.replace("_", "."): value for name, value in settings.items()}
+        lines = [f"{json.dumps(name)} = {json.dumps(value)}" for name, value in conf.items()]
+        text = "\n".join([places.format(folder=self.folder), "[env.node.spark]", *lines])
         place = self.folder.parent / f"toml-{run_id}"
         place.mkdir(exist_ok=True)
         (place / "samza.toml").write_text(text)
         samza = str(Path(sys.executable).with_name("airflow-samza"))
         asked = [samza, "run", APPLICATION, "--config-file", str(place / "samza.toml"), "--env", "node"]
-        asked += ["--run-id", run_id, "--master", f"k8s://https://{ADDRESS}:6443", "--deploy-mode", "cluster", *options]
-        return self.node.enter(*asked)
+        return self.node.enter(*asked, "--run-id", run_id, *spark, *options)
 
     def env(self) -> dict[str, str]:
         """Return the environment of such a command: the administrator of the cluster."""
@@ -143,6 +155,13 @@ class Cluster:
     def drivers(self) -> list[str]:
         """Return the pods of drivers, by name."""
         return [pod["metadata"]["name"] for pod in self.node.get("pods", "-l", "spark-role=driver")["items"]]
+
+    def kill(self, driver: str) -> None:
+        """Kill all processes of the driver's container."""
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.environ().get("HOSTNAME") == driver:
+                    process.kill()
 
 
 def cluster_on(node: Node) -> Cluster:
@@ -180,7 +199,7 @@ class Store(S3Server):
         text = f'[env.node]\nroot = "s3://{BUCKET}/root"\n[env.node.access]\n{access}'
         for system, folder in (("data", "data"), ("warehouse", "warehouse")):
             text += f'[env.node.systems.{system}]\nkind = "files"\nroot = "s3://{BUCKET}/{folder}"\n{access}'
-        return text + "[env.node.spark]"
+        return text
 
     def fill(self, data: Path) -> None:
         """Put the files below a folder into the bucket, under ``data``."""
@@ -258,6 +277,15 @@ def airflow_on(
             "password": CONNECT_TOKEN,
             "extra": {"use_ssl": True},
         },
+        "client": {**PODS, "extra": {"deploy-mode": "client", "namespace": "default"}},
+        "samza_in_client_mode": {
+            "conn_type": "samza",
+            "extra": {
+                "root": str(folder / "root-of-dags"),
+                "spark_conn_id": "client",
+                "spark_conf": SPARK | claim_of_pods(folder),
+            },
+        },
         "warehouse_in_store": {"conn_type": "fs", "extra": in_store("path", "warehouse-of-dags")},
         **(connections or {}),
     }
@@ -288,26 +316,69 @@ def connect_server_on(cluster: Cluster) -> Iterator[None]:
     trusted = certificate("authority", signing, signing, is_authority=True)
     (cluster.folder / "connect.pem").write_bytes(trusted.public_bytes(serialization.Encoding.PEM))
     made = certificate(CONNECT, key, signing, [x509.DNSName(CONNECT)])
-    text = made.public_bytes(serialization.Encoding.PEM).decode()
-    secret("samza-connect", cluster, token=CONNECT_TOKEN)
-    secret("samza-connect-tls", cluster, **{"tls.crt": text, "tls.key": pem(key).decode()})
-    manifest = (MANIFESTS / "connect.yaml").read_text()
+    place = cluster.node.folder / "connect"
+    manifest = place / "docker/kubernetes/connect.yaml"
+    manifest.parent.mkdir(parents=True)
+    (place / "connect.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    (place / "connect.key").write_bytes(pem(key))
+    text = (MANIFESTS / "connect.yaml").read_text()
     for old, new in (("registry.example.com/airflow-samza:1", product.IMAGE), ("/srv/samza", str(cluster.folder))):
-        assert old in manifest
-        manifest = manifest.replace(old, new)
-    cluster.node.kubectl("apply", "-f", "-", given=manifest)
+        assert old in text
+        text = text.replace(old, new)
+    manifest.write_text(text)
+    run_commands_of_page("A Spark that stages share", cluster, place, TOKEN=CONNECT_TOKEN)
     until(lambda: len(ready(cluster)) == 1, 300)
     try:
         yield
     finally:
-        cluster.node.kubectl("delete", "--wait=false", "-f", "-", given=manifest)
+        cluster.node.kubectl("delete", "--wait=false", "-f", str(manifest))
 
 
-def secret(name: str, cluster: Cluster, **values: str) -> None:
-    """Make a Secret."""
-    data = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
-    described = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": data}
-    cluster.node.kubectl("apply", "-f", "-", given=json.dumps(described))
+@contextmanager
+def spark_operator_on(cluster: Cluster, folder: Path) -> Iterator[None]:
+    """Kubeflow's Spark operator, whose repository, with its program built, is in a folder; it is a process on the node.
+
+    Its output is in ``log/spark-operator.log`` of the node.
+    """
+    import pyspark
+
+    node = cluster.node
+    node.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(folder / "config/crd/bases"))
+    host, port = ADDRESS, "6443"
+    environment = {
+        **os.environ,
+        "KUBECONFIG": str(node.kubeconfig_inside),
+        "KUBERNETES_SERVICE_HOST": host,
+        "KUBERNETES_SERVICE_PORT": port,
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+    }
+    options = ("--namespaces=default", "--leader-election=false", "--enable-ui-service=false")
+    command = node.enter(str(folder / "bin/spark-operator"), "controller", "start", *options)
+    with (node.folder / "log/spark-operator.log").open("wb") as log:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+    try:
+        yield
+    finally:
+        assert process.poll() is None
+        process.terminate()
+        process.wait(60)
+
+
+def run_commands_of_page(section: str, cluster: Cluster, place: Path, **variables: str) -> None:
+    """Run the commands of kubectl that a section of the page *On Kubernetes* has first, in a folder, as the administrator."""
+    (block,) = re.findall(
+        rf"^## {section}\n.*?```console\n(.*?)```", text_of("operate/kubernetes.md"), re.DOTALL | re.M
+    )
+    commands = "\n".join(line for line in block.splitlines() if line.startswith("kubectl "))
+    assert commands
+    environment = {**os.environ, "PATH": f"{place_of_parts()}:{os.environ['PATH']}", **variables}
+    subprocess.run(
+        ["bash", "-euc", commands.replace("-n etl", "-n default")],
+        env={**environment, "KUBECONFIG": str(cluster.node.kubeconfig)},
+        cwd=place,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
 
 
 def connect_servers(cluster: Cluster) -> list[dict[str, Any]]:

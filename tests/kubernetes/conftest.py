@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,14 @@ from demo.kubernetes.node import Node, what_is_missing
 from tests.kubernetes.cluster import Cluster, Store, airflow_on, cluster_on, store_beside
 
 collect_ignore = ["pod_dags.py"]  # a Dag file, for Airflow to read
+
+
+@pytest.fixture
+def acted(record_property: Callable[[str, object], None]) -> Iterator[Callable[[], None]]:
+    """Call it at an act; the report of the tests has the seconds from there until the test has seen that all is right."""
+    moments: list[float] = []
+    yield lambda: moments.append(time.monotonic())
+    record_property("seconds after the act", round(time.monotonic() - moments[0]))
 
 
 @pytest.fixture(scope="session")

@@ -13,9 +13,9 @@ from airflow_samza.operators import SamzaStreamOperator, SamzaTablePushOperator
 SYSTEMS = {"data": "flights_data", "warehouse": "flights_warehouse"}
 
 
-def flights(dag_id: str, retries: int = 1, **group: Any) -> None:
-    """A Dag of the flights."""
-    with DAG(dag_id, schedule=None, default_args={"retries": retries}):
+def flights(dag_id: str, retries: int = 1, pods: dict[str, Any] | None = None, **group: Any) -> None:
+    """A Dag of the flights; ``pods`` is a setting of all its tasks."""
+    with DAG(dag_id, schedule=None, default_args={"retries": retries, **(pods or {})}):
         SamzaTaskGroup(
             **{
                 "group_id": "delays",
@@ -26,10 +26,11 @@ def flights(dag_id: str, retries: int = 1, **group: Any) -> None:
         )
 
 
-def pod(volumes: list[Any] | None = None, **container: Any) -> dict[str, Any]:
+def pod(volumes: list[Any] | None = None, account: str | None = None, **container: Any) -> dict[str, Any]:
     """The setting of a task by which its pod differs from the others."""
     base = k8s.V1Container(name="base", **container)
-    return {"executor_config": {"pod_override": k8s.V1Pod(spec=k8s.V1PodSpec(containers=[base], volumes=volumes))}}
+    spec = k8s.V1PodSpec(containers=[base], volumes=volumes, service_account_name=account)
+    return {"executor_config": {"pod_override": k8s.V1Pod(spec=spec)}}
 
 
 flights(
@@ -57,6 +58,8 @@ flights(
 flights("flights_of_two_images", stages={"by-maker-and-hour": pod(image="docker.io/library/airflow-samza:2")})
 
 flights("flights_in_epochs", mode="pipelined", config={"job.epoch.max.messages": "20000"}, deferrable=False)
+
+flights("flights_in_client_mode", conn_id="samza_in_client_mode", pods=pod(account="samza-driver"))
 
 flights("flights_on_connect", conn_id="samza_on_connect")
 

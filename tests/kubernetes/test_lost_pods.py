@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -49,28 +49,37 @@ def tries(airflow: Any, dag_id: str, run_id: str) -> dict[str, int]:
     return {task["task_id"]: task["try_number"] for task in airflow.tasks(dag_id, run_id) if task["try_number"] > 1}
 
 
-def test_pods_that_are_deleted_in_plan_and_in_cleanup_are_made_again(airflow: Any, cluster: Cluster) -> None:
+def test_pods_that_are_deleted_in_plan_and_in_cleanup_are_made_again(
+    airflow: Any, cluster: Cluster, acted: Callable[[], None]
+) -> None:
     run_id = airflow.trigger("flights")
     for task_id in (PLAN, CLEANUP):
         pod = pod_of(cluster, run_id, task_id)
         log = cluster.folder / f"logs/dag_id=flights/run_id={run_id}/task_id={task_id}/attempt=1.log"
         until(log.exists)  # a pod that ends before its task has begun is no try of the task
+        acted()
         cluster.node.kubectl("delete", "pod", pod, "--grace-period=0", "--force")
     ends_right(airflow, cluster, "flights", run_id)
     assert tries(airflow, "flights", run_id) == {PLAN: 2, CLEANUP: 2}
 
 
-def test_a_pod_that_is_deleted_after_a_commit_of_its_stage_doubles_nothing(airflow: Any, cluster: Cluster) -> None:
+def test_a_pod_that_is_deleted_after_a_commit_of_its_stage_doubles_nothing(
+    airflow: Any, cluster: Cluster, acted: Callable[[], None]
+) -> None:
     run_id = airflow.trigger("flights_in_epochs")
     pod = pod_of(cluster, run_id, FIRST)
     stage = folder_of(airflow, cluster, "flights_in_epochs", run_id) / "stages/flights"
     until(lambda: bool(list(stage.glob("*/epochs/*/commit.json"))), 400)
+    acted()
     cluster.node.kubectl("delete", "pod", pod, "--grace-period=1")
     ends_right(airflow, cluster, "flights_in_epochs", run_id)
     assert FIRST in tries(airflow, "flights_in_epochs", run_id)
 
 
-def test_a_stage_whose_disk_is_full_fails_and_nothing_stays_running(airflow: Any, cluster: Cluster) -> None:
+def test_a_stage_whose_disk_is_full_fails_and_nothing_stays_running(
+    airflow: Any, cluster: Cluster, acted: Callable[[], None]
+) -> None:
+    acted()
     run_id = airflow.trigger("flights_of_little_disk")
     assert airflow.wait_for_run("flights_of_little_disk", run_id, 900)["state"] == "failed"
     states = airflow.task_states("flights_of_little_disk", run_id)
@@ -88,19 +97,25 @@ def test_a_run_goes_on_with_a_newer_image(airflow: Any, cluster: Cluster) -> Non
     assert tries(airflow, "flights_of_two_images", run_id) == {}
 
 
-def test_a_run_goes_on_when_the_api_server_was_away_for_a_minute(airflow: Any, cluster: Cluster) -> None:
+def test_a_run_goes_on_when_the_api_server_was_away_for_a_minute(
+    airflow: Any, cluster: Cluster, acted: Callable[[], None]
+) -> None:
     run_id = airflow.trigger("flights")
     pod_of(cluster, run_id, FIRST)
+    acted()
     with cluster.node.without_api_server():
         time.sleep(MINUTE)
     ends_right(airflow, cluster, "flights", run_id)
 
 
-def test_a_stage_goes_on_in_another_pod_when_its_node_is_drained(airflow: Any, cluster: Cluster) -> None:
+def test_a_stage_goes_on_in_another_pod_when_its_node_is_drained(
+    airflow: Any, cluster: Cluster, acted: Callable[[], None]
+) -> None:
     run_id = airflow.trigger("flights")
     pod = pod_of(cluster, run_id, FIRST)
     (node,) = [one["metadata"]["name"] for one in cluster.node.get("nodes")["items"]]
     told = ["--force", "--delete-emptydir-data", "--grace-period=5", "--timeout=100s"]
+    acted()
     cluster.node.kubectl("drain", node, *told, "--pod-selector", "kubernetes_executor=True")
     assert pod not in running(cluster, run_id)
     cluster.node.kubectl("uncordon", node)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import signal
 import subprocess
 from collections.abc import Callable
 from typing import Any
 
-import psutil
 import pytest
 import yaml
 
 from demo.kubernetes.product import IMAGE
-from tests.kubernetes.cluster import MANIFESTS, ROWS, Cluster, Store, until
+from tests.kubernetes.cluster import FIRST, MANIFESTS, OUTSIDE, ROWS, Cluster, Store, pod_of, rows_of, until
 from tests.support.pod_of_page import pod_of_page
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.nightly, pytest.mark.timeout(900)]
@@ -68,6 +66,29 @@ def test_a_job_runs_without_airflow_with_the_driver_in_its_pod(cluster: Cluster)
     log = job(cluster)
     assert "Run 2013 of flights-of-the-year succeeded" in log, log
     assert cluster.rows("2013") == ROWS
+    assert cluster.node.get("pods", "-l", "spark-role=executor")["items"] == []
+
+
+def test_a_worker_outside_of_the_cluster_has_the_driver_and_its_executors_are_pods(cluster: Cluster) -> None:
+    running = cluster.start("outside", spark=OUTSIDE, spark_kubernetes_executor_deleteOnTermination="false")
+    said, _ = running.communicate(timeout=400)
+    assert running.returncode == 0, said[-1500:]
+    assert cluster.rows("outside") == ROWS
+    assert [name for name in cluster.drivers() if "-outside-" in name] == []
+    pods = cluster.node.get("pods", "-l", "spark-role=executor")["items"]
+    assert pods
+    cluster.node.kubectl("delete", "pods", "-l", "spark-role=executor")
+
+
+def test_a_task_in_client_mode_has_the_driver_in_its_pod_and_executors_of_its_own(
+    airflow: Any, cluster: Cluster
+) -> None:
+    dag_id = "flights_in_client_mode"
+    run_id = airflow.trigger(dag_id)
+    pod_of(cluster, run_id, FIRST)
+    until(lambda: bool(cluster.node.get("pods", "-l", "spark-role=executor")["items"]), 200)
+    assert airflow.wait_for_run(dag_id, run_id, 1200)["state"] == "success", airflow.task_states(dag_id, run_id)
+    assert rows_of(airflow, dag_id, run_id) == ROWS
     assert cluster.node.get("pods", "-l", "spark-role=executor")["items"] == []
 
 
@@ -154,27 +175,20 @@ def delete(cluster: Cluster, driver: str) -> None:
     cluster.node.kubectl("delete", "pod", driver, "--grace-period=0", "--force")
 
 
-def kill(cluster: Cluster, driver: str) -> None:
-    """Kill all processes of the driver's container."""
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.environ().get("HOSTNAME") == driver:
-                process.kill()
-
-
 @pytest.mark.parametrize(
     ("end", "says"),
-    [(delete, " is gone: it was deleted or evicted"), (kill, " has ended with exit code 137")],
+    [(delete, " is gone: it was deleted or evicted"), (Cluster.kill, " has ended with exit code 137")],
     ids=["deleted", "killed"],
 )
 def test_a_driver_that_ends_in_a_stage_is_reported_and_loses_nothing_to_the_run_that_resumes(
-    cluster: Cluster, end: Callable[[Cluster, str], None], says: str
+    cluster: Cluster, end: Callable[[Cluster, str], None], says: str, acted: Callable[[], None]
 ) -> None:
     run_id, options = end.__name__, ("--config", "job.intermediate.stream.partitions=32")
     running = cluster.start(run_id, *options)
     stages = cluster.folder / f"root/runs/flights-of-the-year/{run_id}/stages"
     until(lambda: bool(list(stages.glob("flights/*/manifests/*/*.json"))), 200)
     (driver,) = [name for name in cluster.drivers() if f"-{run_id}-" in name]
+    acted()
     end(cluster, driver)
     said, _ = running.communicate(timeout=300)
     assert running.returncode == 1, said[-1500:]
@@ -216,11 +230,14 @@ def test_drivers_and_executors_follow_their_pod_templates(cluster: Cluster) -> N
     delete(cluster, executor["metadata"]["name"])
 
 
-def test_an_executor_that_is_killed_is_replaced_and_nothing_is_lost_or_doubled(cluster: Cluster) -> None:
+def test_an_executor_that_is_killed_is_replaced_and_nothing_is_lost_or_doubled(
+    cluster: Cluster, acted: Callable[[], None]
+) -> None:
     running = cluster.start("lost", "--config", "job.intermediate.stream.partitions=64")
     stages = cluster.folder / "root/runs/flights-of-the-year/lost/stages"
     until(lambda: bool(list(stages.glob("flights/*/manifests/*/*.json"))), 300)
     (first,) = executors(cluster, "lost")
+    acted()
     delete(cluster, first)
     said, _ = running.communicate(timeout=400)
     assert running.returncode == 0, said[-1500:]

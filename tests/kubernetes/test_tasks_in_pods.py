@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -42,10 +43,13 @@ def test_root_and_files_of_a_dag_may_lie_in_an_object_store(airflow: Any, cluste
     until(lambda: not pods_of(cluster, run_id))
 
 
-def test_a_pod_that_is_deleted_in_a_stage_loses_and_doubles_nothing(airflow: Any, cluster: Cluster) -> None:
+def test_a_pod_that_is_deleted_in_a_stage_loses_and_doubles_nothing(
+    airflow: Any, cluster: Cluster, acted: Callable[[], None]
+) -> None:
     run_id = airflow.trigger("flights")
     pod = pod_of(cluster, run_id, FIRST)
     wait_until_at_work(airflow, cluster, run_id, "flights")
+    acted()
     cluster.node.kubectl("delete", "pod", pod)
     assert airflow.wait_for_run("flights", run_id, 900)["state"] == "success", airflow.task_states("flights", run_id)
     assert airflow.task("flights", run_id, FIRST)["try_number"] == 2
@@ -53,9 +57,12 @@ def test_a_pod_that_is_deleted_in_a_stage_loses_and_doubles_nothing(airflow: Any
     until(lambda: not pods_of(cluster, run_id))
 
 
-def test_a_scheduler_that_is_started_again_adopts_the_pods_of_a_run(airflow: Any, cluster: Cluster) -> None:
+def test_a_scheduler_that_is_started_again_adopts_the_pods_of_a_run(
+    airflow: Any, cluster: Cluster, acted: Callable[[], None]
+) -> None:
     run_id = airflow.trigger("flights")
     pod_of(cluster, run_id, FIRST)
+    acted()
     airflow.kill("scheduler")
     airflow.start_part("scheduler")
     assert airflow.wait_for_run("flights", run_id, 900)["state"] == "success", airflow.task_states("flights", run_id)
@@ -63,9 +70,12 @@ def test_a_scheduler_that_is_started_again_adopts_the_pods_of_a_run(airflow: Any
     assert rows_of(airflow, "flights", run_id) == ROWS
 
 
-def test_a_task_that_is_marked_as_failed_leaves_no_pod_that_runs(airflow: Any, cluster: Cluster) -> None:
+def test_a_task_that_is_marked_as_failed_leaves_no_pod_that_runs(
+    airflow: Any, cluster: Cluster, acted: Callable[[], None]
+) -> None:
     run_id = airflow.trigger("flights")
     pod_of(cluster, run_id, FIRST)
+    acted()
     airflow.mark("flights", run_id, FIRST, "failed")
     assert airflow.wait_for_run("flights", run_id, 600)["state"] == "failed"
     until(lambda: not running(cluster, run_id), 120)
@@ -74,7 +84,10 @@ def test_a_task_that_is_marked_as_failed_leaves_no_pod_that_runs(airflow: Any, c
     assert rows_of(airflow, "flights", run_id) == ROWS
 
 
-def test_a_stage_that_exceeds_its_memory_fails_and_nothing_stays_running(airflow: Any, cluster: Cluster) -> None:
+def test_a_stage_that_exceeds_its_memory_fails_and_nothing_stays_running(
+    airflow: Any, cluster: Cluster, acted: Callable[[], None]
+) -> None:
+    acted()
     run_id = airflow.trigger("flights_of_little_memory")
     assert airflow.wait_for_run("flights_of_little_memory", run_id, 900)["state"] == "failed"
     states = airflow.task_states("flights_of_little_memory", run_id)
