@@ -10,6 +10,7 @@ import pytest
 from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
 from airflow_samza.control.watermarks import (
     END_OF_TIME,
+    NONE_YET,
     SILENCE,
     WatermarkAdvanced,
     WatermarkBookkeeping,
@@ -65,6 +66,15 @@ def test_a_producer_that_never_spoke_is_left_out_when_the_timeout_is_over_and_on
     assert marks.update("I", 0, mark("a", 5)) is None
     now[0] = 100
     assert marks.leave_out_idle() == [WatermarkAdvanced("I", 0, 5)]
+
+
+def test_a_stream_of_which_nothing_has_come_has_no_watermark_however_long_it_is_silent() -> None:
+    now = [0]
+    marks = WatermarkBookkeeping([("I", 0)], idle_timeout_ms=100, clock=lambda: now[0])
+    assert marks.leave_out_idle() == []
+    now[0] = 1000
+    assert marks.leave_out_idle() == []
+    assert marks.stream_watermark("I") == NONE_YET
 
 
 def test_an_idle_producer_that_holds_nobody_back_is_not_left_out() -> None:

@@ -176,6 +176,17 @@ def test_a_merge_of_streams_of_one_key_keeps_it_and_of_two_keys_does_not() -> No
     assert error.facts["partitioning"] == "unkeyed"
 
 
+@pytest.mark.parametrize("first", ["files", "keyed"])
+def test_a_merge_with_a_stream_without_a_key_has_none(first: str) -> None:
+    def describe(app: Any) -> None:
+        streams = {"files": files(app, "a"), "keyed": keyed(app, "c")}
+        one = streams.pop(first)
+        join(one.merge(*streams.values()), keyed(app, "b"))
+
+    (error,) = errors_of(describe)
+    assert error.facts["partitioning"] == "unkeyed"
+
+
 def test_a_merge_of_streams_of_one_key_has_its_type_where_one_of_them_knows_it() -> None:
     def describe(app: Any) -> None:
         undeclared = app.input_stream("c", key="k", partitions=8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -99,6 +100,41 @@ def test_pictures_show_every_stage_topic_and_count(picture: Callable[[Any], str]
     for name in ("views", "by-member", "by-country", "counts", "profiles", "16"):
         assert name in drawn
     assert drawn == picture(plan_of(views))
+
+
+@pytest.mark.parametrize("picture", [dot, mermaid])
+def test_a_picture_of_a_stage_of_many_operators_says_how_many_it_leaves_out(picture: Callable[[Any], str]) -> None:
+    def many(app: Any) -> None:
+        rows = files(app, "views")
+        for number in range(12):
+            rows = rows.where(f"v > {number}", id=f"w-{number}")
+        rows.sink(print)
+
+    operators = len([one for one in plan_of(many).operators if one.op != "input"])
+    drawn = picture(plan_of(many))
+    (left_out,) = re.findall(r"… (\d+) more", drawn)
+    assert drawn.count("where w-") + int(left_out) == operators
+    assert "more" not in picture(plan_of(views))
+
+
+def test_the_text_says_from_where_messages_come_that_are_not_those_of_the_line_above() -> None:
+    def branched(app: Any) -> None:
+        rows = files(app, "views")
+        kept = rows.where("v > 1", id="kept")
+        kept.where("v > 2", id="one").sink(print)
+        kept.where("v > 3", id="two").merge(rows.where("v < 0", id="three"), id="both").sink(print)
+
+    lines = [line.split("← ") for line in explain(plan_of(branched)).splitlines()[4:]]
+    said = [(*re.findall(r"(?:where|merge) \w+|sink-\d", before), *after) for before, *after in lines]
+    assert said == [
+        ("where kept",),
+        ("where one",),
+        ("sink-2",),
+        ("where three", "views"),
+        ("where two", "where kept"),
+        ("merge both", "where two and where three"),
+        ("sink-6",),
+    ]
 
 
 def test_text_of_the_user_cannot_break_out_of_a_picture() -> None:
