@@ -27,6 +27,10 @@ KEPT_SECONDS = 3600
 """Seconds after its end in which a SparkApplication, with its pod and so the driver's log, can still be looked at."""
 
 _WAITS = frozenset({"SUBMITTED", "PENDING_RERUN", "UNKNOWN"})
+_NOT_RUN = {
+    "": "waits for a Spark operator, which has not taken it up",
+    **{state: f"is {state}" for state in ("SUSPENDING", "SUSPENDED", "RESUMING")},  # by a queue, as Kueue, or somebody
+}
 _ENDED = frozenset({"COMPLETED", "FAILED", "SUBMISSION_FAILED", "FAILING", "SUCCEEDING"})
 
 
@@ -118,6 +122,6 @@ class RunningApplication(RunningDriver):
         state, said = reported.get("state", ""), reported.get("errorMessage", "")
         if state in _ENDED:
             return StartState(ended=f"{who} is {state}{f': {said}' if said else ''}")
-        if not state:
-            return StartState(waits_for=f"{who} waits for a Spark operator, which has not taken it up")
+        if state in _NOT_RUN:
+            return StartState(waits_for=f"{who} {_NOT_RUN[state]}")
         return self._pod.state() if state in _WAITS else StartState()

@@ -88,8 +88,16 @@ def test_a_driver_whose_pod_is_pending_is_reported_in_the_words_of_the_scheduler
     assert left(server, tmp_path) == []
 
 
-def test_an_application_that_no_operator_takes_up_is_reported_as_such(server: ApiServer, tmp_path: Path) -> None:
-    with pytest.raises(StageFailed, match=r"3 s were not enough, .* waits for a Spark operator, which has not taken"):
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [({}, "waits for a Spark operator, which has not taken"), ({"state": "SUSPENDED"}, r"\w is SUSPENDED\W")],
+    ids=["not taken up", "suspended"],
+)
+def test_an_application_that_waits_for_its_operator_or_its_queue_is_reported_as_such(
+    server: ApiServer, tmp_path: Path, status: dict[str, Any], says: str
+) -> None:
+    server.status_of_made = {"applicationState": status}
+    with pytest.raises(StageFailed, match=f"3 s were not enough, .*{says}"):
         start(tmp_path, patience=3)
     assert left(server, tmp_path) == []
 
