@@ -43,6 +43,9 @@ _KEPT_SECONDS = 7 * 86400.0
 
 _NOT_RUN = re.compile(r"pyspark/(examples|licenses|data)$|.*/(tests?|include)$|.*\.(h|hpp|pxd|pyx)$")
 
+_SOURCES = re.compile(r"provider/page/web$")
+"""The page's sources with their node_modules; what the page needs is built from them."""
+
 _OF_THE_DEMO = ("scikit-learn", "scipy", "joblib", "threadpoolctl", "narwhals")
 """Packages that Dags of the demo import, which are not in the image of ``docker/Dockerfile``."""
 
@@ -177,7 +180,7 @@ def _add(tar: tarfile.TarFile, name: str, content: str | None, mode: int) -> Non
 def _package_layer(layer: Path, libraries: str) -> Path:
     with tarfile.open(layer, "w") as tar:
         for name in ("airflow_samza", "demo"):
-            _walk(tar, ROOT / name, f"{libraries}/{name}", re.compile("$^"))
+            _walk(tar, ROOT / name, f"{libraries}/{name}", _SOURCES)
         _walk(tar, ROOT / "dags", "opt/airflow/dags", re.compile("$^"))
         for metadata in _site_packages().glob("airflow_samza-*.dist-info"):
             _walk(tar, metadata, f"{libraries}/{metadata.name}", re.compile("$^"))

@@ -198,6 +198,33 @@ def test_a_driver_that_ends_in_a_stage_is_reported_and_loses_nothing_to_the_run_
     assert cluster.rows(run_id) == ROWS
 
 
+@pytest.mark.parametrize(
+    ("run_id", "settings", "says"),
+    [
+        (
+            "evicted",
+            {
+                "spark_kubernetes_driver_volumes_emptyDir_spark-local-dir-1_options_sizeLimit": "1Ki",
+                "spark_kubernetes_driver_volumes_emptyDir_spark-local-dir-1_mount_path": "/little",
+            },
+            'Evicted: Usage of EmptyDir volume "spark-local-dir-1" exceeds the limit "1Ki"',
+        ),
+        (
+            "memory",
+            {"spark_driver_memory": "460m", "spark_driver_memoryOverhead": "0"},
+            "exit code 137 (OOMKilled)",
+        ),
+    ],
+)
+def test_a_driver_that_is_evicted_or_out_of_memory_is_reported_in_the_words_of_the_kubelet(
+    cluster: Cluster, run_id: str, settings: dict[str, str], says: str
+) -> None:
+    running = cluster.start(run_id, "--config", "job.intermediate.stream.partitions=32", **settings)
+    said, _ = running.communicate(timeout=400)
+    assert running.returncode == 1, said[-1500:]
+    assert says in said, said[-1500:]
+
+
 def executors(cluster: Cluster, run_id: str, *, ended: bool = False) -> dict[str, dict[str, Any]]:
     """Return the pods of the executors of a run that are at work, by name; ``ended``: and of those that were."""
     drivers = {name for name in cluster.drivers() if f"-{run_id}-" in name}

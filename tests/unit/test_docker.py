@@ -16,6 +16,11 @@ import yaml
 
 from airflow_samza.launch.class_archive import MAKER, VARIABLE
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "docker" / "Dockerfile"
 COMPOSE = ROOT / "docker" / "compose.yaml"
@@ -201,6 +206,15 @@ def test_the_image_copies_files_that_exist_and_that_the_build_can_see() -> None:
     for source in copied_sources():
         assert (ROOT / source).exists(), source
         assert any(fnmatch.fnmatch(source, pattern) for pattern in allowed), f"{source} is hidden by .dockerignore"
+
+
+def test_what_the_package_is_built_without_does_not_come_into_the_image() -> None:
+    """The sources of the page are 120 MB with the packages of Node that build it."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    left_out = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["exclude"]
+    hidden = [line.strip("/") for line in (ROOT / ".dockerignore").read_text().splitlines()]
+    assert left_out
+    assert [folder for folder in left_out if folder.strip("/") not in hidden] == []
 
 
 def test_the_image_runs_as_a_user_of_its_own_on_a_python_of_one_digest() -> None:
