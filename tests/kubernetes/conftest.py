@@ -18,11 +18,11 @@ collect_ignore = ["pod_dags.py"]  # a Dag file, for Airflow to read
 
 
 @pytest.fixture
-def acted(record_property: Callable[[str, object], None]) -> Iterator[Callable[[], None]]:
-    """Call it at an act; the report of the tests has the seconds from there until the test has seen that all is right."""
+def acted(request: pytest.FixtureRequest) -> Iterator[Callable[[], None]]:
+    """Call it at an act; the seconds from there until the test has seen that all is right are printed."""
     moments: list[float] = []
     yield lambda: moments.append(time.monotonic())
-    record_property("seconds after the act", round(time.monotonic() - moments[0]))
+    print(f"{request.node.name}: {time.monotonic() - moments[0]:.0f} s after the act")
 
 
 @pytest.fixture(scope="session")

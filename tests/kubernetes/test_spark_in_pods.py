@@ -211,7 +211,11 @@ def test_a_driver_that_ends_in_a_stage_is_reported_and_loses_nothing_to_the_run_
         ),
         (
             "memory",
-            {"spark_driver_memory": "460m", "spark_driver_memoryOverhead": "0"},
+            {
+                "spark_driver_memory": "500m",
+                "spark_driver_memoryOverhead": "0",
+                "spark_driver_extraJavaOptions": "-Xms500m -XX:+AlwaysPreTouch",
+            },
             "exit code 137 (OOMKilled)",
         ),
     ],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
+import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -74,13 +75,13 @@ class DriverPod:
     def ending(self) -> str:
         """Return how it has ended, as the rest of a sentence; empty where that is not known, or it has not."""
         with suppress(SamzaError):
-            pod = self._read()
+            pod = self.read()
             return f"its pod {self.submission} is gone: it was deleted or evicted" if pod is None else ending(pod)
         return ""
 
     def _look(self) -> StartState:
         try:
-            pod = self._read()
+            pod = self.read()
         except RuntimeMissing as error:
             logger.info("why the driver's pod %s waits, if it does, is not seen: %s", self.submission, error)
             self._looks_at = float("inf")
@@ -90,8 +91,22 @@ class DriverPod:
             return self._state
         return pod_state(pod) if pod is not None else StartState()
 
-    def _read(self) -> dict[str, Any] | None:
+    def read(self) -> dict[str, Any] | None:
+        """Return the pod as the API server has it; None if it is not there."""
         return self._api.ask("GET", f"/api/v1/namespaces/{self.namespace}/pods/{self.name}")
+
+
+def own_pod(master: Master, conf: Mapping[str, str]) -> dict[str, str]:
+    """Return the setting by which executors belong to the pod in which their driver is (client mode), and go with it.
+
+    Nothing where it is in no pod of the namespace in which executors are made, or where this is not to be found out.
+    """
+    name = socket.gethostname()
+    with suppress(SamzaError, OSError):
+        status = (DriverPod(master.server, conf, name).read() or {}).get("status", {})
+        if status.get("podIP") == socket.getaddrinfo(name, None)[0][4][0]:
+            return {POD_NAME: name}
+    return {}
 
 
 def why_driver_ended(master: Master, submit: SubmitOptions, conf: Mapping[str, str], host: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.launch.starts import StartState
@@ -93,11 +93,10 @@ def driver_service(url: str) -> DriverService:
         )
     if scheme in BUILT_IN:
         module, _, name = BUILT_IN[scheme].partition(":")
-        made: Callable[[str], Any] = getattr(import_module(module), name)
+        made: Callable[[str], DriverService] = getattr(import_module(module), name)
     else:
         made = _plugged()[scheme].load()
-    service: DriverService = made(url)
-    return service
+    return made(url)
 
 
 @cache

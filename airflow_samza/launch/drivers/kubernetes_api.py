@@ -66,8 +66,7 @@ class KubernetesApi:
                 _return_http_data_only=True,
                 _request_timeout=_REQUEST_SECONDS,
             )
-            content: dict[str, Any] = json.loads(answer.data)
-            return content
+            return dict(json.loads(answer.data))
         except ApiException as error:
             if error.status == _NOT_FOUND and method != "POST":
                 return None

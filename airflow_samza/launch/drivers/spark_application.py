@@ -26,7 +26,6 @@ LOOK_SECONDS = 2.0
 KEPT_SECONDS = 3600
 """Seconds after its end in which a SparkApplication, with its pod and so the driver's log, can still be looked at."""
 
-_WAITS = frozenset({"SUBMITTED", "PENDING_RERUN", "UNKNOWN"})
 _NOT_RUN = {
     "": "waits for a Spark operator, which has not taken it up",
     **{state: f"is {state}" for state in ("SUSPENDING", "SUSPENDED", "RESUMING")},  # by a queue, as Kueue, or somebody
@@ -54,8 +53,9 @@ class SparkApplications(DriverService):
         path = f"/apis/{API_VERSION}/namespaces/{self._namespace}/sparkapplications"
         api.ask("POST", path, made, fieldValidation="Strict")
         name = made["metadata"]["name"]
-        pod = DriverPod("", {**driver.conf, NAMESPACE: self._namespace}, f"{name}-driver")
-        return RunningApplication(api, f"{path}/{name}", pod)
+        return RunningApplication(
+            api, f"{path}/{name}", DriverPod("", {**driver.conf, NAMESPACE: self._namespace}, f"{name}-driver")
+        )
 
 
 def manifest(driver: Driver, namespace: str) -> dict[str, Any]:
@@ -124,4 +124,4 @@ class RunningApplication(RunningDriver):
             return StartState(ended=f"{who} is {state}{f': {said}' if said else ''}")
         if state in _NOT_RUN:
             return StartState(waits_for=f"{who} {_NOT_RUN[state]}")
-        return self._pod.state() if state in _WAITS else StartState()
+        return StartState() if state == "RUNNING" else self._pod.state()

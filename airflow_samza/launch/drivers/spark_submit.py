@@ -50,6 +50,8 @@ _PORTS_OF_POD = (_PAGE, "spark.driver.port", "spark.driver.blockManager.port", "
 
 _DRIVERS_HOST = "spark.driver.host"
 
+IN_POD = "KUBERNETES_SERVICE_HOST"  # every pod has this variable: the address of the API server
+
 FETCHED_JAR = "{{USER_JAR}}"
 """The argument of a driver that a standalone cluster replaces by the path of the jar that it has fetched."""
 
@@ -85,9 +87,8 @@ def find_spark_submit(binary: str, pyspark: str = "") -> str:
 
 def reach_master(master: Master) -> None:
     """Check that something listens at the master's address; :class:`StageFailed` in seconds when nothing does."""
-    addresses = _addresses(master)
     failures = []
-    for host, port in addresses:
+    for host, port in _addresses(master):
         try:
             socket.create_connection((host, port), timeout=REACH_SECONDS).close()
             return
@@ -104,8 +105,7 @@ def reach_master(master: Master) -> None:
 def check_hadoop_conf(environment: Mapping[str, str] | None = None) -> None:
     """Check that a client of YARN knows where YARN is; Spark reads it from a folder that the environment names."""
     environment = os.environ if environment is None else environment
-    names = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
-    named = {name: environment[name] for name in names if environment.get(name)}
+    named = {name: environment[name] for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR") if environment.get(name)}
     hint = (
         "Set HADOOP_CONF_DIR, where Airflow's workers run, "
         "to the folder with the cluster's yarn-site.xml and core-site.xml."
@@ -178,9 +178,10 @@ def own_address(conf: Mapping[str, str]) -> dict[str, str]:
 
     Nothing outside a pod, and where the user has set an address.
     """
-    service = os.environ.get("KUBERNETES_SERVICE_HOST")
-    chosen = ("SPARK_LOCAL_HOSTNAME", "SPARK_LOCAL_IP", "SPARK_PUBLIC_DNS")
-    if not service or _DRIVERS_HOST in conf or any(os.environ.get(name) for name in chosen):
+    service = os.environ.get(IN_POD)
+    if not service or any(
+        (_DRIVERS_HOST in conf, *map(os.environ.get, ("SPARK_LOCAL_HOSTNAME", "SPARK_LOCAL_IP", "SPARK_PUBLIC_DNS")))
+    ):
         return {}
     family = socket.AF_INET6 if ":" in service else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as towards:  # sends nothing

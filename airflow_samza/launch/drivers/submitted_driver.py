@@ -16,11 +16,17 @@ from dataclasses import replace
 
 from airflow_samza.errors import StageFailed
 from airflow_samza.launch.drivers.driver_files import DriverFiles, leave_driver
-from airflow_samza.launch.drivers.driver_pod import POD_NAME, DriverPod, pod_name
+from airflow_samza.launch.drivers.driver_pod import POD_NAME, DriverPod, own_pod, pod_name
 from airflow_samza.launch.drivers.driver_services import Driver, RunningDriver, driver_service
 from airflow_samza.launch.drivers.handover import leave_settings, withdraw_settings
 from airflow_samza.launch.drivers.kubernetes_api import REJECTED
-from airflow_samza.launch.drivers.spark_submit import delete_command, own_address, properties_text, submit_command
+from airflow_samza.launch.drivers.spark_submit import (
+    IN_POD,
+    delete_command,
+    own_address,
+    properties_text,
+    submit_command,
+)
 from airflow_samza.launch.log_lines import most_informative_line, said_by_api_server
 from airflow_samza.launch.masters import KUBERNETES, parse_master
 from airflow_samza.launch.own_process import OwnProcess, last_line, lines_of, runner_environment, spawn
@@ -92,14 +98,13 @@ class ClusterDriver(SubmittedDriver):
         """Return the end of spark-submit, which has waited for the driver's, or what the driver's pod waits for."""
         exit_code = self._process.poll()
         if exit_code is None:
-            state = self._pod.state() if self._pod is not None else StartState()
-            return replace(state, ended="")  # spark-submit ends then, and its log has more
-        if exit_code != 0:
-            return super().state()
+            # spark-submit ends when the pod has, and its log has more.
+            return replace(self._pod.state() if self._pod is not None else StartState(), ended="")
         self._ended_at = self._ended_at or time.monotonic()
-        return (
-            StartState(ended="it has ended") if time.monotonic() - self._ended_at > CLAIM_SEEN_SECONDS else StartState()
-        )
+        if exit_code == 0 and time.monotonic() - self._ended_at <= CLAIM_SEEN_SECONDS:
+            return StartState()
+        state = super().state() if exit_code else StartState(ended="it has ended")
+        return replace(state, ended=(self._pod.ending() if self._pod is not None else "") or state.ended)
 
     def claimed(self, runner: RunnerFolder) -> None:
         """Keep what spark-submit has printed beside the runner's log, and end it."""
@@ -138,8 +143,7 @@ class ClusterDriver(SubmittedDriver):
         files, master = self._files, parse_master(self._settings.master).shown
         carry(files, scratch_path(files, self.log), self.log)
         by_driver = lines_of(files, self._driver.driver_log)
-        lines = by_driver or lines_of(files, self.log)
-        log = self._driver.driver_log if by_driver else self.log
+        lines, log = (by_driver, self._driver.driver_log) if by_driver else (lines_of(files, self.log), self.log)
         where = f"Its log is {files.location(self.log)}"
         if remedy:
             return StageFailed(
@@ -149,19 +153,22 @@ class ClusterDriver(SubmittedDriver):
             )
         rejected = next((line for line in lines if _REJECTED.search(line)), None)
         if rejected is not None and not by_driver:
-            said = said_by_api_server(rejected) or most_informative_line([rejected])
             return StageFailed(
-                f"{master} rejects the driver of {self._settings.root}: {said}",
+                f"{master} rejects the driver of {self._settings.root}: "
+                f"{said_by_api_server(rejected) or most_informative_line([rejected])}",
                 hint=f"{REJECTED} {where}.",
                 log=log,
             )
-        hint = _REACHED_ROOT if files.local_path("") is None else _SHARED_ROOT
-        if self._process.poll() is None:
-            hint = f"{_FULL_CLUSTER} {hint}"
+        of_root = _SHARED_ROOT if files.local_path("") is not None else _REACHED_ROOT
+        hints = (
+            _FULL_CLUSTER if self._process.poll() is None else "",
+            of_root if "(Error)" in what or not what.startswith("its pod") else "",  # evicted, or out of memory
+            f"{where}; the driver's own is in the cluster",
+        )
         return StageFailed(
             f"The driver that spark-submit started on {master} never reported under the root "
             f"{self._settings.root}: {what}.{last_line(lines)}",
-            hint=f"{hint} {where}; the driver's own is in the cluster",
+            hint=" ".join(filter(None, hints)),
             log=log,
         )
 
@@ -179,6 +186,8 @@ def submit_driver(files: Filesystem, run: RunFolder, settings: RunnerSettings) -
     name, pod = f"airflow_samza {run.application} {run.run_id}", None
     if submit.in_cluster and master.cluster == KUBERNETES:
         pod = DriverPod(master.server, conf, conf.setdefault(POD_NAME, pod_name(name, once)))
+    elif master.cluster == KUBERNETES and IN_POD in os.environ and POD_NAME not in conf:
+        conf |= own_pod(master, conf)
     leave_settings(properties, properties_text(conf).encode())
     command = submit_command(
         master,
@@ -191,8 +200,9 @@ def submit_driver(files: Filesystem, run: RunFolder, settings: RunnerSettings) -
         pyspark=find_environment(python, KEY).spark_home if python else "",
     )
     process = spawn(files, command, log, subprocess.DEVNULL, python, driver.environment)
-    kind = ClusterDriver if submit.in_cluster else SubmittedDriver
-    return kind(files, process, log, settings, driver, properties, command, pod)
+    return (ClusterDriver if submit.in_cluster else SubmittedDriver)(
+        files, process, log, settings, driver, properties, command, pod
+    )
 
 
 class ServicedDriver(Started):

@@ -196,6 +196,30 @@ def test_the_pod_of_a_driver_that_never_runs_is_reported_in_the_words_of_kuberne
     assert launch.left() == []
 
 
+EVICTED = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
+CRASHED = {"containerStatuses": [{"state": {"terminated": {"exitCode": 1, "reason": "Error"}}}]}
+
+
+@pytest.mark.parametrize("code", [0, 1])
+@pytest.mark.parametrize(
+    ("status", "says", "asks_for_root"),
+    [(EVICTED, "Evicted: The node was low on resource: memory", False), (CRASHED, r"with exit code 1 \(Error\)", True)],
+    ids=["evicted", "crashed"],
+)
+def test_a_driver_whose_pod_has_ended_before_it_reports_is_told_in_the_words_of_kubernetes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: dict[str, Any], says: str, asks_for_root: bool, code: int
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", "")
+    monkeypatch.setattr(submitted_driver, "CLAIM_SEEN_SECONDS", 0.1)
+    with api_server() as server:
+        server.pods = status
+        launch = Launch(tmp_path, f"k8s://{server.url}")
+        with pytest.raises(StageFailed, match=rf"never reported .*: its pod \S+ has ended:? {says}\.") as caught:
+            ensure_runner(launch.files, RUN, launch.settings(f"sys.exit({code})"))
+    assert ("one shared folder" in caught.value.hint) == asks_for_root
+    assert launch.left() == []
+
+
 @pytest.mark.extended
 def test_a_driver_on_a_host_without_the_root_is_told_with_the_root(launch: Launch) -> None:
     settings = launch.settings(

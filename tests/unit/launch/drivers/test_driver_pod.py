@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pytest
 
-from airflow_samza.launch.drivers.driver_pod import ending, pod_state, why_driver_ended
+from airflow_samza.errors import StageFailed
+from airflow_samza.launch.drivers.driver_pod import POD_NAME, DriverPod, ending, own_pod, pod_state, why_driver_ended
 from airflow_samza.launch.masters import SubmitOptions, parse_master
 
 META = {"name": "views-driver", "namespace": "etl"}
@@ -72,3 +74,32 @@ def test_the_end_of_a_pod_is_said_in_the_words_of_who_ended_it(status: dict[str,
 def test_only_a_driver_in_a_pod_has_a_pod_to_ask() -> None:
     for url, mode in (("yarn", "cluster"), ("k8s://http://127.0.0.1:1", "client")):
         assert why_driver_ended(parse_master(url), SubmitOptions(mode), {}, "host") == ""
+
+
+OWN_ADDRESS = "10.88.0.7"
+
+
+@pytest.mark.parametrize(
+    ("pod", "is_own"),
+    [
+        ({"status": {"podIP": OWN_ADDRESS}}, True),
+        ({"status": {"podIP": "10.88.0.8"}}, False),
+        ({"status": {}}, False),
+        (None, False),
+        (StageFailed("forbidden", hint="Get the right to it."), False),
+    ],
+    ids=["own", "another of this name", "not running", "of another namespace", "without the right"],
+)
+def test_executors_belong_to_the_pod_of_a_driver_in_client_mode_if_it_is_known(
+    pod: Any, is_own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(self: DriverPod) -> Any:
+        if isinstance(pod, Exception):
+            raise pod
+        return pod if self.submission == "etl:task-of-views" else {}
+
+    monkeypatch.setattr(DriverPod, "read", read)
+    monkeypatch.setattr(socket, "gethostname", lambda: "task-of-views")
+    monkeypatch.setattr(socket, "getaddrinfo", lambda name, port: [(0, 0, 0, "", (OWN_ADDRESS, 0))])
+    found = own_pod(parse_master("k8s://https://api"), {"spark.kubernetes.namespace": "etl"})
+    assert found == ({POD_NAME: "task-of-views"} if is_own else {})
