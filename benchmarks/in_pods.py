@@ -43,11 +43,10 @@ from tests.kubernetes.cluster import (
     airflow_on,
     claim_of_pods,
     cluster_on,
-    connect_server_on,
-    spark_operator_on,
     store_beside,
     until,
 )
+from tests.kubernetes.shared_sparks import connect_server_on, spark_operator_on
 
 HERE = Path(__file__).parent
 FIRST = date(2026, 1, 1)

@@ -8,18 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.kubernetes.cluster import (
-    CONNECT_TOKEN,
-    FIRST,
-    ROWS,
-    Cluster,
-    connect_server_on,
-    connect_servers,
-    pod_of,
-    ready,
-    rows_of,
-    until,
-)
+from tests.kubernetes.cluster import CONNECT_TOKEN, FIRST, ROWS, Cluster, pod_of, rows_of, until
+from tests.kubernetes.shared_sparks import connect_server_on, connect_servers, ready
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.nightly, pytest.mark.timeout(1500)]
 

@@ -18,7 +18,8 @@ from airflow_samza.errors import StageFailed
 from airflow_samza.launch.drivers.driver_services import Driver, driver_service
 from airflow_samza.launch.drivers.spark_application import API_VERSION
 from demo.kubernetes.node import Node
-from tests.kubernetes.cluster import OF_OPERATOR, ROWS, Cluster, spark_operator_on, until
+from tests.kubernetes.cluster import OF_OPERATOR, ROWS, Cluster, until
+from tests.kubernetes.shared_sparks import spark_operator_on
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.nightly, pytest.mark.timeout(600)]
 
