@@ -55,7 +55,9 @@ def spark_operator_on(cluster: Cluster, folder: Path) -> Iterator[None]:
     import pyspark
 
     node = cluster.node
-    node.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(folder / "config/crd/bases"))
+    definitions = str(folder / "config/crd/bases")
+    node.kubectl("apply", "--server-side", "--force-conflicts", "-f", definitions)
+    node.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", definitions)
     environment = {
         **os.environ,
         "KUBECONFIG": str(node.kubeconfig_inside),

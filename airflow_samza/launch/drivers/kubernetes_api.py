@@ -27,8 +27,7 @@ _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
 _NOT_FOUND = 404
 
-_NO_ANSWER = frozenset((429, 500, 502, 503, 504))
-"""Statuses of a server that is starting, stopping or too busy."""
+_NO_ANSWER = frozenset((429, 500, 502, 503, 504))  # of a server that is starting, stopping or too busy
 
 _BUSY = "Is it running, and is this its address? Try again when it answers: kubectl get --raw /readyz."
 

@@ -14,6 +14,7 @@ from airflow_samza.errors import RuntimeMissing, StageFailed
 from airflow_samza.launch.drivers.driver_pod import DriverPod, pod_name
 from airflow_samza.launch.drivers.driver_services import Driver, DriverService, RunningDriver
 from airflow_samza.launch.drivers.kubernetes_api import NAMESPACE, KubernetesApi
+from airflow_samza.launch.log_lines import most_informative_line, said_by_api_server
 from airflow_samza.launch.spark_versions import PAIRS
 from airflow_samza.launch.starts import StartState
 
@@ -112,16 +113,16 @@ class RunningApplication(RunningDriver):
     def _look(self) -> StartState:
         try:
             found = self._api.ask("GET", self._path)
-        except StageFailed as error:  # it may answer the next time
-            logger.debug("%s", error)
+        except StageFailed:  # it may answer the next time
             return self._state
         who = f"its SparkApplication {self._pod.namespace}:{self._path.rpartition('/')[2]}"
         if found is None:
             return StartState(ended=f"{who} is gone: somebody has deleted it")
         reported = found.get("status", {}).get("applicationState", {})
-        state, said = reported.get("state", ""), reported.get("errorMessage", "")
-        if state in _ENDED:
-            return StartState(ended=f"{who} is {state}{f': {said}' if said else ''}")
+        state, words = reported.get("state", ""), reported.get("errorMessage", "")
+        if state in _ENDED:  # words of a submission that failed are all that spark-submit has printed
+            said = said_by_api_server(words) or most_informative_line(words.splitlines() or [""])
+            return StartState(ended=f"{who} is {state}: {said}".removesuffix(": "))
         if state in _NOT_RUN:
             return StartState(waits_for=f"{who} {_NOT_RUN[state]}")
         return StartState() if state == "RUNNING" else self._pod.state()

@@ -53,6 +53,14 @@ def left(server: ApiServer, folder: Path) -> list[str]:
     return [*applications, *(str(path) for path in (folder / "root").rglob("handover*"))]
 
 
+OF_SPARK_SUBMIT = """failed to run spark-submit: WARNING: Using incubator modules: jdk.incubator.vector
+26/11/30 03:21:25 WARN Utils: Your hostname, host, resolves to a loopback address
+Exception in thread "main" io.fabric8.kubernetes.client.KubernetesClientException: Failure executing: POST at: \
+https://api/api/v1/namespaces/etl/pods. Message: pods is forbidden. Received status: Status(code=403).
+\tat io.fabric8.kubernetes.client.KubernetesClientException.copyAsCause(KubernetesClientException.java:205)
+"""
+
+
 @pytest.mark.parametrize(
     ("status", "says"),
     [
@@ -62,8 +70,10 @@ def left(server: ApiServer, folder: Path) -> list[str]:
             r"SUBMISSION_FAILED: exceeded quota: none\.",
         ),
         ({"applicationState": {"state": "FAILED", "errorMessage": "OOMKilled"}}, r"is FAILED: OOMKilled\."),
+        ({"applicationState": {"state": "FAILED", "errorMessage": OF_SPARK_SUBMIT}}, r"is FAILED: pods is forbidden\."),
+        ({"applicationState": {"state": "FAILED"}}, r"is FAILED\."),
     ],
-    ids=["rejected", "failed"],
+    ids=["rejected", "failed", "rejected in words of Java", "without words"],
 )
 def test_an_application_that_fails_is_reported_in_the_words_of_the_operator_and_deleted(
     server: ApiServer, tmp_path: Path, status: dict[str, Any], says: str
