@@ -88,7 +88,8 @@ class TaskControl:
         ):
             ended = self.ends.end(stream, partition, ends, offset=offset)
             return self._events(self.watermarks.end(stream, partition, ends, offset=offset), ended)
-        single = (self.update(stream, partition, end, offset=offset + place) for place, end in enumerate(ends.messages))
+        # All have one task count, so that only the first may contradict an earlier message.
+        single = (self.update(stream, partition, end, offset=offset) for end in ends.messages)
         return [event for events in single for event in events]
 
     def _events(self, moved: WatermarkAdvanced | None, ended: PartitionEnded | None) -> list[ControlEvent]:

@@ -140,7 +140,7 @@ def test_a_driver_that_the_operator_cannot_submit_is_reported_in_its_words(clust
     assert applications(cluster, "ports") == []
 
 
-def test_a_driver_that_is_killed_is_reported_in_the_words_of_the_operator_and_its_run_is_resumed(
+def test_a_driver_of_the_operator_that_is_killed_is_reported_and_its_run_is_resumed(
     cluster: Cluster, operator: None
 ) -> None:
     options = ("--config", "job.intermediate.stream.partitions=32")
@@ -151,8 +151,7 @@ def test_a_driver_that_is_killed_is_reported_in_the_words_of_the_operator_and_it
     cluster.kill(driver)
     said, _ = running.communicate(timeout=300)
     assert running.returncode == 1, said[-1500:]
-    assert "its SparkApplication default:" in said, said[-1500:]
-    assert " is FAIL" in said, said[-1500:]
+    assert f"its pod default:{driver} has ended with exit code 137" in said, said[-1500:]
     done = cluster.run("fallen", *options, spark=OF_OPERATOR)
     assert done.returncode == 0, done.stderr
     assert cluster.rows("fallen") == ROWS

@@ -59,6 +59,15 @@ def test_an_idle_producer_is_left_out_until_it_speaks_and_all_idle_ones_leave_th
     assert marks.leave_out_idle() == [WatermarkAdvanced("I", 0, 9)]
 
 
+def test_a_producer_whose_slice_ended_without_a_mark_is_not_left_out() -> None:
+    now = [0]
+    marks = WatermarkBookkeeping([("I", 0)], idle_timeout_ms=100, clock=lambda: now[0])
+    marks.update("I", 0, end("a", final=False))
+    now[0] = 1000
+    assert marks.update("I", 0, mark("b", 8)) is None
+    assert marks.leave_out_idle() == []
+
+
 def test_a_producer_that_never_spoke_is_left_out_when_the_timeout_is_over_and_only_then() -> None:
     now = [0]
     marks = WatermarkBookkeeping([("I", 0)], idle_timeout_ms=100, clock=lambda: now[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,8 +57,9 @@ def notes(function: Any, doc: str | None = None) -> dict[str, dict[str, str]]:
         (Rated(), "Give views a rate."),
         (Scaled(2), None),
         (lambda view: view, None),
+        (math.sqrt, None),
     ],
-    ids=["function", "partial", "object", "dataclass without words", "lambda"],
+    ids=["function", "partial", "object", "dataclass without words", "lambda", "of C"],
 )
 def test_an_operator_has_the_first_paragraph_of_its_callables_docstring(function: Any, doc: str | None) -> None:
     assert notes(function)["operator:noted-1-map-made"].get("doc") == doc

@@ -308,9 +308,10 @@ def test_a_remote_table_without_a_writer_cannot_be_written() -> None:
             "written", key="k", reader=lambda key: None, writer=lambda key, row: None, schema=ROW
         )
         keyed(app, "a").send_to(written)
+        keyed(app, "b").send_to(written)
 
     spec = spec_of(describe)
-    (writer,) = (op for op in spec.operators if isinstance(op, SendToTableSpec))
+    _, writer = (op for op in spec.operators if isinstance(op, SendToTableSpec))
     ExecutionPlanner().plan(spec)
     operators = tuple(replace(op, table=spec.tables["read"]) if op is writer else op for op in spec.operators)
     with pytest.raises(UnsupportedShape, match="filled by others and read-only here"):

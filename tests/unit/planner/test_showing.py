@@ -39,6 +39,7 @@ def test_the_text_names_stages_operators_counts_reasons_and_tables() -> None:
         "v > 1000",
         "with table profiles, by k, left",
         "tumbling 1 minute, processing time, by c, n=count()",
+        "→ counts",
         "output (warehouse)",
         "profiles  pushed  by k  fed by profiles-push  looked up by join with-profile",
     ):
