@@ -80,16 +80,22 @@ def test_a_worker_outside_of_the_cluster_has_the_driver_and_its_executors_are_po
     cluster.node.kubectl("delete", "pods", "-l", "spark-role=executor")
 
 
-def test_a_task_in_client_mode_has_the_driver_in_its_pod_and_executors_of_its_own(
+def test_a_task_in_client_mode_has_the_driver_in_its_pod_and_executors_that_go_with_it(
     airflow: Any, cluster: Cluster
 ) -> None:
+    def made() -> set[str]:
+        found = cluster.node.get("pods,configmaps", "-l", "spark-role=executor")["items"]
+        return {one["metadata"]["name"] for one in found} - before
+
+    before: set[str] = set()
+    before = made()
     dag_id = "flights_in_client_mode"
     run_id = airflow.trigger(dag_id)
     pod_of(cluster, run_id, FIRST)
-    until(lambda: bool(cluster.node.get("pods", "-l", "spark-role=executor")["items"]), 200)
+    until(lambda: bool(made()), 200)
     assert airflow.wait_for_run(dag_id, run_id, 1200)["state"] == "success", airflow.task_states(dag_id, run_id)
     assert rows_of(airflow, dag_id, run_id) == ROWS
-    assert cluster.node.get("pods", "-l", "spark-role=executor")["items"] == []
+    until(lambda: made() == set())
 
 
 def submitting(name: str) -> list[tuple[str, str]]:
