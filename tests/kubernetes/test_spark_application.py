@@ -1,7 +1,7 @@
 """SparkApplications on a real API server: without an operator, and with Kubeflow's Spark operator.
 
-No package registry has the operator. ``SPARK_OPERATOR`` names the folder of its repository, after ``make build-operator``
-there; without it the tests of the operator are skipped, and the API server knows only the fields that are used.
+No package registry has the operator. ``SPARK_OPERATOR`` names the folder of its repository, with its program in ``bin``;
+without it the tests of the operator are skipped, and the API server knows only the fields that are used.
 """
 
 from __future__ import annotations
@@ -155,3 +155,5 @@ def test_a_driver_of_the_operator_that_is_killed_is_reported_and_its_run_is_resu
     done = cluster.run("fallen", *options, spark=OF_OPERATOR)
     assert done.returncode == 0, done.stderr
     assert cluster.rows("fallen") == ROWS
+    cluster.node.kubectl("delete", f"sparkapplication/{driver.removesuffix('-driver')}")
+    until(lambda: driver not in cluster.drivers())

@@ -202,6 +202,8 @@ def test_a_driver_that_ends_in_a_stage_is_reported_and_loses_nothing_to_the_run_
     done = cluster.run(run_id, *options)
     assert done.returncode == 0, done.stderr
     assert cluster.rows(run_id) == ROWS
+    cluster.node.kubectl("delete", "pod", driver, "--ignore-not-found")
+    until(lambda: not executors(cluster, run_id, ended=True))
 
 
 @pytest.mark.parametrize(
