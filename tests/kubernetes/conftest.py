@@ -22,7 +22,8 @@ def acted(request: pytest.FixtureRequest) -> Iterator[Callable[[], None]]:
     """Call it at an act; the seconds from there until the test has seen that all is right are printed."""
     moments: list[float] = []
     yield lambda: moments.append(time.monotonic())
-    print(f"{request.node.name}: {time.monotonic() - moments[0]:.0f} s after the act")
+    for moment in moments[:1]:  # a test that has failed before it came to its act says so itself
+        print(f"{request.node.name}: {time.monotonic() - moment:.0f} s after the act")
 
 
 @pytest.fixture(scope="session")

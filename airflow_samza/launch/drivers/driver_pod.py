@@ -51,10 +51,14 @@ def pod_name(name: str, once: str) -> str:
 
 
 class DriverPod:
-    """A driver's pod by its name, in the namespace of the settings; ``server`` as of :class:`KubernetesApi`."""
+    """A driver's pod by its name, in the namespace of the settings; ``server`` as of :class:`KubernetesApi`.
 
-    def __init__(self, server: str, conf: Mapping[str, str], name: str) -> None:
+    A pod that is not there is gone if it ``was_made`` or was seen; else nobody may have made it yet.
+    """
+
+    def __init__(self, server: str, conf: Mapping[str, str], name: str, was_made: bool = False) -> None:
         self._api = KubernetesApi(server, conf)
+        self._was_made = was_made
         self.name = name
         self.namespace = conf.get(NAMESPACE, "default")
         self._state = StartState()
@@ -76,7 +80,9 @@ class DriverPod:
         """Return how it has ended, as the rest of a sentence; empty where that is not known, or it has not."""
         with suppress(SamzaError):
             pod = self.read()
-            return f"its pod {self.submission} is gone: it was deleted or evicted" if pod is None else ending(pod)
+            if pod is not None:
+                return ending(pod)
+            return f"its pod {self.submission} is gone: it was deleted or evicted" if self._was_made else ""
         return ""
 
     def _look(self) -> StartState:
@@ -93,7 +99,9 @@ class DriverPod:
 
     def read(self) -> dict[str, Any] | None:
         """Return the pod as the API server has it; None if it is not there."""
-        return self._api.ask("GET", f"/api/v1/namespaces/{self.namespace}/pods/{self.name}")
+        pod = self._api.ask("GET", f"/api/v1/namespaces/{self.namespace}/pods/{self.name}")
+        self._was_made |= pod is not None
+        return pod
 
 
 def own_pod(master: Master, conf: Mapping[str, str]) -> dict[str, str]:
@@ -115,7 +123,7 @@ def why_driver_ended(master: Master, submit: SubmitOptions, conf: Mapping[str, s
         return ""
     if master.cluster == SPARK_APPLICATION:
         conf = {**conf, NAMESPACE: master.url.partition("://")[2]}
-    return DriverPod(master.server, conf, host).ending()
+    return DriverPod(master.server, conf, host, was_made=True).ending()
 
 
 def pod_state(pod: Mapping[str, Any]) -> StartState:

@@ -220,6 +220,18 @@ def test_a_driver_whose_pod_has_ended_before_it_reports_is_told_in_the_words_of_
     assert launch.left() == []
 
 
+def test_a_spark_submit_that_fails_before_it_has_made_a_pod_is_told_with_its_own_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", "")
+    with api_server() as server:
+        launch = Launch(tmp_path, f"k8s://{server.url}")
+        settings = launch.settings("print('Error: Unrecognized option: --conff')", "sys.exit(1)")
+        with pytest.raises(StageFailed, match=r"never reported .*: spark-submit ended with exit code 1\. .*--conff"):
+            ensure_runner(launch.files, RUN, settings)
+    assert launch.left() == []
+
+
 @pytest.mark.extended
 def test_a_driver_on_a_host_without_the_root_is_told_with_the_root(launch: Launch) -> None:
     settings = launch.settings(

@@ -10,6 +10,7 @@ import pytest
 from airflow_samza.errors import StageFailed
 from airflow_samza.launch.drivers.driver_pod import POD_NAME, DriverPod, ending, own_pod, pod_state, why_driver_ended
 from airflow_samza.launch.masters import SubmitOptions, parse_master
+from tests.support.kubernetes_api_server import api_server
 
 META = {"name": "views-driver", "namespace": "etl"}
 
@@ -74,6 +75,20 @@ def test_the_end_of_a_pod_is_said_in_the_words_of_who_ended_it(status: dict[str,
 def test_only_a_driver_in_a_pod_has_a_pod_to_ask() -> None:
     for url, mode in (("yarn", "cluster"), ("k8s://http://127.0.0.1:1", "client")):
         assert why_driver_ended(parse_master(url), SubmitOptions(mode), {}, "host") == ""
+
+
+@pytest.mark.parametrize("was_seen", [True, False])
+def test_a_pod_is_gone_only_if_it_was_there(was_seen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", "")
+    with api_server() as server:
+        pod = DriverPod(server.url, {}, "views-driver")
+        if was_seen:
+            server.pods = {"phase": "Running"}
+            assert pod.ending() == ""
+        server.pods = None
+        assert pod.ending() == ("its pod default:views-driver is gone: it was deleted or evicted" if was_seen else "")
+        master = parse_master(f"k8s://{server.url}")
+        assert " is gone: " in why_driver_ended(master, SubmitOptions("cluster"), {}, "of-a-driver-that-ran")
 
 
 OWN_ADDRESS = "10.88.0.7"
