@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NoReturn
+from pkgutil import resolve_name
+from typing import Any, NoReturn
 
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError
-
-CORRECT_IMPORT = "Put its folder on the Python path, or correct the name."
 
 
 def reject(sentence: str, *, hint: str, kind: type[SamzaError] = InvalidApplication, **facts: object) -> NoReturn:
@@ -63,6 +62,22 @@ def raised_in_user_code(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename is not None:
         text, place = error.msg, SourceLocation(error.filename, error.lineno or 0)
     return type(error).__name__ + (f": {text}" if text else "") + (f" ({place})" if place is not None else "")
+
+
+def imported(name: str, what: str, **facts: object) -> Any:
+    """Return the object of the user's code that ``what`` names: ``package.module:attribute``.
+
+    Raises :class:`~airflow_samza.errors.ConfigError` where it cannot be imported.
+    """
+    try:
+        return resolve_name(name)
+    except USER_ERRORS as error:
+        raise ConfigError(
+            f"{what} is {name!r}, which cannot be imported: {raised_in_user_code(error)}.",
+            hint='Write "package.module:attribute", and put its folder on the Python path.',
+            value=name,
+            **facts,
+        ) from error
 
 
 def did_you_mean(name: str, names: Iterable[str], what: str = "") -> str:

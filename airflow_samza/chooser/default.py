@@ -9,12 +9,11 @@ Source: message-chooser, "DefaultChooser"; rules M1–M4.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_samza.application.rejections import CORRECT_IMPORT
+from airflow_samza.application.rejections import imported
 from airflow_samza.chooser.alignment import RoundRobinChooser
 from airflow_samza.chooser.batching import BatchingChooser, HeldBatches
 from airflow_samza.chooser.bootstrapping import BootstrappingChooser, HeadGate
@@ -145,22 +144,10 @@ def _tiers(context: ChooserContext, factory: ChooserFactory) -> tuple[dict[str, 
 
 
 def _factory(name: str) -> Callable[[ChooserContext], object]:
-    module_name, colon, attributes = name.partition(":")
-    if not colon:
-        module_name, _, attributes = name.rpartition(".")
-    if not module_name or not attributes:
-        raise _rejected(name, "names no factory", 'Write "package.module:attribute".')
-    try:
-        factory: object = importlib.import_module(module_name)
-    except ImportError as error:
-        raise _rejected(name, f"cannot be imported: {error}", CORRECT_IMPORT) from error
-    for attribute in attributes.split("."):
-        if not hasattr(factory, attribute):
-            raise _rejected(name, f"does not exist: {module_name!r} has no {attributes!r}", "Correct the name.")
-        factory = getattr(factory, attribute)
+    factory = imported(name, CHOOSER_CLASS, key=CHOOSER_CLASS)
     if not callable(factory):
         raise _rejected(name, "cannot be called", "Name a class or a function that takes a ChooserContext.")
-    return factory
+    return factory  # type: ignore[no-any-return]  # what it makes is looked at
 
 
 def _rejected(name: str, what: str, hint: str) -> ConfigError:

@@ -6,13 +6,12 @@ Its errors are the user's own.
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from airflow_samza.application.rejections import CORRECT_IMPORT
+from airflow_samza.application.rejections import imported
 from airflow_samza.errors import ConfigError
 from airflow_samza.row import Row
 from airflow_samza.systems.files.formats.nested import rows_of
@@ -89,8 +88,6 @@ class PluggedSerde(Serde):
 
 
 def _users_serde(name: str, stream: str) -> Any:
-    module_name, _, attributes = name.partition(":")
-
     def rejected(what: str, hint: str) -> ConfigError:
         return ConfigError(
             f"The serde of stream {stream!r} is {name!r}, which {what}.",
@@ -100,14 +97,7 @@ def _users_serde(name: str, stream: str) -> Any:
             stream=stream,
         )
 
-    try:
-        target: Any = importlib.import_module(module_name)
-    except ImportError as error:
-        raise rejected(f"cannot be imported: {error}", CORRECT_IMPORT) from error
-    for attribute in attributes.split("."):
-        if not hasattr(target, attribute):
-            raise rejected(f"does not exist: {module_name!r} has no {attributes!r}", "Correct the name.")
-        target = getattr(target, attribute)
+    target = imported(name, f"The serde of stream {stream!r}", key="serde", stream=stream)
     try:
         serde = target if _is_serde(target) and not isinstance(target, type) else target()
     except TypeError as error:

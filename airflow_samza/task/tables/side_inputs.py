@@ -6,7 +6,6 @@ before, and what it has given itself. Tasks run it while they fill the table, an
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,8 +14,8 @@ import pyarrow as pa
 from airflow_samza.application.callables import check_callable, name_of
 from airflow_samza.application.declarations.side_inputs import SideInputsProcessor
 from airflow_samza.application.descriptors import TableDescriptor
-from airflow_samza.application.rejections import USER_ERRORS, raised_in_user_code
-from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError
+from airflow_samza.application.rejections import USER_ERRORS, imported, raised_in_user_code
+from airflow_samza.errors import InvalidApplication, SamzaError
 from airflow_samza.quoting import quoted
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema
@@ -54,20 +53,8 @@ def processor_factory(table: TableDescriptor) -> Callable[[Mapping[str, str], An
     named = table.processor
     if not isinstance(named, str):
         return named  # type: ignore[no-any-return]  # the declaration has checked it
-    module, _, attribute = named.rpartition(":") if ":" in named else named.rpartition(".")
-    try:
-        factory: Any = importlib.import_module(module)
-        for part in attribute.split("."):
-            factory = getattr(factory, part)
-    except USER_ERRORS as error:
-        raise ConfigError(
-            f"The processor of table {table.table_id!r} is {named!r}, which cannot be imported: "
-            f"{raised_in_user_code(error)}.",
-            hint='Write "package.module:factory" (processor=, or '
-            f"stores.{table.table_id}.side.inputs.processor.factory).",
-            key=f"stores.{table.table_id}.side.inputs.processor.factory",
-            value=named,
-        ) from error
+    key = f"stores.{table.table_id}.side.inputs.processor.factory"
+    factory = imported(named, f"The processor of table {table.table_id!r}", key=key)
     check_callable(
         factory,
         f"the processor factory {named!r} of table {table.table_id!r}",

@@ -421,9 +421,9 @@ def test_without_a_name_the_default_chooser_is_made() -> None:
 @pytest.mark.parametrize(
     ("name", "what"),
     [
-        ("word", "names no factory"),
+        ("word", "cannot be imported: ModuleNotFoundError: No module named .word"),
         ("no.such.module:x", "cannot be imported"),
-        (f"{__name__}:missing", "does not exist"),
+        (f"{__name__}:missing", "cannot be imported: AttributeError: .* has no attribute .missing"),
         (f"{__name__}:A0", "cannot be called"),
         (f"{__name__}:no_chooser", "makes a str, which is no chooser"),
     ],

@@ -180,7 +180,7 @@ def test_a_stream_without_the_type_byte_is_read_as_it_is_and_one_with_it_rejects
     ("name", "ddl", "why"),
     [
         ("nowhere.at.all:Mine", "id bigint", "cannot be imported"),
-        (f"{__name__}:Missing", "id bigint", "does not exist"),
+        (f"{__name__}:Missing", "id bigint", "cannot be imported: AttributeError: module"),
         (f"{__name__}:View", "id bigint", "cannot be made without arguments"),
         (f"{__name__}:needs", "id bigint", "cannot be made without arguments"),
         ("collections:OrderedDict", "id bigint", "has no to_bytes and from_bytes"),
