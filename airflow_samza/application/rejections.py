@@ -6,9 +6,7 @@ to the plan, the bindings of systems, and the tasks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Sequence
 from pkgutil import resolve_name
 from typing import Any, NoReturn
 
@@ -21,22 +19,9 @@ def reject(sentence: str, *, hint: str, kind: type[SamzaError] = InvalidApplicat
 
     The place is also a fact: ``error.facts["location"]``.
     """
-    location = _said_at.get() or SourceLocation.of_caller()
+    location = SourceLocation.of_caller()
     where = f" ({location})" if location is not None else ""
     raise kind(f"{sentence}{where}.", hint=hint, location=location, **facts)
-
-
-_said_at: ContextVar[SourceLocation | None] = ContextVar("said_at", default=None)
-
-
-@contextmanager
-def said_at(location: SourceLocation | None) -> Iterator[None]:
-    """Name ``location``, a line of the user's code, in rejections of checks at run time inside the block."""
-    token = _said_at.set(location)
-    try:
-        yield
-    finally:
-        _said_at.reset(token)
 
 
 class located:  # noqa: N801 (a context manager reads as a word)

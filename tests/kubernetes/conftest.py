@@ -14,7 +14,7 @@ from demo.kubernetes.airflow import AirflowOnKubernetes
 from demo.kubernetes.node import Node, what_is_missing
 from tests.kubernetes.cluster import Cluster, Store, airflow_on, cluster_on, store_beside
 
-collect_ignore = ["pod_dags.py"]  # a Dag file, for Airflow to read
+collect_ignore = ["pod_dags.py", "pod_pipelines.py"]  # a Dag file and its application, for Airflow to read
 
 
 @pytest.fixture
@@ -61,6 +61,6 @@ def store(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.fixture(scope="session")
 def airflow(cluster: Cluster, store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowOnKubernetes]:
     """An Airflow with the demo's Dags and those of ``pod_dags.py``."""
-    place = tmp_path_factory.mktemp("airflow")
-    with airflow_on(cluster, store, place, Path(__file__).with_name("pod_dags.py")) as started:
+    files = (Path(__file__).with_name(name) for name in ("pod_dags.py", "pod_pipelines.py"))
+    with airflow_on(cluster, store, tmp_path_factory.mktemp("airflow"), *files) as started:
         yield started

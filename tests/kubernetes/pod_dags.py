@@ -45,10 +45,10 @@ flights("flights_of_little_memory", retries=0, stages={"flights": pod(resources=
 flights(
     "flights_of_little_disk",
     retries=0,
+    application="pod_pipelines:flights_on_disk",
     stages={
         "flights": pod(
             [k8s.V1Volume(name="small", empty_dir=k8s.V1EmptyDirVolumeSource(size_limit="64Ki"))],
-            resources=k8s.V1ResourceRequirements(limits={"cpu": "300m"}),  # the kubelet looks each ten seconds
             env=[k8s.V1EnvVar(name="TMPDIR", value="/small")],
             volume_mounts=[k8s.V1VolumeMount(name="small", mount_path="/small")],
         )

@@ -12,7 +12,6 @@ import pytest
 
 import airflow_samza
 from airflow_samza import avg, count, hopping, max_, session, stream_application, sum_, tumbling
-from airflow_samza.application.rejections import said_at
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.watermarks import bounded_delay
 from airflow_samza.errors import SamzaError
@@ -667,11 +666,6 @@ def test_a_zone_that_does_not_exist_is_rejected_with_the_one_that_was_meant(zone
     with pytest.raises(SamzaError, match="not a time zone") as caught:
         tumbling("1 day", zone=zone)
     assert f"Did you mean {meant!r}?" in str(caught.value.hint)
-
-
-def test_what_is_checked_again_at_run_time_names_the_line_of_the_application() -> None:
-    with pytest.raises(SamzaError, match=r"pipelines/views\.py:12"), said_at(SourceLocation("pipelines/views.py", 12)):
-        tumbling("soon")
 
 
 def test_a_users_package_may_begin_like_ours() -> None:
