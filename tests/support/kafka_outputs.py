@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -16,6 +17,9 @@ from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
 
 PRODUCER = "app/run/stage"
 COLUMNS = "id bigint, name string"
+
+_ENDS_SECONDS = 2.0
+"""The time that brokers may take to write the ends of a transaction."""
 
 
 class Seen(NamedTuple):
@@ -85,6 +89,7 @@ def read_all(address: str, topic: str, isolation: str = "read_committed") -> lis
     consumer = Consumer(settings)
     try:
         partitions = consumer.list_topics(topic, 30).topics[topic].partitions
+        _wait_for_ends(consumer, address, topic, partitions)
         consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
         seen: list[Seen] = []
         ended: set[int] = set()
@@ -94,6 +99,23 @@ def read_all(address: str, topic: str, isolation: str = "read_committed") -> lis
         return sorted(seen, key=lambda message: message.partition)  # each partition in the order of its offsets
     finally:
         consumer.close()
+
+
+def _wait_for_ends(consumer: Consumer, address: str, topic: str, partitions: Iterable[int]) -> None:
+    """Return when a reader of committed messages sees the last one; with an open transaction, after some seconds.
+
+    Brokers write the end of a transaction to each partition after they have answered the commit.
+    """
+    of_all = Consumer({"bootstrap.servers": address, "group.id": "tests", "isolation.level": "read_uncommitted"})
+    try:
+        places = [TopicPartition(topic, partition) for partition in partitions]
+        deadline = time.monotonic() + _ENDS_SECONDS
+        while any(consumer.get_watermark_offsets(at, 30)[1] < of_all.get_watermark_offsets(at, 30)[1] for at in places):
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.02)
+    finally:
+        of_all.close()
 
 
 def _take(message: Message, seen: list[Seen], ended: set[int]) -> None:
