@@ -53,3 +53,12 @@ def test_an_open_section_says_how_far_it_has_come(log: LogSystem) -> None:
         "monday": (True, "1 of 1 tasks have ended it"),
         "tuesday": (False, "no task has ended it"),
     }
+
+
+def test_a_slice_has_the_sections_of_its_time(log: LogSystem) -> None:
+    before = log.slice(SPEC)
+    log.publish(
+        SPEC, Publication("views/wednesday/stage", "1.1", 0, {}, (WatermarkMessage("task-0", 1, "wednesday", 0),))
+    )
+    runs = {section.run_id for section in log.sections(SPEC)}
+    assert {section.run_id for section in log.sections(SPEC, before)} == runs - {"wednesday"} == {"monday", "tuesday"}

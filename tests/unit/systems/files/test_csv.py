@@ -285,3 +285,8 @@ def test_rejects_characters_that_could_be_taken_for_each_other(
 
 def test_an_escape_that_is_the_quote_means_doubled_quotes(tmp_path: Path) -> None:
     assert read(tmp_path, b'a,b\n1,"x ""y"""\n2,z\n', escape='"') == [(1, 'x "y"'), (2, "z")]
+
+
+@pytest.mark.parametrize("data", [b"a\nb\rc", b"a\rb\nc"])
+def test_lines_may_end_in_several_ways_and_the_last_end_counts(data: bytes) -> None:
+    assert Dialect(FileOptions()).closed(data) == len(data) - 1

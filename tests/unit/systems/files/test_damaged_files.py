@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
 from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.systems.files.formats.avro_blocks import ContainerWriter, long_bytes
+from airflow_samza.systems.files.formats.file_format import InputFile, reading
 from airflow_samza.systems.files.formats.orc_tail import OrcTail
 from tests.support.budgets import extended_but
 from tests.support.flipped_files import FILES, ROWS, flips, read
@@ -212,3 +214,15 @@ def test_a_file_that_was_cut_off_is_rejected(tmp_path: Path, name: str) -> None:
 def test_the_bits_that_are_turned_over_are_all_places_of_a_byte(tmp_path: Path) -> None:
     turned = {bit % 8 for bit, _ in flips(tmp_path, "null.avro", STEP)}
     assert turned == {*range(8)}
+
+
+@pytest.mark.parametrize(
+    ("error", "is_damage"),
+    [(PermissionError(13, "Permission denied"), False), (OSError("bad magic"), True)],
+    ids=["storage", "content"],
+)
+def test_what_the_storage_rejects_is_no_damage(error: OSError, is_damage: bool) -> None:
+    file = InputFile(pafs.LocalFileSystem(), "/in/a.csv", 1, "/in/a.csv", "views")
+    with pytest.raises(TopicError) as caught, reading(file, "csv"):
+        raise error
+    assert ("cannot be read as csv" in caught.value.sentence) == is_damage

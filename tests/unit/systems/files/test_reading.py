@@ -29,7 +29,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.files.formats import lines
 from airflow_samza.systems.files.formats.lines import BLOCK_BYTES, line_blocks
-from airflow_samza.systems.files.formats.options import FORMATS
+from airflow_samza.systems.files.formats.options import FOLLOWING, FORMATS, FileOptions
 from airflow_samza.systems.files.packing import Unit, pack
 from airflow_samza.systems.files.slicing import input_file
 from airflow_samza.systems.files.system import FilesSystem
@@ -997,3 +997,15 @@ def test_a_dictionary_does_not_make_batches_larger_in_memory(tmp_path: Path) -> 
     pq.write_table(table, tmp_path / "in.parquet")
     found = list(batches(tmp_path, StreamSpec("in.parquet")))
     assert [batch.num_rows for batch in found] == [104_857, 95_143]
+
+
+@pytest.mark.parametrize(
+    ("beginning", "end"), [(b"a", b"\n"), (b"a\n", b"\n"), (b"a\r\nb", b"\n"), (b"a\rb", b"\r"), (b"", b"\n")]
+)
+def test_lines_end_with_a_carriage_return_only_where_no_line_feed_is(beginning: bytes, end: bytes) -> None:
+    assert lines.line_end(beginning) == end
+
+
+def test_options_behind_one_that_is_read_elsewhere_are_read_too() -> None:
+    following = (sorted(FOLLOWING)[0], "1 minute")
+    assert FileOptions.of(StreamSpec("in", options=(following, ("delimiter", ";")))).delimiter == ";"

@@ -244,3 +244,13 @@ def test_a_damaged_record_of_a_slot_is_found_and_does_not_change_what_stands(tmp
         output.slots.slot_writers(output.stream, day(1))
     assert "run that interval again" in caught.value.hint
     assert output.rows() == [1]
+
+
+def test_a_record_that_was_copied_to_another_slot_is_damaged(tmp_path: Path) -> None:
+    output = Slotted("files", str(tmp_path))
+    output.publish("monday", [1], day(1))
+    output.publish("tuesday", [2], day(2))
+    monday, tuesday = sorted(Path(output.root).glob("out/_samza/slots/*"))
+    tuesday.write_bytes(monday.read_bytes())
+    with pytest.raises(TopicError, match="is damaged: it is of another slot than its name says"):
+        output.slots.slot_writers(output.stream, day(2))

@@ -14,7 +14,9 @@ import pytest
 from airflow_samza.control.messages import WatermarkMessage
 from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.systems.log import commits as log_commits
+from airflow_samza.systems.log import maintenance
 from airflow_samza.systems.log.fsck import Published, fsck, is_sound
+from airflow_samza.systems.log.index import read_floor
 from airflow_samza.systems.log.maintenance import expire, mark_expired, sweep
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.log.tails import TAIL_CACHE
@@ -424,3 +426,24 @@ def test_a_topic_that_is_held_is_given_back_whole(system: LogSystem) -> None:
     assert sweep(system.filesystem, "log", is_held=opened_meanwhile).topics == []
     assert asked == ["views", "views"]
     assert everything(system) == before
+
+
+def test_a_sweep_goes_on_behind_a_topic_that_another_has_deleted(
+    system: LogSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system.admin.create([StreamSpec("clicks", partitions=1)])
+    mark_expired(system.topic("views"), 1_000)
+    shutil.rmtree(system.filesystem.local_path("topics/clicks") or "")
+    monkeypatch.setattr(maintenance, "list_topics", lambda filesystem: ["clicks", "views"])
+    assert sweep(system.filesystem, "log", 1_000).topics == ["views"]
+
+
+def test_a_record_of_what_expired_has_an_offset_for_each_partition(system: LogSystem, tmp_path: Path) -> None:
+    for epoch in range(2):
+        publish(system, epoch, 10 * epoch)
+    expire(system.topic("views"), now() + YEAR_MS)
+    path = tmp_path / system.topic("views").expired_path
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "offsets": [*record["offsets"], 7]}))
+    with pytest.raises(TopicError, match="3 partitions"):
+        read_floor(system.topic("views"))
