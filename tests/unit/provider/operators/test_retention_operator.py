@@ -33,7 +33,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
     return made
 
 
-@pytest.mark.extended
 def test_it_deletes_what_has_expired_and_leaves_in_xcom_what_that_was(here: Here, make_context: Any) -> None:
     told = SamzaRetentionOperator(task_id="look", conn_id="swept", keep_runs=1, dry_run=True)
     would = told.execute(make_context(told))

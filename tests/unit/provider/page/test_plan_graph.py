@@ -101,4 +101,4 @@ def test_nodes_have_their_descriptions_and_lines_of_code(page: Page) -> None:
     assert (table["doc"], table["code"]) == ("Visits that were seen.", "page_app.py:10")
     assert (mapped["doc"], mapped["code"]) == ("Return the visit.", "page_app.py:12")
     assert "secret1" not in stream["doc"]
-    assert stream["code"] == "page_app.py:11"
+    assert (stream["code"], stream["columns"]) == ("page_app.py:11", "country string, n bigint")
