@@ -6,6 +6,7 @@ import base64
 import json
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -120,8 +121,11 @@ def test_a_job_submits_a_driver_of_its_own(cluster: Cluster) -> None:
     assert cluster.rows("submits") == ROWS
 
 
-def test_a_job_deletes_the_pod_of_a_driver_whose_image_is_not_there(cluster: Cluster) -> None:
+def test_a_job_deletes_the_pod_of_a_driver_whose_image_is_not_there(
+    cluster: Cluster, acted: Callable[[], None]
+) -> None:
     no_image = (f'container.image" = "{IMAGE}"', 'container.image" = "docker.io/library/none:1"')
+    acted()
     log = job(cluster, *submitting("no-image"), no_image)
     assert "of the image docker.io/library/none:1. It is deleted." in log, log
     until(lambda: not [name for name in cluster.drivers() if "-no-image-" in name])
@@ -168,9 +172,11 @@ def test_a_driver_for_which_no_node_has_room_waits_with_the_words_of_the_schedul
     cluster: Cluster,
 ) -> None:
     command = cluster.command("no-room", spark_kubernetes_driver_request_cores="900")
+    begun = time.monotonic()
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=cluster.env()) as running:
         assert running.stderr is not None
         said = next((line for line in running.stderr if " is pending: " in line), "")
+        print(f"the scheduler's words after {time.monotonic() - begun:.0f} s")
         running.send_signal(signal.SIGINT)
         running.communicate(timeout=100)
     assert "is pending: Unschedulable: 0/1 nodes are available: 1 Insufficient cpu" in said
