@@ -275,11 +275,21 @@ class StageRunner:
         self._records.wait_until_written(LEAVE_SECONDS)
 
 
-def start_failure(error: Exception, files: Filesystem, log_path: str, output: str) -> StageFailed:
-    """Return the error of a Spark that does not come up; the runner's log, or ``output``, says why Java has ended."""
+_STOPPED = "Cannot call methods on a stopped SparkContext"
+"""Of the error of a Spark that has come up and was ended before its session was there, as by an eviction."""
+
+
+def start_failure(error: Exception, files: Filesystem, log_path: str, output: str) -> SamzaError:
+    """Return the error of a Spark that does not come up; the runner's log, or ``output``, says why Java has ended.
+
+    A Spark that was stopped meanwhile is lost: whoever looks after the stage asks who has ended its driver.
+    """
     why = why_spark_does_not_start(error, files.local_path(log_path) or output)
     log.error("Spark does not start", exc_info=error)
-    return StageFailed(f"Spark does not start: {why}", hint=details_in(files.location(log_path)), log=log_path)
+    details = details_in(files.location(log_path))
+    if _STOPPED in why:
+        return StageLost("Spark went away while it started.", hint=details, log=log_path)
+    return StageFailed(f"Spark does not start: {why}", hint=details, log=log_path)
 
 
 def run_process(arguments: list[str], open_engine: OpenEngine, settings: dict[str, Any] | None = None) -> int:
