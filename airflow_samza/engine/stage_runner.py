@@ -28,7 +28,7 @@ from airflow_samza.engine.stage_engine import StageEngine
 from airflow_samza.engine.stage_run import run_stage
 from airflow_samza.errors import SamzaError, StageCancelled, StageFailed, StageLost
 from airflow_samza.launch.bindings import bindings_from_json, take_root_access
-from airflow_samza.launch.java.installed_java import why_spark_does_not_start
+from airflow_samza.launch.java.installed_java import STOPPED_SPARK, why_spark_does_not_start
 from airflow_samza.launch.log_lines import details_in
 from airflow_samza.launch.own_scratch import leave_scratch
 from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, GAVE_WAY, POLL_SECONDS, engine_name
@@ -275,10 +275,6 @@ class StageRunner:
         self._records.wait_until_written(LEAVE_SECONDS)
 
 
-_STOPPED = "Cannot call methods on a stopped SparkContext"
-"""Of the error of a Spark that has come up and was ended before its session was there, as by an eviction."""
-
-
 def start_failure(error: Exception, files: Filesystem, log_path: str, output: str) -> SamzaError:
     """Return the error of a Spark that does not come up; the runner's log, or ``output``, says why Java has ended.
 
@@ -287,7 +283,7 @@ def start_failure(error: Exception, files: Filesystem, log_path: str, output: st
     why = why_spark_does_not_start(error, files.local_path(log_path) or output)
     log.error("Spark does not start", exc_info=error)
     details = details_in(files.location(log_path))
-    if _STOPPED in why:
+    if STOPPED_SPARK in why:
         return StageLost("Spark went away while it started.", hint=details, log=log_path)
     return StageFailed(f"Spark does not start: {why}", hint=details, log=log_path)
 
