@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import ConfigError
@@ -83,8 +83,7 @@ class SystemKind:
 
     def load(self) -> type[Any]:
         """Return the class; its clients may be heavy, or not installed."""
-        module, _, name = self.loader.partition(":")
-        system: type[Any] = getattr(import_module(module), name)
+        system: type[Any] = resolve_name(self.loader)
         return system
 
 

@@ -49,17 +49,18 @@ def raised_in_user_code(error: BaseException) -> str:
     return type(error).__name__ + (f": {text}" if text else "") + (f" ({place})" if place is not None else "")
 
 
-def imported(name: str, what: str, **facts: object) -> Any:
+def imported(name: str, what: str, kind: type[SamzaError] = ConfigError, **facts: object) -> Any:
     """Return the object of the user's code that ``what`` names: ``package.module:attribute``.
 
-    Raises :class:`~airflow_samza.errors.ConfigError` where it cannot be imported.
+    Raises ``kind`` where it cannot be imported.
     """
     try:
         return resolve_name(name)
     except USER_ERRORS as error:
-        raise ConfigError(
+        raise kind(
             f"{what} is {name!r}, which cannot be imported: {raised_in_user_code(error)}.",
-            hint='Write "package.module:attribute", and put its folder on the Python path.',
+            hint='Correct the name ("package.module:attribute"), or put its folder on the Python path. '
+            "Modules that only stages lack are named in py_modules.",
             value=name,
             **facts,
         ) from error

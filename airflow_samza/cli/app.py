@@ -7,7 +7,7 @@ imports.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -50,8 +50,7 @@ class NamedCommand(NamedTuple):
         """Return it as Typer makes it."""
         made_of: Any = self.made_of
         if isinstance(made_of, str):
-            module, _, attribute = made_of.partition(":")
-            made_of = getattr(import_module(f"airflow_samza.cli.{module}"), attribute)
+            made_of = resolve_name(f"airflow_samza.cli.{made_of}")
         if self.example is None:
             made: Any = typer.main.get_group(made_of)
         else:

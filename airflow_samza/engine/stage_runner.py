@@ -28,7 +28,7 @@ from airflow_samza.engine.stage_engine import StageEngine
 from airflow_samza.engine.stage_run import run_stage
 from airflow_samza.errors import SamzaError, StageCancelled, StageFailed, StageLost
 from airflow_samza.launch.bindings import bindings_from_json, take_root_access
-from airflow_samza.launch.java.installed_java import STOPPED_SPARK, why_spark_does_not_start
+from airflow_samza.launch.java.installed_java import why_spark_does_not_start
 from airflow_samza.launch.log_lines import details_in
 from airflow_samza.launch.own_scratch import leave_scratch
 from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, GAVE_WAY, POLL_SECONDS, engine_name
@@ -276,16 +276,10 @@ class StageRunner:
 
 
 def start_failure(error: Exception, files: Filesystem, log_path: str, output: str) -> SamzaError:
-    """Return the error of a Spark that does not come up; the runner's log, or ``output``, says why Java has ended.
-
-    A Spark that was stopped meanwhile is lost: whoever looks after the stage asks who has ended its driver.
-    """
+    """Return the error of a Spark that does not come up; the runner's log, or ``output``, says why Java has ended."""
     why = why_spark_does_not_start(error, files.local_path(log_path) or output)
     log.error("Spark does not start", exc_info=error)
-    details = details_in(files.location(log_path))
-    if STOPPED_SPARK in why:
-        return StageLost("Spark went away while it started.", hint=details, log=log_path)
-    return StageFailed(f"Spark does not start: {why}", hint=details, log=log_path)
+    return StageFailed(f"Spark does not start: {why}", hint=details_in(files.location(log_path)), log=log_path)
 
 
 def run_process(arguments: list[str], open_engine: OpenEngine, settings: dict[str, Any] | None = None) -> int:

@@ -5,7 +5,6 @@ The runtime submits pushes by it, for operators and the command line.
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from typing import Any
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor, TableKind, push_stream_id
 from airflow_samza.application.loader import load_application
-from airflow_samza.application.rejections import did_you_mean
+from airflow_samza.application.rejections import did_you_mean, imported
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, PushError, SamzaError, UnknownName
 from airflow_samza.launch.runner_settings import RunnerSettings
@@ -306,11 +305,13 @@ def source_of(table: str, source: object) -> dict[str, Any]:
         return {"callable": _named(table, source)}
     if isinstance(source, Mapping):
         described = dict(source)
-        if callable(described.get("callable")):
-            described["callable"] = _named(table, described["callable"])
-        if isinstance(described.get("callable"), str):
-            _import(table, described["callable"])
-        return described
+        function = described.get("callable")
+        if callable(function):
+            described["callable"] = _named(table, function)
+        elif isinstance(function, str):  # its module is shipped with the application that lies beside it
+            function = function_of_source(table, function)
+        if function is None or callable(function):
+            return described
     raise PushError(
         f"The source of the push of table {table!r} is {source!r}.",
         hint='Give a path, {"table": …}, {"query": …}, {"jdbc": {…}}, {"path": …, "format": …}, '
@@ -331,22 +332,9 @@ def _named(table: str, function: Any) -> str:
     return f"{module}:{name}"
 
 
-def _import(table: str, reference: str) -> None:
-    """Import the function's module, so that it is shipped with the application that lies beside it."""
-    try:
-        importlib.import_module(reference.partition(":")[0])
-    except ImportError as error:
-        raise not_importable(table, reference, error) from None
-
-
-def not_importable(table: str, reference: str, error: Exception) -> PushError:
-    """Return the error for a function that makes a push's rows, and that a process cannot import."""
-    return PushError(
-        f"The source of the push of table {table!r} is {reference!r}, which cannot be imported: {error}.",
-        hint='Write "package.module:function", of a function that takes a '
-        "Spark session; py_modules ships further modules.",
-        table=table,
-    )
+def function_of_source(table: str, reference: str) -> Any:
+    """Return the function ``package.module:function`` that makes a push's rows."""
+    return imported(reference, f"The source of the push of table {table!r}", PushError, table=table)
 
 
 def push_bindings(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import PushError, SchemaError
-from airflow_samza.launch.table_push import not_importable
+from airflow_samza.launch.table_push import function_of_source
 from airflow_samza.runs.tables.push_checks import check_columns, column_expressions, quoted
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.runs.tables.table_version import DELETED
@@ -58,7 +57,7 @@ def read_source(spark: SparkSession, request: PushRequest, secrets: Mapping[str,
             return spark.sql(source["query"])
         if kind == "jdbc":
             return read_hidden(spark, "jdbc", {**source["jdbc"], **secrets}, secrets)
-        result = load_callable(request, str(source["callable"]))(spark)
+        result = function_of_source(request.table, str(source["callable"]))(spark)
         returned = unreadable_kind(result)
         if returned:
             raise PushError(
@@ -89,18 +88,6 @@ def _read_path(
             table=request.table,
         )
     return spark.read.format(format).options(**options).load(path)
-
-
-def load_callable(request: PushRequest, reference: str) -> Any:
-    """Return the function ``module:name`` that makes the DataFrame."""
-    module, _, name = reference.partition(":")
-    try:
-        value: Any = importlib.import_module(module)
-        for part in name.split("."):
-            value = getattr(value, part)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise not_importable(request.table, reference, error) from None
-    return value
 
 
 def table_columns(request: PushRequest, source: DataFrame) -> tuple[DataFrame, Schema]:

@@ -9,10 +9,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from airflow_samza.errors import SamzaError, StageLost
 from airflow_samza.launch.code_shipping import archive_here
 from airflow_samza.launch.drivers.spark_submit import with_package
+from airflow_samza.launch.log_lines import details_in
 from airflow_samza.launch.masters import parse_master
 from airflow_samza.launch.runner_settings import GAVE_WAY, engine_name
+from airflow_samza.spark.sessions.driver_session import is_spark_lost
 from airflow_samza.spark.sessions.session_start import start_early
 from airflow_samza.spark.task_process import cores_of, fork_task_forker, may_run_beside
 from airflow_samza.systems.filesystems.local_copies import local_copy
@@ -56,7 +59,14 @@ def main(arguments: list[str], settings: dict[str, Any] | None = None, lent: Ope
         from airflow_samza.spark.spark_engine import SparkEngine
 
         def opened() -> DriverSession:
-            return (lent or open_session)(name, settings, files)
+            try:
+                return (lent or open_session)(name, settings, files)
+            except Exception as error:
+                if isinstance(error, SamzaError) or not is_spark_lost(error):
+                    raise
+                # Whoever looks after the stage asks who has ended the driver.
+                details = details_in(files.location(settings["log"]))
+                raise StageLost("Spark went away while it started.", hint=details, log=settings["log"]) from error
 
         driver: DriverSession
         if may_be_late:

@@ -110,7 +110,8 @@ def test_a_run_goes_on_when_the_api_server_was_away_for_a_minute(
     acted()
     with cluster.node.without_api_server():
         time.sleep(MINUTE)
-    airflow.start_part("scheduler")  # as its Deployment does, if it has ended: it does where it looks for pods in vain
+    # A scheduler that lists pods without an API server ends; its Deployment starts it again.
+    airflow.start_part("scheduler")
     ends_right(airflow, cluster, "flights", run_id)
 
 

@@ -273,8 +273,13 @@ def test_a_source_that_is_not_there_is_told(pusher: Pusher) -> None:
         StageFailed, match=r"failed: ValueError: no members today \(\S+/samza_spark_apps/pushed.py:\d+\)"
     ):
         pusher.push({"callable": "samza_spark_apps.pushed:broken"})
-    with pytest.raises(PushError, match="cannot be imported"):
-        pusher.push({"callable": "samza_spark_apps.nowhere:members"})
+    for missing in ("samza_spark_apps.nowhere:members", "samza_spark_apps.pushed:nobody"):
+        with pytest.raises(PushError, match=f"'{missing}', which cannot be imported"):
+            pusher.push({"callable": missing})
+    with pytest.raises(
+        PushError, match=r"The source of the push of table 'members' is \{'callable': 'samza_spark_apps\.pushed'\}"
+    ):
+        pusher.push({"callable": "samza_spark_apps.pushed"})
 
 
 def test_a_source_column_of_a_type_that_no_table_has_is_told(pusher: Pusher) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from airflow_samza.systems.kafka.access import access_of
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.outputs import KafkaOutputs
 from airflow_samza.systems.system import Publication, StreamSpec, SystemBinding
+from tests.support.waiting import until
 
 PRODUCER = "app/run/stage"
 COLUMNS = "id bigint, name string"
@@ -109,13 +110,14 @@ def _wait_for_ends(consumer: Consumer, address: str, topic: str, partitions: Ite
     of_all = Consumer({"bootstrap.servers": address, "group.id": "tests", "isolation.level": "read_uncommitted"})
     try:
         places = [TopicPartition(topic, partition) for partition in partitions]
-        deadline = time.monotonic() + _ENDS_SECONDS
-        while any(consumer.get_watermark_offsets(at, 30)[1] < of_all.get_watermark_offsets(at, 30)[1] for at in places):
-            if time.monotonic() > deadline:
-                return
-            time.sleep(0.02)
+        with suppress(AssertionError):
+            until(lambda: all(_end(consumer, at) == _end(of_all, at) for at in places), _ENDS_SECONDS)
     finally:
         of_all.close()
+
+
+def _end(consumer: Consumer, at: TopicPartition) -> int:
+    return consumer.get_watermark_offsets(at, 30)[1]
 
 
 def _take(message: Message, seen: list[Seen], ended: set[int]) -> None:

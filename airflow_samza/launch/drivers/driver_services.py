@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 from airflow_samza.errors import ConfigError
@@ -91,11 +91,8 @@ def driver_service(url: str) -> DriverService:
             key="master",
             value=scheme,
         )
-    if scheme in BUILT_IN:
-        module, _, name = BUILT_IN[scheme].partition(":")
-        made: Callable[[str], DriverService] = getattr(import_module(module), name)
-    else:
-        made = _plugged()[scheme].load()
+    made: Callable[[str], DriverService]
+    made = resolve_name(BUILT_IN[scheme]) if scheme in BUILT_IN else _plugged()[scheme].load()
     return made(url)
 
 

@@ -46,10 +46,6 @@ _JAVA_ENDED = "JAVA_GATEWAY_EXITED"
 """PySpark's class of the error of a Java that has ended before it was up; the reason is in what Java has printed."""
 
 
-STOPPED_SPARK = "Cannot call methods on a stopped SparkContext"
-"""Of the error of a Spark that was up, and that somebody has ended, as an eviction does."""
-
-
 def why_spark_does_not_start(error: BaseException, log: str) -> str:
     """Return the reason why Spark did not come up: from Java where it ended, else the innermost cause of the error.
 

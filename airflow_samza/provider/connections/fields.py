@@ -1,4 +1,4 @@
-"""Ids of Samza connections, and the extra fields of all kinds of connections.
+"""Ids of Samza connections, the extra fields of all kinds of connections, and their secrets in logs.
 
 Hooks, operators and sensors read connections by them.
 """
@@ -9,6 +9,8 @@ import json
 from typing import Any
 
 from airflow_samza.errors import ConfigError
+from airflow_samza.secrecy import secret_texts
+from airflow_samza.systems.system import SystemBinding
 
 
 def extra_of(conn_id: str, connection: Any) -> dict[str, Any]:
@@ -29,6 +31,16 @@ def extra_of(conn_id: str, connection: Any) -> dict[str, Any]:
             value=conn_id,
         )
     return extra
+
+
+def masked(binding: SystemBinding) -> SystemBinding:
+    """Have Airflow's logs mask every secret, also those that it does not know by their names."""
+    from airflow.sdk.log import mask_secret
+
+    for name in binding.secret:
+        for text in secret_texts(binding.options[name]):
+            mask_secret(text)
+    return binding
 
 
 DEFAULT_CONNECTION = "samza_default"

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.provider.airflow_versions import AirflowNotFoundException
-from airflow_samza.provider.connections.fields import extra_of
-from airflow_samza.provider.connections.masking import masked
+from airflow_samza.provider.connections.fields import extra_of, masked
 from airflow_samza.provider.connections.missing_connections import adding, candidate_ids, not_defined
 from airflow_samza.systems.kafka.access import ADDRESSES, PASSWORD, USER, access_of, shared_options
 from airflow_samza.systems.system import SystemBinding

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.provider.connections.fields import extra_of
-from airflow_samza.provider.connections.masking import masked
+from airflow_samza.provider.connections.fields import extra_of, masked
 from airflow_samza.provider.connections.missing_connections import adding
 from airflow_samza.provider.connections.root_access import FIELD, find_access
 from airflow_samza.systems.system import SystemBinding

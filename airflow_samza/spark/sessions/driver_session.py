@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_samza.engine.placement import Executor
-from airflow_samza.launch.java.installed_java import STOPPED_SPARK
 from airflow_samza.runs.stages.spark_page import SparkPage
 from airflow_samza.systems.system import SystemBinding
 
@@ -139,7 +138,7 @@ _LOST_CONNECTION = (
     "INVALID_HANDLE.SESSION_CLOSED",
     # A session of this process: its Java is dead, or has stopped.
     "Answer from Java side is empty",
-    STOPPED_SPARK,
+    "Cannot call methods on a stopped SparkContext",
     "SparkContext was shut down",
 )
 

@@ -1,21 +1,20 @@
-"""Reading of a partition's input range: record batches of the stream's schema, then end-of-stream.
+"""Reading of an input range of files: record batches of the stream's schema.
 
-The system of files reads by it; tables of lakes take its chunks and casts.
+The system of files reads by it; tables of lakes take its slice by a column, and the rows that fit.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from airflow_samza.control.messages import EndOfStreamMessage
-from airflow_samza.errors import SchemaError, TopicError
+from airflow_samza.errors import SchemaError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.dictionaries import batch_of, decoded
 from airflow_samza.systems.files.change_checks import UnchangedFile, unchanged
@@ -29,62 +28,29 @@ from airflow_samza.systems.files.formats.times import unit_of
 from airflow_samza.systems.files.listing import FileEntry
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.packing import Split
-from airflow_samza.systems.files.slicing import CHUNK_OFFSETS, files_of, input_file, time_range
+from airflow_samza.systems.files.slicing import files_of, input_file, time_range
+from airflow_samza.systems.files.split_reading import SplitConsumer, projected_schema
 from airflow_samza.systems.system import (
     ColumnBound,
-    ControlEnvelope,
-    Envelope,
-    MessageRun,
-    OffsetRange,
     StreamSpec,
-    SystemStreamPartition,
-    UnreadableRun,
 )
 
 
-class FilesConsumer:
-    """Consumer of one input range. Offsets count the rows of a partition in the order of its files."""
+class FilesConsumer(SplitConsumer):
+    """Consumer of one input range of files."""
 
     def __init__(self, root: Location, stream: StreamSpec, slice: Mapping[str, Any]) -> None:
+        super().__init__(stream, slice)
         self.root = root
-        self.stream = stream
         self.options = FileOptions.of(stream)
         self.format_name = str(slice["format"])
         self.files = files_of(slice)
-        self.partitions = int(slice["partitions"])
-        self._chunks = chunks_of(slice)
         declared = stream.schema or slice["schema"]
         self.schema: pa.Schema = Schema.of(declared).to_arrow() if declared else pa.schema([])
         self.within = Within.of(stream, self.schema if self.files else None)
 
-    def read(
-        self,
-        ssp: SystemStreamPartition,
-        offsets: OffsetRange | None,
-        columns: Sequence[str] | None = None,
-        bounds: Sequence[ColumnBound] = (),
-        *,
-        dictionaries: bool = False,
-    ) -> Iterator[Envelope]:
-        """Yield the rows of a partition; with ``offsets`` only those, and no end-of-stream.
-
-        Bounds skip row groups of Parquet files.
-        """
-        reject_partition(ssp, self.partitions, self.stream.name)
-        skipping = tuple(bounds) if offsets is None else ()  # offsets count all rows
-        yield from read_chunks(
-            ssp,
-            self._chunks,
-            offsets,
-            self.stream.name,
-            lambda split: self._opened(split, columns, skipping, dictionaries),
-        )
-
-    def close(self) -> None:
-        """Do nothing: files are open only while they are read."""
-
     @contextmanager
-    def _opened(
+    def opened(
         self, split: Split, columns: Sequence[str] | None, bounds: tuple[ColumnBound, ...], dictionaries: bool
     ) -> Iterator[Iterator[pa.RecordBatch | Unreadable]]:
         """Let the batches of a split be read; the end of the ``with`` checks that the file is still the plan's."""
@@ -138,104 +104,6 @@ class FilesConsumer:
                 for conformed in fitting(conformer, batch) if file.tolerant else (conformer.apply(batch),):
                     complete = isinstance(conformed, Unreadable) or not hive
                     yield conformed if complete else _with_constants(conformed, columns, hive, file)
-
-
-class Chunk(NamedTuple):
-    """Chunk of the range: the first offset of each partition, the end (None: not known), and splits by partition."""
-
-    first: int
-    end: int | None
-    splits: list[list[Split]]
-
-
-def chunks_of(slice: Mapping[str, Any]) -> list[Chunk]:
-    """Return the chunks of a range of new files; any other range is one, whose offsets begin at 0."""
-    if "chunks" not in slice:
-        return [Chunk(0, None, [[Split(*split) for split in splits] for splits in slice["splits"]])]
-    numbered = enumerate(slice["chunks"], int(slice["first_chunk"]))
-    return [
-        Chunk(
-            number * CHUNK_OFFSETS,
-            (number + 1) * CHUNK_OFFSETS,
-            [[Split(*split) for split in splits] for splits in chunk],
-        )
-        for number, chunk in numbered
-    ]
-
-
-def read_chunks(
-    ssp: SystemStreamPartition,
-    chunks: Sequence[Chunk],
-    offsets: OffsetRange | None,
-    stream: str,
-    opened: Callable[[Split], AbstractContextManager[Iterator[pa.RecordBatch | Unreadable]]],
-) -> Iterator[Envelope]:
-    """Yield the rows of a partition chunk by chunk, as ``opened`` gives those of a split, then end-of-stream.
-
-    With ``offsets`` only those, and no end-of-stream.
-    """
-    end = 0
-    for chunk in chunks:
-        if offsets is not None and (chunk.end is not None and chunk.end <= offsets.start):
-            continue
-        end = chunk.first
-        for split in chunk.splits[ssp.partition]:
-            if offsets is not None and end >= offsets.end:
-                return
-            with opened(split) as batches:
-                end = yield from numbered(ssp, end, batches, offsets)
-    if offsets is None:
-        yield ControlEnvelope(ssp, end, EndOfStreamMessage(None, 1, stream_id=stream))
-
-
-def numbered(
-    ssp: SystemStreamPartition, first: int, pieces: Iterable[pa.RecordBatch | Unreadable], offsets: OffsetRange | None
-) -> Generator[Envelope, None, int]:
-    """Yield what is read of a partition with its offsets from ``first`` on, cut to ``offsets``; return the next one."""
-    end = first
-    for piece in pieces:
-        run = (
-            UnreadableRun.of(ssp, end, [piece.text], [piece.error])
-            if isinstance(piece, Unreadable)
-            else MessageRun(ssp, end, piece)
-        )
-        start, end = end, end + run.messages
-        if offsets is None:
-            if run.messages:
-                yield run
-            continue
-        if start >= offsets.end:
-            break
-        low, high = max(start, offsets.start), min(end, offsets.end)
-        if low < high:
-            yield run.slice(low - start, high - low)
-    return end
-
-
-def reject_partition(ssp: SystemStreamPartition, partitions: int, stream: str) -> None:
-    """Reject a partition that an input range does not have."""
-    if not 0 <= ssp.partition < partitions:
-        raise TopicError(
-            f"Stream {stream!r} has no partition {ssp.partition}: its input range has {partitions}.",
-            hint="The plan and the input range must come from one run; clear the plan task.",
-            stream=stream,
-            partition=ssp.partition,
-        )
-
-
-def projected_schema(schema: pa.Schema, columns: Sequence[str] | None, stream: str) -> pa.Schema:
-    """Return those of a stream's columns that a reader asks for; None: all."""
-    if columns is None or not schema.names:
-        return schema
-    for name in columns:
-        if name not in schema.names:
-            raise SchemaError(
-                f"Stream {stream!r} has no column {name!r}.",
-                hint=f"Its columns are {', '.join(schema.names)}.",
-                stream=stream,
-                column=name,
-            )
-    return pa.schema([schema.field(name) for name in columns])
 
 
 class Within(NamedTuple):

@@ -248,13 +248,6 @@ def test_the_reason_of_a_java_that_has_ended_is_what_java_has_printed_and_not_ou
     assert log.read_text() == "ERROR Spark does not start"
 
 
-def test_a_spark_that_was_stopped_while_it_started_is_lost(tmp_path: Path) -> None:
-    stopped = RuntimeError("java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.")
-    error = start_failure(stopped, LocalFilesystem(tmp_path), "runner.log", "")
-    assert isinstance(error, StageLost)
-    assert error.sentence == "Spark went away while it started."
-
-
 def test_a_runner_of_a_run_that_is_closed_cancels_what_it_runs_and_ends(ground: Ground) -> None:
     first = ground.stages[0]
 

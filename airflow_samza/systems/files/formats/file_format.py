@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import IO, TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -188,8 +188,7 @@ class FileFormat(Protocol):
 
 def open_format(name: str) -> FileFormat:
     """Return the format of this name (one of ``options.FORMATS``); loads what it needs."""
-    module, kind = FORMATS[name].made_by.split(":")
-    opened: FileFormat = getattr(import_module(f"airflow_samza.systems.files.formats.{module}"), kind)()
+    opened: FileFormat = resolve_name(f"airflow_samza.systems.files.formats.{FORMATS[name].made_by}")()
     return opened
 
 

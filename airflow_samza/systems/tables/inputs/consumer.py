@@ -6,9 +6,9 @@ Delta and Iceberg read inputs by it, and publishers the rows that they write ane
 from __future__ import annotations
 
 import dataclasses
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from typing import Any
 
 import numpy as np
@@ -26,17 +26,12 @@ from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.packing import Split
 from airflow_samza.systems.files.reading import (
     Within,
-    chunks_of,
     fitting,
-    projected_schema,
-    read_chunks,
-    reject_partition,
 )
+from airflow_samza.systems.files.split_reading import SplitConsumer, projected_schema
 from airflow_samza.systems.system import (
     ColumnBound,
-    Envelope,
     MessageRun,
-    OffsetRange,
     StreamSpec,
     SystemStreamPartition,
 )
@@ -54,46 +49,24 @@ _OF_FEED = TableField(CHANGE, CHANGE, TableType("string"))
 """The column in which the files of a change data feed say what became of each row."""
 
 
-class TableConsumer(ABC):
-    """Consumer of one input range. Offsets count the rows of a partition in the order of its files, without deleted."""
+class TableConsumer(SplitConsumer):
+    """Consumer of one input range of a table. Offsets do not count deleted rows."""
 
     def __init__(self, stream: StreamSpec, slice: Mapping[str, Any]) -> None:
-        self.stream = stream
-        self.partitions = int(slice["partitions"])
+        super().__init__(stream, slice)
         self.schema: pa.Schema = Schema.of(stream.schema or slice["schema"]).to_arrow()
         self._table = str(slice["table"])
         self._columns = {column.name: column for column in columns_of(slice["columns"])}
         self._files = slice["files"]
         self._commits = slice.get("commits", ())
-        self._chunks = chunks_of(slice)
         self._within = Within.of(stream, self.schema)
         self._remedy: str | None = slice.get("remedy")
 
-    def read(
-        self,
-        ssp: SystemStreamPartition,
-        offsets: OffsetRange | None,
-        columns: Sequence[str] | None = None,
-        bounds: Sequence[ColumnBound] = (),
-        *,
-        dictionaries: bool = False,
-    ) -> Iterator[Envelope]:
-        """Yield the rows of a partition; with ``offsets`` only those, and no end-of-stream.
-
-        Bounds, and the slice of the stream, skip row groups.
-        """
-        reject_partition(ssp, self.partitions, self.stream.name)
-        skipping = tuple(bounds) if offsets is None else ()  # offsets count all rows
-        yield from read_chunks(
-            ssp,
-            self._chunks,
-            offsets,
-            self.stream.name,
-            lambda split: closing(self._split(split, columns, skipping, dictionaries)),
-        )
-
-    def close(self) -> None:  # noqa: B027  # kinds of tables have nothing to close, either
-        """Do nothing: files are open only while they are read."""
+    def opened(
+        self, split: Split, columns: Sequence[str] | None, bounds: tuple[ColumnBound, ...], dictionaries: bool
+    ) -> AbstractContextManager[Iterator[pa.RecordBatch | Unreadable]]:
+        """Return the rows of a split, without deleted ones."""
+        return closing(self._split(split, columns, bounds, dictionaries))
 
     def _split(
         self, split: Split, columns: Sequence[str] | None, bounds: tuple[ColumnBound, ...], dictionaries: bool
