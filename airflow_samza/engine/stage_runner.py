@@ -299,7 +299,7 @@ def run_process(arguments: list[str], open_engine: OpenEngine, settings: dict[st
     here = files.local_path(starting_log) is not None
     if folder is None:
         files.delete(starting_log)
-        return GAVE_WAY
+        return 0 if settings.get("in_cluster") else GAVE_WAY
     if here:
         files.rename(starting_log, folder.log)
     sys.path[:0] = [local_copy(files, path) for path in settings["code"]]

@@ -30,7 +30,7 @@ IDLE_OF_ONE_SECONDS = 30.0
 """The time that a runner of one task alone waits for the next stage."""
 
 GAVE_WAY = 3
-"""The exit code of a runner that found another in its place."""
+"""The exit code of a runner on this host that found another in its place; a cluster would take it for a failure."""
 
 
 def engine_name(application: str) -> str:
@@ -108,6 +108,7 @@ class RunnerSettings:
             "idle_seconds": self.idle_seconds,
             "class_archives": self.class_archives,
             "is_small": self.is_small,
+            "in_cluster": self.submit.in_cluster,
         }
 
     def to_warm_json(self) -> dict[str, Any]:

@@ -336,12 +336,15 @@ def test_a_root_that_comes_back_is_served(ground: Ground, monkeypatch: pytest.Mo
     assert ground.files.exists(ground.handle(first).folder.result)
 
 
-def test_a_process_that_finds_another_alive_gives_way_and_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("in_cluster", "code"), [(False, GAVE_WAY), (True, 0)])
+def test_a_process_that_finds_another_alive_gives_way_and_leaves_nothing(
+    tmp_path: Path, in_cluster: bool, code: int
+) -> None:
     files, run = LocalFilesystem(tmp_path), RunFolder("app", "run-1")
     there = claim_runner(files, run, "key")
     assert there is not None
     files.put("starting.log", b"says nothing")
-    settings = {"starting_log": "starting.log", "bindings": {}}
-    assert run_process([str(tmp_path), "app", "run-1", "key"], lambda *_: Engine(), settings) == GAVE_WAY
+    settings = {"starting_log": "starting.log", "bindings": {}, "in_cluster": in_cluster}
+    assert run_process([str(tmp_path), "app", "run-1", "key"], lambda *_: Engine(), settings) == code
     assert not files.exists("starting.log")
     assert newest_runner(files, run, "key") == there
