@@ -277,7 +277,7 @@ def test_a_source_that_is_not_there_is_told(pusher: Pusher) -> None:
         with pytest.raises(PushError, match=f"'{missing}', which cannot be imported"):
             pusher.push({"callable": missing})
     with pytest.raises(
-        PushError, match=r"The source of the push of table 'members' is \{'callable': 'samza_spark_apps\.pushed'\}"
+        PushError, match=r"The source of the push of table 't0' is \{'callable': 'samza_spark_apps\.pushed'\}"
     ):
         pusher.push({"callable": "samza_spark_apps.pushed"})
 
