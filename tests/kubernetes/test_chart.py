@@ -32,26 +32,27 @@ VALUES = MANIFESTS / "values.yaml"
 
 
 @pytest.fixture(scope="module")
-def chart() -> Path:
+def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the chart without its PostgreSQL, which is another chart."""
     folder = os.environ.get("AIRFLOW_CHART", "")
     if not folder:
         pytest.skip("AIRFLOW_CHART names no folder with Airflow's chart")
-    return Path(folder)
-
-
-@pytest.fixture(scope="module")
-def rendered(chart: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """Return what the chart makes of our values, without its PostgreSQL, which is another chart."""
-    if shutil.which("helm") is None:
-        pytest.skip("helm is not there")
     alone = tmp_path_factory.mktemp("chart") / "airflow"
-    shutil.copytree(chart, alone)
+    shutil.copytree(folder, alone)
     described = yaml.safe_load((alone / "Chart.yaml").read_text())
     del described["dependencies"]
     (alone / "Chart.yaml").write_text(yaml.safe_dump(described))
     (alone / "Chart.lock").unlink(missing_ok=True)
     shutil.rmtree(alone / "charts", ignore_errors=True)  # of a chart as it is published
-    command = ["helm", "template", "airflow", str(alone), "--namespace", "etl", "--values", str(VALUES)]
+    return alone
+
+
+@pytest.fixture(scope="module")
+def rendered(chart: Path) -> list[dict[str, Any]]:
+    """Return what the chart makes of our values."""
+    if shutil.which("helm") is None:
+        pytest.skip("helm is not there")
+    command = ["helm", "template", "airflow", str(chart), "--namespace", "etl", "--values", str(VALUES)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return [found for found in yaml.safe_load_all(done.stdout) if found]

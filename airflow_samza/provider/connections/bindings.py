@@ -6,14 +6,13 @@ so that no plan and no log shows them. Hooks, operators, sensors and triggers bi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.provider.airflow_versions import AirflowNotFoundException
-from airflow_samza.provider.connections.fields import extra_of
+from airflow_samza.provider.connections.fields import extra_of, mapping_of
 from airflow_samza.provider.connections.kafka import kafka_binding
 from airflow_samza.provider.connections.missing_connections import adding, candidate_ids, not_defined
 from airflow_samza.provider.connections.root_access import find_access
@@ -173,18 +172,12 @@ def root_of(conn_id: str, connection: Any) -> str:
 
 def text_map(name: str, value: Any) -> dict[str, str]:
     """Return settings as text by key, from a mapping or from JSON text (as a connection's form stores it)."""
-    if value is None or value == "":
-        return {}
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            value = None
-    if not isinstance(value, Mapping):
+    settings = mapping_of(value)
+    if settings is None:
         raise ConfigError(
             f"{name} is not a mapping of settings.",
             hint=f'Write {name} as {{"key": "value"}}.',
             key=name,
             value=type(value).__name__,
         )
-    return {str(key): option_text(item) for key, item in value.items()}
+    return {str(key): option_text(item) for key, item in settings.items()}

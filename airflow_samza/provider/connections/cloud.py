@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from airflow_samza.errors import ConfigError, RuntimeMissing
-from airflow_samza.provider.connections.fields import extra_of
+from airflow_samza.provider.connections.fields import extra_of, mapping_of
 
 Options = dict[str, Any]
 
@@ -157,13 +157,8 @@ def _needs_provider(conn_id: str, what: str, provider: str) -> RuntimeMissing:
 
 
 def _table(extra: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = extra.get(name) or {}
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            value = None
-    if not isinstance(value, Mapping):
+    value = mapping_of(extra.get(name))
+    if value is None:
         raise ConfigError(
             f"The field {name} of the connection's extra is not a JSON object.", hint="Correct it.", key=name
         )

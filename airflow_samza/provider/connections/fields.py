@@ -6,6 +6,7 @@ Hooks, operators and sensors read connections by them.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from airflow_samza.errors import ConfigError
@@ -15,14 +16,8 @@ from airflow_samza.systems.system import SystemBinding
 
 def extra_of(conn_id: str, connection: Any) -> dict[str, Any]:
     """Return a connection's extra fields; ``{}`` when it has none."""
-    text = connection.extra
-    if not text:
-        return {}
-    try:
-        extra = json.loads(text) if isinstance(text, str) else dict(text)
-    except ValueError:
-        extra = None
-    if not isinstance(extra, dict):
+    extra = mapping_of(connection.extra)
+    if extra is None:
         # Without the value: an extra field may hold a password.
         raise ConfigError(
             f"The extra of the connection {conn_id!r} is not a JSON object.",
@@ -30,7 +25,19 @@ def extra_of(conn_id: str, connection: Any) -> dict[str, Any]:
             key="extra",
             value=conn_id,
         )
-    return extra
+    return {**extra}
+
+
+def mapping_of(value: Any) -> Mapping[str, Any] | None:
+    """Return a mapping, which may be JSON text, as forms keep one: ``{}`` of nothing, and None of anything else."""
+    if value in (None, ""):
+        return {}
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    return value if isinstance(value, Mapping) else None
 
 
 def masked(binding: SystemBinding) -> SystemBinding:
