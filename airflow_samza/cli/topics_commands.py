@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from airflow_samza.application.rejections import did_you_mean
+from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.cli import topic_reports
 from airflow_samza.cli.options import SAY_YES, SYSTEMS, Json, Place, Yes, at_place
 from airflow_samza.cli.tables import json_line
@@ -199,7 +199,7 @@ def _log(place: Place, of: str | None) -> LogSystem:
         logs = sorted(name for name, bound in environment.systems.items() if is_log(bound))
         raise ConfigError(
             f"There is no log {of!r} in {environment.origin}.",
-            hint=f"{did_you_mean(of, logs)}Its systems of kind log or kafka are: {', '.join(logs) or 'none'}.",
+            hint=f"{did_you_mean(of, logs)}Its systems of kind log or kafka are: {listed(logs)}.",
             key=OF,
             value=of,
         )

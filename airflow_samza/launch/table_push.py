@@ -13,7 +13,7 @@ from typing import Any
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor, TableKind, push_stream_id
 from airflow_samza.application.loader import load_application
-from airflow_samza.application.rejections import did_you_mean, imported
+from airflow_samza.application.rejections import did_you_mean, imported, listed
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, PushError, SamzaError, UnknownName
 from airflow_samza.launch.runner_settings import RunnerSettings
@@ -68,8 +68,7 @@ def table_place(
     if descriptor is None:
         raise UnknownName(
             f"The application {spec.name!r} has no table {table!r}.",
-            hint=f"{did_you_mean(table, sorted(spec.tables))}Its tables are "
-            f"{', '.join(sorted(spec.tables)) or 'none'}.",
+            hint=f"{did_you_mean(table, sorted(spec.tables))}Its tables are {listed(sorted(spec.tables))}.",
             name=table,
         )
     if descriptor.from_table is not None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamDescriptor
-from airflow_samza.application.rejections import did_you_mean
+from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import ConfigError, PlanError, SectionOpen, TopicError, UnknownName, UnsupportedShape
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.prepare.carried_state import is_carried_on
@@ -33,8 +33,7 @@ def check_names(spec: ApplicationSpec, sections: Mapping[str, str]) -> None:
         if stream_id not in shared:
             raise UnknownName(
                 f"A section is named for {stream_id!r}, which is no shared stream that {spec.name!r} reads.",
-                hint=f"{did_you_mean(stream_id, shared)}Its shared streams are: "
-                f"{', '.join(shared) or 'none'} (app.shared_stream).",
+                hint=f"{did_you_mean(stream_id, shared)}Its shared streams are: {listed(shared)} (app.shared_stream).",
                 name=stream_id,
             )
 

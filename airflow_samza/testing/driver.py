@@ -30,7 +30,7 @@ from airflow_samza.application.application import ApplicationSpec, StreamApplica
 from airflow_samza.application.checked_calls import checked_calls
 from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor
 from airflow_samza.application.loader import load_application
-from airflow_samza.application.rejections import did_you_mean
+from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.application.times import duration_ms
 from airflow_samza.errors import InvalidApplication, SchemaError, StageError, UnknownName
 from airflow_samza.partitioner import partition_array, split_by_partition
@@ -129,7 +129,7 @@ class TestDriver:
         if stream not in inputs:
             raise UnknownName(
                 f"Application {self.spec.name!r} has no input {stream!r}.",
-                hint=f"{did_you_mean(stream, inputs)}Its inputs are {', '.join(sorted(inputs)) or 'none'}.",
+                hint=f"{did_you_mean(stream, inputs)}Its inputs are {listed(sorted(inputs))}.",
                 name=stream,
             )
         batches = piped_batches(inputs[stream], messages, self._schemas)

@@ -197,7 +197,7 @@ def check_bounded(config: Config, application: str, inputs: Mapping[str, StreamD
     if unknown is not None:
         raise ConfigError(
             f"streams.{unknown}.samza.bounded is set, and the application {application!r} has no input {unknown!r}.",
-            hint=f"{did_you_mean(unknown, inputs)}Its inputs are {listed(sorted(inputs)) or 'none'}.",
+            hint=f"{did_you_mean(unknown, inputs)}Its inputs are {listed(sorted(inputs))}.",
             key=f"streams.{unknown}.samza.bounded",
             stream=unknown,
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from airflow_samza.application.rejections import did_you_mean
+from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.provider.airflow_versions import dags_in, scheduler_form
 from airflow_samza.provider.operators.planning import PlanningOperator
@@ -70,7 +70,7 @@ def find_dag(dag_id: str, file: Path | None = None) -> Any:
     dag_ids = sorted(dags)
     raise UnknownName(
         f"There is no Dag {dag_id!r} in {file or 'the Dag bundles of this Airflow'}.",
-        hint=f"{did_you_mean(dag_id, dag_ids)}Known are {', '.join(dag_ids[:20]) or 'none'}.",
+        hint=f"{did_you_mean(dag_id, dag_ids)}Known are {listed(dag_ids[:20])}.",
         name=dag_id,
     )
 

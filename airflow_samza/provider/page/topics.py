@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.application.rejections import did_you_mean
+from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import SamzaError, UnknownName
 from airflow_samza.provider.page.answer import Answer
 from airflow_samza.provider.page.opened_run import OpenedRun
@@ -161,7 +161,7 @@ def find_topic(opened: OpenedRun, stream_id: str) -> RunTopic:
         if topic.bound.stream_id == stream_id:
             return topic
     names = [topic.bound.stream_id for topic in stream_ids]
-    hint = f"{did_you_mean(stream_id, names)}Topics of this run are: {', '.join(names) or 'none'}."
+    hint = f"{did_you_mean(stream_id, names)}Topics of this run are: {listed(names)}."
     raise UnknownName(f"The stream {stream_id!r} is no topic.", hint=hint, name=stream_id)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from airflow_samza.application.rejections import did_you_mean
+from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import UnknownName
 from airflow_samza.runs.progress.run_list import RunEntry, newest_runs, plan_of
 from airflow_samza.runs.progress.stage_progress import newest_generation
@@ -102,7 +102,7 @@ def _writers(run: RunPlan, stream_id: str) -> list[str]:
         written = sorted({name for stage in run.plan.stages for name in stage.outputs})
         raise UnknownName(
             f"No stage of the run {run.run_id!r} of {run.application!r} writes a stream {stream_id!r}.",
-            hint=f"{did_you_mean(stream_id, written)}Its stages write {', '.join(written) or 'none'}.",
+            hint=f"{did_you_mean(stream_id, written)}Its stages write {listed(written)}.",
             name=stream_id,
         )
     return writers

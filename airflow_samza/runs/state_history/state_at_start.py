@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from airflow_samza.application.rejections import did_you_mean
+from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import StateBusy, StateError, StateFenced
 from airflow_samza.runs.records.folders import RunFolder, numbers, read, write_once
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -109,7 +109,7 @@ def source_version(files: Filesystem, history: StateHistory, run_id: str, source
         raise StateError(
             f"The run {run_id!r} is to start from the state of the run {source!r}, which left no state, or whose "
             "state has expired.",
-            hint=f"{did_you_mean(source, runs)}Runs with a state are: {', '.join(runs) or 'none'}; or start fresh.",
+            hint=f"{did_you_mean(source, runs)}Runs with a state are: {listed(runs)}; or start fresh.",
             application=history.application,
             run=source,
         )

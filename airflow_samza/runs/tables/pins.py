@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import TableDescriptor, push_stream_id
 from airflow_samza.application.operator_specs import TableJoinSpec
-from airflow_samza.application.rejections import did_you_mean
+from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import ConfigError, NoSuchVersion, SchemaError, UnknownName
 from airflow_samza.runs.records.data_interval import DataInterval, key_without_interval
 from airflow_samza.runs.records.run_plan import BoundStream
@@ -88,7 +88,7 @@ def check_requests(spec: ApplicationSpec, requests: Mapping[str, str]) -> None:
         if table_id not in pushed:
             raise UnknownName(
                 f"A version is asked for of {table_id!r}, which is no pushed table of {spec.name!r}.",
-                hint=f"{did_you_mean(table_id, pushed)}Its pushed tables are {', '.join(pushed) or 'none'}.",
+                hint=f"{did_you_mean(table_id, pushed)}Its pushed tables are {listed(pushed)}.",
                 name=table_id,
             )
 

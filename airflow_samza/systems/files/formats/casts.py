@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from airflow_samza.application.rejections import did_you_mean
+from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import SchemaError
 from airflow_samza.quoting import plainly
 from airflow_samza.schema import type_from_arrow
@@ -256,7 +256,7 @@ def _reject_missing(file: str, stream: str, field: pa.Field, schema: pa.Schema, 
     )
     raise SchemaError(
         f"File {file} of stream {stream!r} has no column {field.name!r} (declared as {shown(field.type)});"
-        f" its columns are {', '.join(schema.names) or 'none'}.",
+        f" its columns are {listed(schema.names)}.",
         hint=f"{did_you_mean(field.name, others)}Correct the schema, or {way_out}.",
         file=file,
         stream=stream,

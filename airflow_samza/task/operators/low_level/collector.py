@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.operator_specs import TaskSpec
-from airflow_samza.application.rejections import did_you_mean
+from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import InvalidApplication, SchemaError, UnknownName
 from airflow_samza.schema import Schema
@@ -90,8 +90,7 @@ class Collector:
             raise UnknownName(
                 f"The task sends to {stream!r}, which is no output stream of the application "
                 f"({SourceLocation.of_caller()}).",
-                hint=f"{did_you_mean(stream, self._outputs)}Its outputs are "
-                f"{', '.join(sorted(self._outputs)) or 'none'}.",
+                hint=f"{did_you_mean(stream, self._outputs)}Its outputs are {listed(sorted(self._outputs))}.",
                 name=stream,
             )
         if key is not None and not self._streams[stream].key:

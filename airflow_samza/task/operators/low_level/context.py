@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from airflow_samza.application.rejections import did_you_mean, reject
+from airflow_samza.application.rejections import did_you_mean, listed, reject
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.task_api import RequestScope
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
@@ -88,7 +88,7 @@ def _declared(word: str, name: str, declared: Mapping[str, Declared]) -> Declare
     declare = '; declare it with app.store("…", key=…, value=…)' if word == "store" and not declared else ""
     raise UnknownName(
         f"The application has no {word} {name!r} ({SourceLocation.of_caller()}).",
-        hint=f"{did_you_mean(str(name), declared)}Its {word}s are {', '.join(sorted(declared)) or 'none'}{declare}.",
+        hint=f"{did_you_mean(str(name), declared)}Its {word}s are {listed(sorted(declared))}{declare}.",
         name=name,
     )
 

@@ -296,5 +296,6 @@ def test_a_low_level_task_that_raises_is_closed_and_named_with_its_message() -> 
 
 
 def test_a_low_level_task_cannot_send_where_it_said_nothing_of() -> None:
-    with pytest.raises(UnknownName, match="sends to 'nowhere'"):
+    with pytest.raises(UnknownName, match="sends to 'nowhere'") as caught:
         ran(["nowhere"]).run()
+    assert caught.value.hint == "Its outputs are out."
