@@ -18,6 +18,9 @@ from airflow_samza.provider.operators.samza_operator import SamzaOperator
 
 Task = TypeVar("Task", bound=SamzaOperator)
 
+_SHOWN = 20
+"""Dags that are named where one is not found."""
+
 
 @dataclass(frozen=True)
 class Slice:
@@ -68,9 +71,10 @@ def find_dag(dag_id: str, file: Path | None = None) -> Any:
             value=dag_id,
         )
     dag_ids = sorted(dags)
+    more = f" and {len(dag_ids) - _SHOWN} others" if len(dag_ids) > _SHOWN else ""
     raise UnknownName(
         f"There is no Dag {dag_id!r} in {file or 'the Dag bundles of this Airflow'}.",
-        hint=f"{did_you_mean(dag_id, dag_ids)}Known are {listed(dag_ids[:20])}.",
+        hint=f"{did_you_mean(dag_id, dag_ids)}Known are {listed(dag_ids[:_SHOWN])}{more}.",
         name=dag_id,
     )
 

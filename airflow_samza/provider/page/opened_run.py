@@ -179,7 +179,10 @@ def open_planned(records: Records, dag_id: DagId, run_id: RunId, plan_task: Plan
 def not_planned(records: Records, dag_id: str, run_id: str, plan_task: str | None = None) -> NotFound:
     """Return the error that says why a Dag run has no plan."""
     if not records.has_run(dag_id, run_id):
-        return NotFound(f"There is no run {run_id!r} of the Dag {dag_id!r}.", rule="not-found")
+        return NotFound(
+            f"There is no run {run_id!r} of the Dag {dag_id!r}.",
+            hint="Its id may be mistyped, or the run deleted: the page of the Dag in Airflow lists its runs.",
+        )
     return NotFound(why_not_planned(records, dag_id, run_id, plan_task), rule="not-planned")
 
 

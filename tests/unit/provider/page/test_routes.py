@@ -55,6 +55,7 @@ def test_a_dag_run_without_a_plan_says_so(page: Page) -> None:
 def test_a_dag_run_that_is_not_there_is_one_sentence(page: Page) -> None:
     found = page.ask(f"{DAG}/runs/none/applications")
     assert (found.status_code, found.json()["sentence"]) == (404, "There is no run 'none' of the Dag 'visits'.")
+    assert "lists its runs" in found.json()["hint"]
 
 
 def test_the_plan_is_a_graph_with_reasons(page: Page) -> None:
