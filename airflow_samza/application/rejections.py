@@ -98,13 +98,15 @@ def unknown_mode(what: str, mode: str, modes: Sequence[str], **facts: object) ->
     )
 
 
-def listed(names: Iterable[object]) -> str:
-    """Names as a person lists them; ``none`` when there are none.
+def listed(names: Iterable[object], most: int | None = None) -> str:
+    """Return names as a person lists them, the first ``most`` of them (None: all); ``none`` when there are none.
 
-    >>> listed(["a", "b"])
-    'a, b'
+    >>> listed(["a", "b"]), listed("abcde", 3)
+    ('a, b', 'a, b, c and 2 more')
     """
-    return ", ".join(str(name) for name in names) or "none"
+    texts = [str(name) for name in names]
+    more = f" and {len(texts) - most} more" if most is not None and len(texts) > most else ""
+    return (", ".join(texts[:most]) or "none") + more
 
 
 USER_ERRORS = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)

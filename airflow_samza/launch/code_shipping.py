@@ -27,6 +27,7 @@ from types import ModuleType
 from typing import NamedTuple, TypeVar
 
 from airflow_samza.application.code_digest import user_sources
+from airflow_samza.application.rejections import listed
 from airflow_samza.errors import ConfigError
 from airflow_samza.planner.stage_code import ShippedDigests
 from airflow_samza.runs.records.folders import RunFolder
@@ -135,14 +136,12 @@ class UserCode(NamedTuple):
 def ship_code(files: Filesystem, run: RunFolder, code: UserCode) -> ShippedCode:
     """Pack an application's code into the run's folder."""
     if code.staying:
-        more = f", and {len(code.staying) - _SHOWN} more" if len(code.staying) > _SHOWN else ""
         log.info(
-            "Of the application's folder, %d files and folders do not travel to Spark: %s%s. Names that begin with a "
+            "Of the application's folder, %d files and folders do not travel to Spark: %s. Names that begin with a "
             "dot, links to outside and files that others may not read stay here. A stage reads what lies in the folder "
             "itself under a name without a dot, and has the permissions of the application's module (chmod).",
             len(code.staying),
-            ", ".join(code.staying[:_SHOWN]),
-            more,
+            listed(code.staying, _SHOWN),
         )
     digests = shipped_digests(code)
     path = f"{run.code}/{digests.whole}.zip"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from airflow_samza.application.descriptors import TableKind
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, SendToTableSpec, StreamJoinSpec, TableJoinSpec
+from airflow_samza.application.rejections import listed
 from airflow_samza.errors import DuplicateId, PlanError, Unreachable, UnsupportedShape
 from airflow_samza.grouping import grouped
 from airflow_samza.planner.graphs import reached, upstream_first
@@ -141,7 +142,7 @@ def _reject_unreachable(spec: ApplicationSpec, outputs: Mapping[str, tuple[Opera
     lost = sorted(op.op_id for op in spec.operators if op.op_id not in behind)
     if lost:
         raise Unreachable(
-            f"No input stream reaches {', '.join(lost[:5])}{' and others' if len(lost) > 5 else ''}.",
+            f"No input stream reaches {listed(lost, 5)}.",
             hint="Start each chain of operators from app.input_stream(…).",
             application=spec.name,
             operators=tuple(lost),

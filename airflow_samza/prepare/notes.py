@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
+from airflow_samza.application.rejections import listed
 from airflow_samza.prepare.carried_state import carries_state
 from airflow_samza.prepare.input_versions import amount_text, version_note
 from airflow_samza.prepare.lasting_outputs import lasting_notes
@@ -120,8 +121,7 @@ def _range_text(slice_: Mapping[str, Any], version: Version | None) -> str | Non
             return f"follows the section of {runs[0]}, which is still written"
         if not runs:
             return "reads no section: none is new"
-        more = f" and {len(runs) - _SHOWN} more" if len(runs) > _SHOWN else ""
-        return f"reads the {'section' if len(runs) == 1 else 'sections'} of {', '.join(runs[:_SHOWN])}{more}"
+        return f"reads the {'section' if len(runs) == 1 else 'sections'} of {listed(runs, _SHOWN)}"
     if ("snapshot" in slice_ or "version" in slice_) and "chunks" not in slice_:
         return version_note(slice_)
     if slice_.get("final") is not False:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.partition_keys import names_interval
+from airflow_samza.application.rejections import listed
 from airflow_samza.config import own_keys
 from airflow_samza.prepare.carried_state import carries_state
 from airflow_samza.prepare.run_request import RunRequest
@@ -183,9 +184,7 @@ def _is_of_same_data(run: RunPlan, folder: RunFolder, files: Filesystem) -> bool
 
 
 def _runs(runs: list[str]) -> str:
-    named = ", ".join(repr(run) for run in runs[:_SHOWN])
-    more = f" and {len(runs) - _SHOWN} more" if len(runs) > _SHOWN else ""
-    return f"the run {named}" if len(runs) == 1 else f"the runs {named}{more}"
+    return f"the run{'' if len(runs) == 1 else 's'} {listed(map(repr, runs), _SHOWN)}"
 
 
 def _place(run: RunPlan, stream_id: str) -> str:

@@ -71,10 +71,9 @@ def find_dag(dag_id: str, file: Path | None = None) -> Any:
             value=dag_id,
         )
     dag_ids = sorted(dags)
-    more = f" and {len(dag_ids) - _SHOWN} others" if len(dag_ids) > _SHOWN else ""
     raise UnknownName(
         f"There is no Dag {dag_id!r} in {file or 'the Dag bundles of this Airflow'}.",
-        hint=f"{did_you_mean(dag_id, dag_ids)}Known are {listed(dag_ids[:_SHOWN])}{more}.",
+        hint=f"{did_you_mean(dag_id, dag_ids)}Known are {listed(dag_ids, _SHOWN)}.",
         name=dag_id,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from airflow_samza.application.rejections import listed
 from airflow_samza.provider.page.airflow_records import TaskMark
 from airflow_samza.provider.page.stage_answers import Stage
 from airflow_samza.runs.progress.progress import NOT_STARTED
@@ -59,8 +60,7 @@ def _named(stage_ids: Sequence[str]) -> str:
     >>> _named(["a"]), _named(["a", "b"]), _named(["a", "b", "c", "d", "e"])
     ('stage a', 'stages a, b', 'stages a, b, c and 2 more')
     """
-    more = f" and {len(stage_ids) - _NAMED} more" if len(stage_ids) > _NAMED else ""
-    return f"stage{'' if len(stage_ids) == 1 else 's'} {', '.join(stage_ids[:_NAMED])}{more}"
+    return f"stage{'' if len(stage_ids) == 1 else 's'} {listed(stage_ids, _NAMED)}"
 
 
 def bottleneck_of(stages: Sequence[Stage]) -> str | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from airflow_samza.application.rejections import listed
 from airflow_samza.runs.progress.run_list import origin_of
 from airflow_samza.runs.records.folders import RunFolder, numbers, read_report
 from airflow_samza.runs.records.names import safe
@@ -66,8 +67,7 @@ def named(run_ids: Collection[str]) -> str:
     >>> named(["a", "b"]), named("abcdefg")
     ("'a', 'b'", "'a', 'b', 'c', 'd', 'e' and 2 more")
     """
-    shown = [repr(one) for one in [*run_ids][:_SHOWN]]
-    return ", ".join(shown) + (f" and {len(run_ids) - _SHOWN} more" if len(run_ids) > _SHOWN else "")
+    return listed(map(repr, run_ids), _SHOWN)
 
 
 def merged(*each: LaterWriters) -> LaterWriters:

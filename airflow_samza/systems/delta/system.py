@@ -287,7 +287,7 @@ class DeltaSystem(TableOutputs):
         folders = sorted(
             info.path.rstrip("/").rpartition("/")[2] for info in infos if info.type == pafs.FileType.Directory
         )
-        folder_list = f"{table.parent} has the folders {listed(folders[:10])}. " if folders else ""
+        folder_list = f"{table.parent} has the folders {listed(folders, 10)}. " if folders else ""
         return TopicError(
             f"The table {name} of stream {stream.name!r} does not exist: there is no log of Delta in {table} (system "
             f"{self.name!r}).",

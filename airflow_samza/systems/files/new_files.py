@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from airflow_samza.application.rejections import listed
 from airflow_samza.errors import StateError, TopicError
 from airflow_samza.records import plain
 from airflow_samza.systems.files.following_options import IGNORE, NAME, READ, REJECT, TIME, FollowOptions
@@ -212,7 +213,7 @@ def find_new_files(
             "Stream %r: %d file(s) were written again after they had been read, and are not read again: %s.",
             stream.name,
             len(new.ignored),
-            _names(new.ignored),
+            listed((file.name for file in new.ignored), _SHOWN),
         )
     if new.late:
         _log.warning(
@@ -272,8 +273,3 @@ def _rewritten(stream: StreamSpec, files: tuple[FileEntry, ...], read: FilesRead
         file=file.name,
         stream=stream.name,
     )
-
-
-def _names(files: tuple[FileEntry, ...]) -> str:
-    more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
-    return ", ".join(file.name for file in files[:_SHOWN]) + more

@@ -172,10 +172,10 @@ def _tables_hint(catalog: Catalog, identifier: tuple[str, ...]) -> str:
     with suppress(Exception):
         names = sorted(".".join(each) for each in catalog.list_tables(identifier[:-1]))
         near = did_you_mean(".".join(identifier), names)
-        return near or (f"The namespace has {listed(names[:10])}. " if names else "The namespace has no tables. ")
+        return near or (f"The namespace has {listed(names, 10)}. " if names else "The namespace has no tables. ")
     with suppress(Exception):
         names = sorted(".".join(each) for each in catalog.list_namespaces())
-        return f"The catalog has the namespaces {listed(names[:10])}. " if names else "The catalog is empty. "
+        return f"The catalog has the namespaces {listed(names, 10)}. " if names else "The catalog is empty. "
     return ""
 
 

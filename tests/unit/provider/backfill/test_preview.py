@@ -319,7 +319,7 @@ def test_of_many_dags_the_first_twenty_are_named(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(UnknownName) as caught:
         backfill_slices.find_dag("orders")
     assert caught.value.sentence == "There is no Dag 'orders' in the Dag bundles of this Airflow."
-    assert caught.value.hint == f"Known are {', '.join(sorted(dags)[:20])} and 5 others."
+    assert caught.value.hint == f"Known are {', '.join(sorted(dags)[:20])} and 5 more."
 
 
 def test_a_dag_file_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
