@@ -11,7 +11,14 @@ import pytest
 from airflow_samza.application.application import StreamApplication, stream_application
 from airflow_samza.control.watermarks import END_OF_TIME
 from airflow_samza.planner.planner import ExecutionPlanner
-from airflow_samza.runs.progress.progress import NOT_STARTED, PartitionProgress, ProgressReport, Rate
+from airflow_samza.runs.progress.progress import (
+    NOT_STARTED,
+    PartitionProgress,
+    ProgressReport,
+    Rate,
+    idle_partitions,
+    lowest_watermark,
+)
 from airflow_samza.runs.progress.progress_text import describe_progress
 from airflow_samza.runs.progress.stage_progress import _OfLate, _publishing, stage_progress
 from airflow_samza.runs.records.epoch_records import Commit, InputIntent, Intent, Manifest, Staged, commit
@@ -407,3 +414,24 @@ def test_units_other_than_messages_are_named() -> None:
     units = ("messages", "partial results")
     report = ProgressReport("views", "1.1", RUNNING, 0.0, read=90, sent=12, units=units)
     assert describe_progress(report) == ["Stage views: running; read 90 messages, sent 12 partial results"]
+
+
+def read_to(watermark: int | None, *, lag: int = 0, ended: bool = False) -> PartitionProgress:
+    return PartitionProgress("views", 0, 5, 5 + lag, watermark=watermark, ended=ended)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "lowest", "idle"),
+    [
+        ([read_to(7), read_to(5)], 5, 0),
+        ([read_to(7), read_to(None)], None, 1),
+        ([read_to(7), read_to(None, lag=2)], None, 0),
+        ([read_to(7), read_to(None, ended=True)], 7, 0),
+        ([read_to(None), read_to(None)], None, 0),
+        ([], None, 0),
+    ],
+)
+def test_time_waits_for_a_partition_that_is_read_to_its_end_and_has_no_watermark(
+    partitions: list[PartitionProgress], lowest: int | None, idle: int
+) -> None:
+    assert (lowest_watermark(partitions), len(idle_partitions(partitions))) == (lowest, idle)

@@ -233,7 +233,7 @@ def test_what_a_rollback_has_brought_back_is_kept(pushes: Pushes) -> None:
     pushes.push("good", {1: "gold"})
     pushes.push("bad", {1: "wrong"})
     rollback(pushes.files, "log", TOPIC.name, 1, "undo")
-    expire_versions(pushes.files, pushes.system, "log", TOPIC.name, 1)
+    assert expire_versions(pushes.files, pushes.system, "log", TOPIC.name, 1) == [1, 2]
     sweep(pushes.files, "log", grace_ms=-1)
     assert pushes.rows_of(pushes.current()) == {1: "gold"}
 

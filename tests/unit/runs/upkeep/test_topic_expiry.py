@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from airflow_samza.planner.plan import ExecutionPlan, Partitioning, PlannedStream, Stage
-from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
-from airflow_samza.runs.upkeep.topic_expiry import expire_topics
+from airflow_samza.runs.upkeep.topic_expiry import Slimmed, expire_topics, forget_dead_slimming
+from airflow_samza.systems.filesystems.local import LocalFilesystem
+from airflow_samza.systems.filesystems.trash import YOUNG_SECONDS
 from airflow_samza.systems.log.index import read_floor
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.memory.system import MemorySystem
@@ -78,3 +81,12 @@ def test_the_topics_of_another_plan_of_the_run_stay(log: LogSystem) -> None:
 def test_a_topic_that_was_never_made_or_lies_elsewhere_is_passed_over(log: LogSystem) -> None:
     assert expire_topics(log.filesystem, {"log": log}, run_plan("log"), 60.0) == []
     assert expire_topics(log.filesystem, {"memory": MemorySystem()}, run_plan("memory"), 60.0) == []
+
+
+@pytest.mark.parametrize(("age", "lives"), [(0.0, True), (2 * YOUNG_SECONDS, False)])
+def test_the_note_of_a_deletion_counts_while_its_process_may_live(tmp_path: Path, age: float, lives: bool) -> None:
+    files, folder = LocalFilesystem(tmp_path), RunFolder("views", "monday")
+    assert not forget_dead_slimming(files, folder)
+    write_once(files, folder.slimming, Slimmed(time.time() - age))
+    assert forget_dead_slimming(files, folder) is lives
+    assert files.exists(folder.slimming) is lives

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from airflow_samza.errors import ConfigError, SchemaError, TopicError
 from airflow_samza.systems.files.formats import csv
-from airflow_samza.systems.files.formats.csv_records import Dialect
+from airflow_samza.systems.files.formats.csv_records import Dialect, last_line
 from airflow_samza.systems.files.formats.options import FileOptions
 from tests.support.budgets import share
 from tests.support.file_rows import file_rows
@@ -285,6 +285,21 @@ def test_rejects_characters_that_could_be_taken_for_each_other(
 
 def test_an_escape_that_is_the_quote_means_doubled_quotes(tmp_path: Path) -> None:
     assert read(tmp_path, b'a,b\n1,"x ""y"""\n2,z\n', escape='"') == [(1, 'x "y"'), (2, "z")]
+
+
+@pytest.mark.parametrize(
+    ("data", "last"),
+    [
+        (b"a\nb\nc\n", b"c\n"),
+        (b"a\rb\r\r", b"b\r"),
+        (b"a\r\nb\r\n\r\n", b"b\r\n"),
+        (b"a\rb\nc", b"c"),
+        (b"a\nb\rc", b"c"),
+        (b"one", b"one"),
+    ],
+)
+def test_the_last_line_is_what_follows_the_end_before_it(data: bytes, last: bytes) -> None:
+    assert last_line(data) == last
 
 
 @pytest.mark.parametrize("data", [b"a\nb\rc", b"a\rb\nc"])

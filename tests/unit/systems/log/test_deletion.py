@@ -11,7 +11,7 @@ from airflow_samza.errors import TopicError
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log import deletion
-from airflow_samza.systems.log.maintenance import delete_topic, sweep
+from airflow_samza.systems.log.maintenance import delete_topic, mark_expired, sweep
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.log.topic import DELETING, Topic
 from airflow_samza.systems.system import StreamSpec, SystemBinding
@@ -81,6 +81,13 @@ def test_a_sweep_finishes_a_deletion_whose_process_has_long_stopped_and_no_other
     monkeypatch.setattr(deletion, "YOUNG_SECONDS", -60.0)
     sweep(log.filesystem, "log")
     assert log.filesystem.list("topics/views") == ["below"]
+
+
+def test_a_sweep_deletes_every_topic_that_has_expired(log: LogSystem) -> None:
+    for name in log.topics():
+        mark_expired(log.topic(name), 0)
+    assert sorted(sweep(log.filesystem, "log").topics) == ["views", "views/below"]
+    assert log.topics() == []
 
 
 def test_who_asks_for_a_topic_to_delete_finishes_its_interrupted_deletion(
