@@ -114,8 +114,7 @@ class _Envelopes:
             elif envelope.offset >= self.start:
                 yield envelope
             elif isinstance(envelope, MessageRun) and envelope.offset + envelope.messages > self.start:
-                skipped = self.start - envelope.offset
-                yield envelope.slice(skipped, envelope.messages - skipped)
+                yield envelope.slice(self.start - envelope.offset)
 
     def _end(self, end: int, final: bool) -> ControlEnvelope:
         # It takes no offset of its own: the next run reads the next message, not the one after it.

@@ -77,9 +77,9 @@ class MessageRun:
         """Return how many messages it holds."""
         return int(self.batch.num_rows)
 
-    def slice(self, first: int, count: int) -> MessageRun:
-        """Return ``count`` messages of it, from message ``first`` on; nothing is copied."""
-        return MessageRun(self.ssp, self.offset + first, self.batch.slice(first, count))
+    def slice(self, first: int, count: int | None = None) -> MessageRun:
+        """Return ``count`` messages of it (None: all), from message ``first`` on; nothing is copied."""
+        return type(self)(self.ssp, self.offset + first, self.batch.slice(first, count))
 
 
 @dataclass(frozen=True)
@@ -116,10 +116,6 @@ class UnreadableRun(MessageRun):
     def headers(self) -> list[str | None]:
         """The headers of each, as JSON."""
         return self.batch.column("headers").to_pylist()  # type: ignore[no-any-return]  # Arrow has no types
-
-    def slice(self, first: int, count: int) -> UnreadableRun:
-        """Return ``count`` messages of it, from message ``first`` on."""
-        return UnreadableRun(self.ssp, self.offset + first, self.batch.slice(first, count))
 
 
 _MARK = {b"airflow_samza": b"unreadable"}

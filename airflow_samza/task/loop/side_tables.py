@@ -102,7 +102,7 @@ class SideTable:
         skipped = max(self.reached.get(place, 0) - run.offset, 0)
         if skipped >= run.messages:
             return
-        part = run.slice(skipped, run.messages - skipped)
+        part = run.slice(skipped)
         for one in self._messages_of(place, part):
             self._take(place, one)
         self.unsaved += part.messages

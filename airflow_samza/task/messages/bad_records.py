@@ -243,7 +243,7 @@ def readable(run: MessageRun, conformer: SchemaConformer, bad: BadRecords) -> It
             return
     middle = run.messages // 2
     yield from readable(run.slice(0, middle), conformer, bad)
-    yield from readable(run.slice(middle, run.messages - middle), conformer, bad)
+    yield from readable(run.slice(middle), conformer, bad)
 
 
 def _all_before(spec: OperatorSpec, kinds: tuple[Emits, ...], *, without_on_error: bool = False) -> bool:
