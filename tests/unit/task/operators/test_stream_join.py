@@ -51,13 +51,18 @@ def test_it_does_not_matter_which_side_comes_first() -> None:
     assert give(join, 0, (1, 105, 7)) == [{"k": 1, "at": 105, "v": 7, "r_at": 100, "w": 2}]
 
 
-def test_rows_that_may_still_join_stay_when_all_rows_of_a_longer_run_expire() -> None:
+@pytest.mark.parametrize(
+    ("runs", "left"),
+    [([[1, 2, 3, 4], [9, 10]], [[9, 10]]), ([[9, 10, 11, 12], [2, 20]], [[9, 10, 11, 12], [20]])],
+    ids=["a longer run expires", "a longer run stays"],
+)
+def test_rows_that_may_still_join_stay_beside_rows_that_expire(runs: list[list[int]], left: list[list[int]]) -> None:
     kept = buffer.Buffer()
-    for times in ([1, 2, 3, 4], [9, 10]):
+    for times in runs:
         rows = pa.record_batch({"at": pa.array(times, pa.int64())})
         kept.add(buffer.SortedRun(rows, np.zeros(len(times), np.int64), np.array(times), None))
     assert [*kept.evict(5)] == []
-    assert [run.times.tolist() for run in kept.runs] == [[9, 10]]
+    assert [run.left().times.tolist() for run in kept.runs] == left
 
 
 def test_a_null_in_the_key_or_the_time_joins_nothing() -> None:
