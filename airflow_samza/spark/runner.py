@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.errors import SamzaError, StageLost
 from airflow_samza.launch.code_shipping import archive_here
 from airflow_samza.launch.drivers.spark_submit import with_package
-from airflow_samza.launch.log_lines import details_in
 from airflow_samza.launch.masters import parse_master
 from airflow_samza.launch.runner_settings import GAVE_WAY, engine_name
 from airflow_samza.spark.sessions.driver_session import is_spark_lost
@@ -61,23 +60,19 @@ def main(arguments: list[str], settings: dict[str, Any] | None = None, lent: Ope
         def opened() -> DriverSession:
             try:
                 return (lent or open_session)(name, settings, files)
+            except SamzaError:
+                raise
             except Exception as error:
-                if isinstance(error, SamzaError) or not is_spark_lost(error):
-                    raise
-                # Whoever looks after the stage asks who has ended the driver.
-                details = details_in(files.location(settings["log"]))
-                raise StageLost("Spark went away while it started.", hint=details, log=settings["log"]) from error
+                failure = start_failure(error, files, settings["log"], settings.get("output", ""))
+                if is_spark_lost(error):  # whoever looks after the stage asks who has ended its driver
+                    failure = StageLost("Spark went away while it started.", hint=failure.hint, log=settings["log"])
+                raise failure from error
 
         driver: DriverSession
         if may_be_late:
             from airflow_samza.spark.sessions.late_session import LateSession
 
-            driver = LateSession(
-                settings["master"],
-                opened,
-                lambda error: start_failure(error, files, settings["log"], settings.get("output", "")),
-                java.abandon if java is not None else lambda: None,
-            )
+            driver = LateSession(settings["master"], opened, java.abandon if java is not None else lambda: None)
         else:
             started = time.monotonic()
             driver = opened()

@@ -48,11 +48,16 @@ def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def rendered(chart: Path) -> list[dict[str, Any]]:
-    """Return what the chart makes of our values."""
+def helm() -> str:
     if shutil.which("helm") is None:
         pytest.skip("helm is not there")
-    command = ["helm", "template", "airflow", str(chart), "--namespace", "etl", "--values", str(VALUES)]
+    return "helm"
+
+
+@pytest.fixture(scope="module")
+def rendered(chart: Path, helm: str) -> list[dict[str, Any]]:
+    """Return what the chart makes of our values."""
+    command = [helm, "template", "airflow", str(chart), "--namespace", "etl", "--values", str(VALUES)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return [found for found in yaml.safe_load_all(done.stdout) if found]
@@ -134,11 +139,9 @@ def test_the_pod_of_a_task_has_room_for_a_spark_and_the_connections(task_pod: di
 @pytest.mark.nightly
 @pytest.mark.timeout(1500)
 def test_airflow_from_its_chart_runs_the_demos_dag_by_the_commands_of_the_page(
-    chart: Path, cluster: Cluster, tmp_path: Path
+    chart: Path, helm: str, cluster: Cluster, tmp_path: Path
 ) -> None:
     """Differs from the page in the image's name, the room of pods, and the database, whose image no registry here has."""
-    if shutil.which("helm") is None:
-        pytest.skip("helm is not there")
     node, namespace = cluster.node, ["-n", "etl"]
     in_scheduler = [*namespace, "exec", "deploy/airflow-scheduler", "-c", "scheduler", "--", "airflow", "dags"]
     folder = cluster.folder / "of-chart"
@@ -161,7 +164,7 @@ def test_airflow_from_its_chart_runs_the_demos_dag_by_the_commands_of_the_page(
             f"workers.kubernetes.resources.{little('workers.kubernetes.resources')}",
         ]
         told = [part for one in settings for part in ("--set", one)] + ["--set-string", f"defaultAirflowTag={tag}"]
-        install = ["helm", "install", "airflow", str(chart), *namespace, "--values", str(VALUES), *told]
+        install = [helm, "install", "airflow", str(chart), *namespace, "--values", str(VALUES), *told]
         environment = {**os.environ, "KUBECONFIG": str(node.kubeconfig)}
         try:
             done = subprocess.run(
@@ -184,5 +187,5 @@ def test_airflow_from_its_chart_runs_the_demos_dag_by_the_commands_of_the_page(
             assert rows_of(output) == ROWS
             assert [path.name for path in (folder / "logs").glob("dag_id=flights/run_id=*/task_id=*plan/*.log")]
         finally:
-            subprocess.run(["helm", "uninstall", "airflow", *namespace], env=environment, check=False)
+            subprocess.run([helm, "uninstall", "airflow", *namespace], env=environment, check=False)
         until(lambda: not node.get("pods", *namespace)["items"], 200)

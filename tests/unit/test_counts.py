@@ -18,7 +18,7 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 75_499,
+    "statements": 75_494,
     "files": 902,
     "files in one folder": 30,
     "kinds of records": 54,

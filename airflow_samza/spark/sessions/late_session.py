@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.errors import SamzaError
 from airflow_samza.launch.bindings import bindings_to_json
 from airflow_samza.runs.stages.spark_page import SparkPage
 from airflow_samza.spark.sessions.driver_session import NO_PROPERTIES, DriverSession, KnowsNoExecutors
@@ -27,20 +26,12 @@ log = logging.getLogger("airflow_samza.runner")
 class LateSession(KnowsNoExecutors):
     """A :class:`~airflow_samza.spark.sessions.driver_session.DriverSession` on a local master, which may never be up.
 
-    ``open_session`` waits for Java, or starts it; ``explain`` makes the error of a run of what keeps it from that.
-    ``abandon`` ends a Java that nobody has asked for.
+    ``open_session`` waits for Java, or starts it. ``abandon`` ends a Java that nobody has asked for.
     """
 
-    def __init__(
-        self,
-        master: str,
-        open_session: Callable[[], DriverSession],
-        explain: Callable[[Exception], SamzaError],
-        abandon: Callable[[], None],
-    ) -> None:
+    def __init__(self, master: str, open_session: Callable[[], DriverSession], abandon: Callable[[], None]) -> None:
         self._master = master
         self._open_session = open_session
-        self._explain = explain
         self._abandon = abandon
         self._opening = threading.Lock()
         self._session: DriverSession | None = None
@@ -125,11 +116,6 @@ class LateSession(KnowsNoExecutors):
         with self._opening:
             if self._session is None:
                 started = time.monotonic()
-                try:
-                    self._session = self._open_session()
-                except SamzaError:
-                    raise
-                except Exception as error:
-                    raise self._explain(error) from error
+                self._session = self._open_session()
                 log.info("Spark is up after %.1f s", time.monotonic() - started)
             return self._session

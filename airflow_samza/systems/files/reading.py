@@ -30,10 +30,7 @@ from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.packing import Split
 from airflow_samza.systems.files.slicing import files_of, input_file, time_range
 from airflow_samza.systems.files.split_reading import SplitConsumer, projected_schema
-from airflow_samza.systems.system import (
-    ColumnBound,
-    StreamSpec,
-)
+from airflow_samza.systems.system import ColumnBound, StreamSpec
 
 
 class FilesConsumer(SplitConsumer):

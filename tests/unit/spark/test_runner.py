@@ -9,25 +9,34 @@ from typing import Any
 import pytest
 
 from airflow_samza.engine import stage_runner
-from airflow_samza.errors import ConfigError, StageLost
+from airflow_samza.errors import ConfigError, SamzaError, StageFailed, StageLost
 from airflow_samza.spark import runner
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 
 WITHOUT_SPARK = {"master": "spark://host:7077", "log": "runner.log", "conf": {}}
 
 
+GONE = "Spark went away while it started."
+OURS = ConfigError("No server at StatusCode.UNAVAILABLE.", hint="Start it.")
+
+
 @pytest.mark.parametrize(
-    ("raised", "seen"),
+    ("raised", "kind", "sentence"),
     [
-        (RuntimeError("java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext."), StageLost),
-        (ConnectionRefusedError(111, "Connection refused"), StageLost),
-        (ConfigError("No server at StatusCode.UNAVAILABLE.", hint="Start it."), ConfigError),
-        (ValueError("no such setting"), ValueError),
+        (RuntimeError("a.B: Cannot call methods on a stopped SparkContext."), StageLost, GONE),
+        (ConnectionRefusedError(111, "Connection refused"), StageLost, GONE),
+        (OURS, ConfigError, OURS.sentence),
+        (ValueError("no such setting"), StageFailed, "Spark does not start: ValueError: no such setting"),
     ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+    ids=["stopped", "no connection", "ours", "another"],
 )
 def test_a_spark_that_goes_away_while_it_starts_is_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Exception, seen: type[Exception]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    raised: Exception,
+    kind: type[SamzaError],
+    sentence: str,
 ) -> None:
     def open_session(*_: Any) -> Any:
         raise raised
@@ -37,6 +46,7 @@ def test_a_spark_that_goes_away_while_it_starts_is_lost(
         return 0
 
     monkeypatch.setattr(stage_runner, "run_process", run_process)
-    with pytest.raises(seen) as caught:
+    with pytest.raises(kind) as caught:
         runner.main([str(tmp_path), "app", "run", "1"], WITHOUT_SPARK, open_session)
-    assert isinstance(caught.value, type(raised)) or caught.value.sentence == "Spark went away while it started."  # type: ignore[attr-defined]
+    assert (type(caught.value), caught.value.sentence) == (kind, sentence)
+    assert ("Spark does not start" in caplog.messages) is (raised is not OURS)

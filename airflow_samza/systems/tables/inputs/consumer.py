@@ -24,17 +24,9 @@ from airflow_samza.systems.files.formats.file_format import InputFile, Unreadabl
 from airflow_samza.systems.files.formats.limits import check_values
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.packing import Split
-from airflow_samza.systems.files.reading import (
-    Within,
-    fitting,
-)
+from airflow_samza.systems.files.reading import Within, fitting
 from airflow_samza.systems.files.split_reading import SplitConsumer, projected_schema
-from airflow_samza.systems.system import (
-    ColumnBound,
-    MessageRun,
-    StreamSpec,
-    SystemStreamPartition,
-)
+from airflow_samza.systems.system import ColumnBound, MessageRun, StreamSpec, SystemStreamPartition
 from airflow_samza.systems.tables.columns import TableField, TableType, columns_of, data_type
 from airflow_samza.systems.tables.inputs.change_columns import ADDED, BEFORE, CHANGE, COMMIT, COMMITTED, REMOVED
 from airflow_samza.systems.tables.inputs.rewritten import RewrittenRows

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_samza.errors import SamzaError, StageFailed, StageLost
+from airflow_samza.errors import StageFailed, StageLost
 from airflow_samza.spark.sessions.driver_session import DriverSession
 from airflow_samza.spark.sessions.late_session import LateSession
 from tests.support.stand_ins import Session
@@ -43,16 +43,13 @@ class Late:
         self.opened: list[Opened] = []
         self.abandoned = 0
         self._failures = list(failures)
-        self.session = LateSession("local[2]", self._open, self._explain, self._abandon)
+        self.session = LateSession("local[2]", self._open, self._abandon)
 
     def _open(self) -> DriverSession:
         if self._failures:
             raise self._failures.pop(0)
         self.opened.append(Opened())
         return cast("DriverSession", self.opened[-1])
-
-    def _explain(self, error: Exception) -> SamzaError:
-        return StageFailed(f"Spark does not start: {error}")
 
     def _abandon(self) -> None:
         self.abandoned += 1
@@ -102,7 +99,7 @@ def test_stages_that_need_it_at_once_open_one() -> None:
 
 def test_the_next_stage_tries_again_where_it_did_not_come_up(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "airflow_samza.runner")
-    late = Late(RuntimeError("Java has ended"))
+    late = Late(StageFailed("Spark does not start: Java has ended"))
     with pytest.raises(StageFailed, match=r"Spark does not start: Java has ended"):
         late.use()
     assert not caplog.messages
