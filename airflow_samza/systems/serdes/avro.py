@@ -80,19 +80,18 @@ class AvroRecords(Serde):
                 record = self._library.schemaless_reader(source, self._written, self._read)
             except Exception as error:  # whatever the decoder trips over
                 what = "it ends too early" if isinstance(error, EOFError) else f"{type(error).__name__}: {error}"
-                why = f"it is no record of the schema ({what})"
-                messages.append(BadMessage(place, why))
+                messages.append(BadMessage(place, f"it is no record of the schema ({what})"))
                 continue
-            if source.tell() != len(value):
+            if source.tell() == len(value):
+                messages.append(
+                    {
+                        name: record.get(name) if kind is None else _declared(record.get(name), kind)
+                        for name, kind in self._fields
+                    }
+                )
+            else:
                 why = f"{len(value) - source.tell()} further bytes follow the record"
                 messages.append(BadMessage(place, why))
-                continue
-            messages.append(
-                {
-                    name: record.get(name) if kind is None else _declared(record.get(name), kind)
-                    for name, kind in self._fields
-                }
-            )
         return decoded_rows(messages, self._schema)
 
 
@@ -106,8 +105,7 @@ def _declared(value: Any, kind: pa.DataType) -> Any:
     if value is None:
         return None
     if types.is_struct(kind) and isinstance(value, dict):
-        fields = [kind.field(place) for place in range(kind.num_fields)]
-        return {field.name: _declared(value.get(field.name), field.type) for field in fields}
+        return {field.name: _declared(value.get(field.name), field.type) for field in kind}
     if types.is_map(kind) and isinstance(value, dict):
         return {key: _declared(item, kind.item_type) for key, item in value.items()}
     if types.is_list(kind) and isinstance(value, list):

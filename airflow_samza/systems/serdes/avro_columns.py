@@ -9,6 +9,7 @@ left to fastavro, which reads it or says what is wrong. So this module has to be
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,16 +38,14 @@ class Unsupported(Exception):
     """Schema, or pair of a field and a column, that is read one message at a time."""
 
 
+@dataclass(slots=True, eq=False)
 class Cursors:
     """Positions in messages of one buffer, and those that are flagged; they stay in order."""
 
-    __slots__ = ("data", "end", "flagged", "pos")
-
-    def __init__(self, data: Numbers, pos: Numbers, end: Numbers, flagged: Numbers) -> None:
-        self.data = data
-        self.pos = pos
-        self.end = end
-        self.flagged = flagged
+    data: Numbers
+    pos: Numbers
+    end: Numbers
+    flagged: Numbers
 
     @classmethod
     def of(cls, values: pa.Array) -> Cursors:
@@ -73,10 +72,6 @@ class Cursors:
             self.flagged |= out
             to = np.minimum(to, self.end)
         self.pos = to
-
-    def flag(self, wrong: Numbers) -> None:
-        """Flag messages."""
-        self.flagged |= wrong
 
     def numbers(self) -> Numbers:
         """Return the whole numbers that stand at the cursors: zigzag, seven bits a byte."""
@@ -162,7 +157,7 @@ def _whole(kind: pa.DataType, low: int, high: int, times: int = 1) -> Node:
         numbers = cursors.numbers()
         wrong = (numbers < low) | (numbers > high)
         if wrong.any():
-            cursors.flag(wrong)
+            cursors.flagged |= wrong
             numbers = np.where(wrong, 0, numbers)
         whole = pa.array((numbers * times if times != 1 else numbers).astype(dtype))
         return whole if types.is_integer(kind) else whole.view(kind)
@@ -175,7 +170,7 @@ def _whole_as_floating(kind: pa.DataType) -> Node:
 
     def read(cursors: Cursors) -> pa.Array:
         numbers = cursors.numbers()
-        cursors.flag((numbers < -most) | (numbers > most))
+        cursors.flagged |= (numbers < -most) | (numbers > most)
         return pa.array(numbers.astype(f"f{kind.bit_width // 8}"))
 
     return read
@@ -190,7 +185,7 @@ def _floating(size: int) -> Node:
 
 def _boolean(cursors: Cursors) -> pa.Array:
     values = cursors.fixed(1).reshape(-1)
-    cursors.flag(values > 1)
+    cursors.flagged |= values > 1
     return pa.array(values.astype(bool))
 
 
@@ -200,21 +195,18 @@ def _enum(symbols: list[str]) -> Node:
     def read(cursors: Cursors) -> pa.Array:
         numbers = cursors.numbers()
         wrong = (numbers < 0) | (numbers >= len(symbols))
-        cursors.flag(wrong)
+        cursors.flagged |= wrong
         return names.take(pa.array(np.where(wrong, 0, numbers)))
 
     return read
 
 
-def _maybe(branches: list[Node | None], kind: pa.DataType) -> Node:
-    """Return what reads one of two branches, of which one is null (None)."""
-    value_branch = 0 if branches[0] is not None else 1
-    inner = branches[value_branch]
-    assert inner is not None
+def _maybe(inner: Node, value_branch: int, branches: int) -> Node:
+    """Return what reads one of these branches, of which all but the one of ``inner`` are null."""
 
     def read(cursors: Cursors) -> pa.Array:
         chosen = cursors.numbers()
-        cursors.flag((chosen < 0) | (chosen >= len(branches)))
+        cursors.flagged |= (chosen < 0) | (chosen >= branches)
         taken = chosen == value_branch
         if taken.all():
             return inner(cursors)
@@ -234,7 +226,7 @@ def _nulls(kind: pa.DataType) -> Node:
 
 
 def _record(record: Any, kind: pa.DataType, named: dict[str, Any], depth: int) -> Node:
-    declared = {kind.field(place).name: kind.field(place).type for place in range(kind.num_fields)}
+    declared = {field.name: field.type for field in kind}
     fields = [
         (one["name"], node_of(one["type"], declared.get(one["name"]), named, depth + 1)) for one in record["fields"]
     ]
@@ -276,7 +268,7 @@ def node_of(schema: Any, kind: pa.DataType | None, named: dict[str, Any], depth:
         if len(others) != 1 or len(schema) > 2:
             raise Unsupported
         inner = node_of(others[0], kind, named, depth + 1)
-        return _maybe([None if one == "null" else inner for one in schema], kind or pa.null())
+        return _maybe(inner, schema.index(others[0]), len(schema))
     if isinstance(schema, str):
         if schema in named:
             return node_of(named[schema], kind, named, depth + 1)
@@ -347,6 +339,6 @@ class RecordColumns:
         """Return the columns of values (none null), and which messages are flagged: their rows mean nothing."""
         cursors = Cursors.of(values)
         record = self._read(cursors)
-        cursors.flag(cursors.pos != cursors.end)
+        cursors.flagged |= cursors.pos != cursors.end
         columns = [record.field(place) for place in range(len(self._schema))]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema), cursors.flagged

@@ -66,12 +66,10 @@ def _of_one_column(declared: str, schema: pa.Schema, stream: str) -> Serde:
             hint="Select that column alone before it is sent, or take another serde.",
             stream=stream,
         )
+    from airflow_samza.systems.serdes.one_column import BytesSerde, NumberSerde, StringSerde
+
     if declared in (STRING, BYTES):
-        from airflow_samza.systems.serdes.one_column import BytesSerde, StringSerde
-
         return StringSerde(schema) if declared == STRING else BytesSerde(schema)
-    from airflow_samza.systems.serdes.one_column import NumberSerde
-
     return NumberSerde(schema, declared)
 
 

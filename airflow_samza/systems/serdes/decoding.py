@@ -156,16 +156,15 @@ def _fits(value: Any, kind: pa.DataType) -> bool:
     if value is None:
         return True
     if types.is_struct(kind):
-        fields = {kind.field(place).name: kind.field(place).type for place in range(kind.num_fields)}
+        fields = {field.name: field.type for field in kind}
         return (
             isinstance(value, Mapping)
             and set(value) <= set(fields)
             and all(_fits(value[name], fields[name]) for name in value)
         )
     if types.is_map(kind):
-        pairs = value.items() if isinstance(value, Mapping) else ()
         return isinstance(value, Mapping) and all(
-            _fits(key, kind.key_type) and _fits(item, kind.item_type) for key, item in pairs
+            _fits(key, kind.key_type) and _fits(item, kind.item_type) for key, item in value.items()
         )
     if types.is_list(kind):
         return isinstance(value, list | tuple) and all(_fits(item, kind.value_type) for item in value)
@@ -183,5 +182,5 @@ def _for_arrow(value: Any, kind: pa.DataType) -> Any:
     if types.is_map(kind):
         return [(_for_arrow(key, kind.key_type), _for_arrow(item, kind.item_type)) for key, item in value.items()]
     if types.is_struct(kind):
-        return {f.name: _for_arrow(value.get(f.name), f.type) for f in map(kind.field, range(kind.num_fields))}
+        return {f.name: _for_arrow(value.get(f.name), f.type) for f in kind}
     return [_for_arrow(item, kind.value_type) for item in value]

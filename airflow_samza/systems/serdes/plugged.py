@@ -54,26 +54,21 @@ class PluggedSerde(Serde):
     def _each(self, values: pa.Array, *, first_only: bool) -> Decoded:
         messages: list[dict[str, Any] | BadMessage] = []
         for place, value in enumerate(values.to_pylist()):
-            messages.append(self._one(place, value))
-            if first_only and isinstance(messages[-1], BadMessage):
-                break
+            try:
+                messages.append(self._one(place, value))
+            except BadMessage as bad:
+                messages.append(bad)
+                if first_only:
+                    break
         return decoded_rows(messages, self._schema)
 
-    def _one(self, place: int, value: bytes | None) -> dict[str, Any] | BadMessage:
+    def _one(self, place: int, value: bytes | None) -> dict[str, Any]:
         if value is None:
-            return BadMessage(place, "it has no value")
+            raise BadMessage(place, "it has no value")
         try:
             message = self._serde.from_bytes(value)
         except Exception as error:
-            bad = BadMessage(place, f"{type(error).__name__}: {error}", raised=error)
-            bad.__cause__ = error
-            return bad
-        try:
-            return self._row(message, place)
-        except BadMessage as bad:
-            return bad
-
-    def _row(self, message: object, place: int) -> dict[str, Any]:
+            raise BadMessage(place, f"{type(error).__name__}: {error}", raised=error) from error
         if dataclasses.is_dataclass(message) and not isinstance(message, type):
             message = {field.name: getattr(message, field.name) for field in dataclasses.fields(message)}
         if not isinstance(message, Mapping):

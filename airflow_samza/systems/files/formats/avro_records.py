@@ -14,7 +14,7 @@ from typing import Any
 
 from airflow_samza.systems.files.formats.avro_blocks import Block, long_bytes
 from airflow_samza.systems.files.formats.avro_types import AvroTypes
-from airflow_samza.systems.files.formats.varints import read_varint, zigzag
+from airflow_samza.systems.files.formats.varints import read_zigzag
 
 BATCH_ROWS = 16_384
 """Records turned into Python objects at once."""
@@ -29,7 +29,6 @@ class RecordReader:
     def __init__(self, library: ModuleType, types: AvroTypes) -> None:
         self._library = library
         self._types = types
-        self._record = types.root
         self._least = types.least_bytes(types.root)
         self._empty = 0
         self._array = library.parse_schema({"type": "array", "items": types.root})
@@ -39,7 +38,7 @@ class RecordReader:
         """Return the fields in their order: runs that the library reads (a schema), or fields to read over."""
         runs: list[tuple[Any, list[Any]]] = []
         run: list[Any] = []
-        for field in self._record["fields"]:
+        for field in self._types.root["fields"]:
             if self._types.unread(field["type"]) is None:
                 run.append(field)
                 continue
@@ -132,7 +131,7 @@ class RecordReader:
                 f"claims {block.claimed} records that take no bytes, and of such at most {MOST_EMPTY:,} "
                 "of a file are read"
             )
-        row = self._library.schemaless_reader(io.BytesIO(), self._record, None)
+        row = self._library.schemaless_reader(io.BytesIO(), self._types.root, None)
         for start in range(0, block.claimed, BATCH_ROWS):
             yield [row] * min(BATCH_ROWS, block.claimed - start)
 
@@ -184,7 +183,6 @@ def _sized(size: int, data: bytes, place: int) -> int:
 
 def _long(data: bytes, place: int) -> tuple[int, int]:
     try:
-        number, place = read_varint(data, place, "")
+        return read_zigzag(data, place, "")
     except IndexError:
         raise EOFError("its bytes end within a record") from None
-    return zigzag(number), place

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_samza.systems.files.formats.varints import read_varint, zigzag
+from airflow_samza.systems.files.formats.varints import read_varint, read_zigzag
 
 
 def check_columns(metadata: pq.FileMetaData, size: int) -> None:
@@ -80,6 +80,8 @@ class _Nothing:
 _HEADERS = (256, 64 * 2**10, 16 * 2**20)
 """Bytes in which a header is looked for: most are short, and some have statistics with long texts."""
 
+_HOLDER = "the header of a page has"
+
 _DICTIONARY = 2
 
 
@@ -130,7 +132,7 @@ def _struct(data: bytes, place: int, depth: int = 0) -> tuple[dict[int, Any], in
         if head >> 4:
             number += head >> 4
         else:
-            number, place = _zigzag(data, place)
+            number, place = read_zigzag(data, place, _HOLDER)
         fields[number], place = _value(data, place, head & 15, depth)
     return fields, place + 1
 
@@ -143,23 +145,14 @@ def _value(data: bytes, place: int, kind: int, depth: int) -> tuple[Any, int]:
     if kind == 3:
         return data[place], place + 1
     if kind in (4, 5, 6):
-        return _zigzag(data, place)
+        return read_zigzag(data, place, _HOLDER)
     if kind == 7:
         return None, place + 8
     if kind == 8:
-        size, place = _varint(data, place)
+        size, place = read_varint(data, place, _HOLDER)
         if place + size > len(data):
             raise IndexError
         return None, place + size
     if kind == 12:
         return _struct(data, place, depth + 1)
     raise ValueError("the header of a page has a field of an unknown kind")
-
-
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    return read_varint(data, place, "the header of a page has")
-
-
-def _zigzag(data: bytes, place: int) -> tuple[int, int]:
-    number, place = _varint(data, place)
-    return zigzag(number), place

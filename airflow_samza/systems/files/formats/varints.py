@@ -26,3 +26,9 @@ def read_varint(data: bytes, place: int, holder: str) -> tuple[int, int]:
 def zigzag(number: int) -> int:
     """Return the number with a sign for which one without stands: 0, -1, 1, -2 and so on."""
     return (number >> 1) ^ -(number & 1)
+
+
+def read_zigzag(data: bytes, place: int, holder: str) -> tuple[int, int]:
+    """Return the number with a sign that stands at a place, and the place behind it; errors as :func:`read_varint`."""
+    number, place = read_varint(data, place, holder)
+    return zigzag(number), place

@@ -18,30 +18,23 @@ class Bodies(Protocol):
     """Form of messages of one kind of schemas, without what stands before them; ``own`` is the stream's own schema."""
 
     kind: str
+    after_id: bytes = b""
+    """The bytes between the id and a message that is written."""
 
     def reader(self, written: SchemaText, own: str | None, schema: pa.Schema) -> Serde:
         """Return what reads messages that this schema wrote into declared columns; a ValueError if nothing can."""
-        ...
 
     def writer(self, written: SchemaText, schema: pa.Schema) -> Serde:
         """Return what writes messages of these columns with this schema; a ValueError if they are not its fields."""
-        ...
 
     def lacking(self, written: SchemaText, schema: pa.Schema) -> list[str]:
         """Return the columns that are no fields of the schema."""
-        ...
-
-    @property
-    def after_id(self) -> bytes:
-        """The bytes between the id and a message that is written."""
-        ...
 
 
-class AvroBodies:
+class AvroBodies(Bodies):
     """Form of messages of Avro schemas."""
 
     kind = "AVRO"
-    after_id = b""
 
     def reader(self, written: SchemaText, own: str | None, schema: pa.Schema) -> Serde:
         """Return what reads records of the schema, resolved to the stream's own, if it has one."""
@@ -80,11 +73,10 @@ def _parsed(schema: SchemaText, named: dict[str, Any] | None = None) -> Any:
     return record
 
 
-class JsonBodies:
+class JsonBodies(Bodies):
     """Form of messages of JSON schemas."""
 
     kind = "JSON"
-    after_id = b""
 
     def reader(self, written: SchemaText, own: str | None, schema: pa.Schema) -> Serde:
         """Return the serde ``json``."""
@@ -107,14 +99,3 @@ class JsonBodies:
         if not isinstance(properties, dict) or not properties:
             return []
         return [name for name in schema.names if name not in properties]
-
-
-def bodies_for(form: str) -> Bodies:
-    """Return the form of messages of ``avro``, ``json`` or ``protobuf``."""
-    if form == "avro":
-        return AvroBodies()
-    if form == "json":
-        return JsonBodies()
-    from airflow_samza.systems.serdes.registry.protobuf_bodies import ProtobufBodies
-
-    return ProtobufBodies()

@@ -110,13 +110,21 @@ class Registry:
 
     def _ask(self, request: Callable[[Any], T]) -> T:
         library = _library()
+        from confluent_kafka.schema_registry.common._httpx_compat import httpx
+
         try:
             return request(_client(self._settings))
         except library.SchemaRegistryError as error:
             raise self._rejected(error.http_status_code, str(error.error_message)) from error
-        except _transport_error() as error:
+        except httpx.TransportError as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
-                raise self._untrusted() from error
+                raise ConfigError(
+                    f"The certificate of the schema registry of the system {self._system!r} at {self._shown} is not "
+                    "trusted.",
+                    hint=f"Name the file of the authority that signed it: {PREFIX}ssl.ca.location.",
+                    key=f"{PREFIX}ssl.ca.location",
+                    system=self._system,
+                ) from error
             raise StorageUnavailable(
                 f"The schema registry of the system {self._system!r} at {self._shown} "
                 f"does not answer ({type(error).__name__}).",
@@ -156,14 +164,6 @@ class Registry:
             system=self._system,
         )
 
-    def _untrusted(self) -> ConfigError:
-        return ConfigError(
-            f"The certificate of the schema registry of the system {self._system!r} at {self._shown} is not trusted.",
-            hint=f"Name the file of the authority that signed it: {PREFIX}ssl.ca.location.",
-            key=f"{PREFIX}ssl.ca.location",
-            system=self._system,
-        )
-
 
 _clients: dict[tuple[int, str], Any] = {}
 
@@ -198,13 +198,6 @@ def _library() -> ModuleType:
             package=str(error.name),
         ) from error
     return library
-
-
-def _transport_error() -> type[Exception]:
-    from confluent_kafka.schema_registry.common._httpx_compat import httpx
-
-    error: type[Exception] = httpx.TransportError
-    return error
 
 
 def _format(kind: str) -> str | None:

@@ -14,8 +14,9 @@ from pyarrow import types
 
 from airflow_samza.errors import RuntimeMissing, install
 from airflow_samza.systems.files.formats.nested import rows_of
-from airflow_samza.systems.files.formats.varints import read_varint, zigzag
+from airflow_samza.systems.files.formats.varints import read_zigzag
 from airflow_samza.systems.serdes.decoding import decoded_rows, without_nulls
+from airflow_samza.systems.serdes.registry.bodies import Bodies
 from airflow_samza.systems.serdes.registry.client import SchemaText
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
 
@@ -29,7 +30,7 @@ _WRAPPERS = frozenset(
 )
 
 
-class ProtobufBodies:
+class ProtobufBodies(Bodies):
     """Form of messages of Protobuf schemas; what is written is the first message of the file."""
 
     kind = "PROTOBUF"
@@ -172,10 +173,9 @@ def _path_of(value: bytes) -> tuple[tuple[int, ...], int]:
 def _number(value: bytes, place: int) -> tuple[int, int]:
     """Return the number that stands at a place, and where it ends."""
     try:
-        number, place = read_varint(value, place, "its path has")
+        return read_zigzag(value, place, "its path has")
     except IndexError:
         raise ValueError("it ends within its path") from None
-    return zigzag(number), place
 
 
 def _value(message: Any, name: str, kind: pa.DataType) -> Any:
@@ -207,8 +207,7 @@ def _plain(value: Any, field: Any, kind: pa.DataType) -> Any:
     if field.message_type.full_name in _WRAPPERS:
         return value.value
     if types.is_struct(kind):
-        fields = [kind.field(place) for place in range(kind.num_fields)]
-        return {one.name: _value(value, one.name, one.type) for one in fields}
+        return {one.name: _value(value, one.name, one.type) for one in kind}
     return {one.name: getattr(value, one.name) for one, _ in value.ListFields()}
 
 

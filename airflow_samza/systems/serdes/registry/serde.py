@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,25 +17,21 @@ import pyarrow.compute as pc
 
 from airflow_samza.errors import ConfigError, SchemaError
 from airflow_samza.systems.serdes.decoding import merged, without_nulls
-from airflow_samza.systems.serdes.registry.bodies import Bodies, bodies_for
+from airflow_samza.systems.serdes.registry.bodies import AvroBodies, Bodies, JsonBodies
 from airflow_samza.systems.serdes.registry.client import AUTO_REGISTER, PREFIX, Registered, Registry, SchemaText
+from airflow_samza.systems.serdes.registry.protobuf_bodies import ProtobufBodies
 from airflow_samza.systems.serdes.serde import BadMessage, Decoded, Serde
 
 _HEAD_BYTES = 5
 
-
-class Frames(NamedTuple):
-    """Values by the id of their schema: the places of each in the array; ``bad`` are those without one."""
-
-    by_id: dict[int, Any]
-    bad: list[BadMessage]
+_BODIES: dict[str, type[Bodies]] = {"avro": AvroBodies, "json": JsonBodies, "protobuf": ProtobufBodies}
 
 
-def frames_of(values: pa.Array) -> Frames:
-    """Return the ids that values (none null) name."""
+def framed_values(values: pa.Array) -> tuple[dict[int, Any], list[BadMessage]]:
+    """Return the places of values (none null) by the ids that they name, and those values that name none."""
     count = len(values)
     if not count:
-        return Frames({}, [])
+        return {}, []
     offsets = np.frombuffer(values.buffers()[1], np.int32, count + 1, values.offset * 4)
     data = np.frombuffer(values.buffers()[2] or b"", np.uint8)
     framed = np.diff(offsets) >= _HEAD_BYTES
@@ -49,8 +45,7 @@ def frames_of(values: pa.Array) -> Frames:
         by_id = {int(ids[0]): places}
     else:
         by_id = {int(id): places[ids == id] for id in np.unique(ids)}
-    bad = [BadMessage(place, _why(values[place].as_py())) for place in np.flatnonzero(~framed).tolist()]
-    return Frames(by_id, bad)
+    return by_id, [BadMessage(place, _why(values[place].as_py())) for place in np.flatnonzero(~framed).tolist()]
 
 
 def bodies_of(values: pa.Array, places: Any) -> pa.Array:
@@ -103,11 +98,11 @@ class RegistrySerde(Serde):
         return without_nulls(values.cast(pa.binary()), self._each)
 
     def _each(self, values: pa.Array) -> Decoded:
-        frames = frames_of(values)
+        by_id, unframed = framed_values(values)
         nullable = pa.schema([field.with_nullable(True) for field in self._schema])
         nothing = pa.RecordBatch.from_pylist([], schema=nullable)
         parts: list[tuple[Any, Decoded]] = []
-        for id, places in frames.by_id.items():
+        for id, places in by_id.items():
             reader = self._reader(id)
             if isinstance(reader, str):
                 parts.append((places, Decoded(nothing, [BadMessage(n, reader) for n in range(len(places))])))
@@ -115,10 +110,9 @@ class RegistrySerde(Serde):
                 decoded = reader.decode_each(bodies_of(values, places))
                 batch = pa.RecordBatch.from_arrays(decoded.batch.columns, schema=nullable)
                 parts.append((places, Decoded(batch, decoded.bad)))
-        if frames.bad or not parts:
-            places = np.array([one.place for one in frames.bad], np.int64)
-            unframed = [one.at(number) for number, one in enumerate(frames.bad)]
-            parts.append((places, Decoded(nothing, unframed)))
+        if unframed or not parts:
+            places = np.array([one.place for one in unframed], np.int64)
+            parts.append((places, Decoded(nothing, [one.at(number) for number, one in enumerate(unframed)])))
         return merged(parts)
 
     def _reader(self, id: int) -> Serde | str:
@@ -220,4 +214,4 @@ def registry_serde(
         )
     if own is not None:
         own = json.dumps(json.loads(own))
-    return RegistrySerde(bodies_for(form), schema, Registry(system, settings), subject, own)
+    return RegistrySerde(_BODIES[form](), schema, Registry(system, settings), subject, own)
