@@ -77,13 +77,44 @@ class SparkSystem:
         self.binding = binding
         self.writer: TableWriter | None = None
         self.log = LogSystem(name, SystemBinding(EMBEDDED), root)
-        self._admin = SparkAdmin(self)
         self._identity = ""
 
     @property
-    def admin(self) -> SparkAdmin:
-        """Admin: partition counts of streams, and the topics that they go through."""
-        return self._admin
+    def admin(self) -> SparkSystem:
+        """The system is its own admin."""
+        return self
+
+    def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
+        """Return the declared partition counts, and how far the topics of streams that are being read reach."""
+        metadata = {}
+        for stream in streams:
+            of_log = self.log.admin.metadata([_topic(stream)]) if stream.through is not None else {}
+            if of_log:
+                metadata[stream.name] = of_log[_topic(stream).name]
+            elif stream.through is None:
+                self.table(stream)
+                metadata[stream.name] = StreamMetadata(self._partitions(stream), schema=stream.schema)
+        return metadata
+
+    def _partitions(self, stream: StreamSpec) -> int:
+        """Return the stream's declared count, else the system's, else 1."""
+        said = stream.partitions if stream.partitions is not None else self.binding.options.get("partitions", 1)
+        try:
+            count = int(said)
+        except ValueError:
+            count = 0
+        if not 1 <= count <= MAX_PARTITIONS:
+            raise ConfigError(
+                f"The system {self.name!r} (spark) has partitions={said!r}.",
+                hint=f"Write a whole number from 1 to {MAX_PARTITIONS:,}.",
+                key=f"systems.{self.name}.partitions",
+                value=str(said),
+            )
+        return count
+
+    def create(self, streams: Sequence[StreamSpec]) -> None:
+        """Make the topics that streams go through."""
+        self.log.admin.create([_topic(stream) for stream in streams if stream.through is not None])
 
     def table(self, stream: StreamSpec) -> SparkTable:
         """Return the stream as Spark sees it."""
@@ -97,7 +128,7 @@ class SparkSystem:
         """Return the partition count of a stream that Spark has not read yet, else its input range in the topic."""
         if stream.through is None:
             self.table(stream)
-            return {"kind": KIND, "partitions": self.admin.partitions(stream), "offsets": None}
+            return {"kind": KIND, "partitions": self._partitions(stream), "offsets": None}
         return {**self.log.slice(_topic(stream)), "kind": KIND}
 
     def identity(self, stream: StreamSpec) -> str | None:
@@ -172,45 +203,6 @@ class SparkSystem:
     def _record(self, stream: StreamSpec, publication: Publication) -> str:
         assert stream.through is not None
         return f"{self.log.topic(stream.through).directory}/written/{publication.generation}.{publication.epoch}.json"
-
-
-class SparkAdmin:
-    """Admin of a :class:`SparkSystem`."""
-
-    def __init__(self, system: SparkSystem) -> None:
-        self._system = system
-
-    def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
-        """Return the declared partition counts, and how far the topics of streams that are being read reach."""
-        metadata = {}
-        for stream in streams:
-            of_log = self._system.log.admin.metadata([_topic(stream)]) if stream.through is not None else {}
-            if of_log:
-                metadata[stream.name] = of_log[_topic(stream).name]
-            elif stream.through is None:
-                self._system.table(stream)
-                metadata[stream.name] = StreamMetadata(self.partitions(stream), schema=stream.schema)
-        return metadata
-
-    def partitions(self, stream: StreamSpec) -> int:
-        """Return the stream's declared count, else the system's, else 1."""
-        said = stream.partitions if stream.partitions is not None else self._system.binding.options.get("partitions", 1)
-        try:
-            count = int(said)
-        except ValueError:
-            count = 0
-        if not 1 <= count <= MAX_PARTITIONS:
-            raise ConfigError(
-                f"The system {self._system.name!r} (spark) has partitions={said!r}.",
-                hint=f"Write a whole number from 1 to {MAX_PARTITIONS:,}.",
-                key=f"systems.{self._system.name}.partitions",
-                value=str(said),
-            )
-        return count
-
-    def create(self, streams: Sequence[StreamSpec]) -> None:
-        """Make the topics that streams go through."""
-        self._system.log.admin.create([_topic(stream) for stream in streams if stream.through is not None])
 
 
 def _topic(stream: StreamSpec) -> StreamSpec:

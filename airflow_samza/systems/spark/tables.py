@@ -74,11 +74,7 @@ class SparkTable:
             key=stream.key,
         )
         table._check(stream)
-        return table if table._has_place else _named(table, binding)
-
-    @property
-    def _has_place(self) -> bool:
-        return bool(self.path or self.table or self.query)
+        return table if table.path or table.table or table.query else _named(table, binding)
 
     @property
     def place(self) -> str:
