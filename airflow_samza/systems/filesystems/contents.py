@@ -71,9 +71,6 @@ class RangeReader(io.RawIOBase):
         self._at = end
         return content
 
-    def readall(self) -> bytes:
-        return self.read()
-
     def _range(self, start: int, end: int) -> tuple[int, bytes]:
         """Return bytes that hold a range, and the offset of the first."""
         for place, (begin, data) in enumerate(self._kept):

@@ -12,10 +12,9 @@ import errno
 import json
 import uuid
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, NoReturn, Protocol, runtime_checkable
 
-from airflow_samza.errors import ConfigError, StorageFull, StorageUnavailable, TopicError
+from airflow_samza.errors import ConfigError, StorageFull, TopicError
 from airflow_samza.systems.filesystems.pace import Pace
 
 if TYPE_CHECKING:
@@ -124,12 +123,6 @@ class Filesystem(Protocol):
         ...
 
 
-def path_below(filesystem: Filesystem, path: str) -> PurePosixPath:
-    """Return a path relative to a filesystem's root; reject one that leaves it."""
-    check_below(filesystem, path)
-    return PurePosixPath(path)
-
-
 def check_below(filesystem: Filesystem, path: str) -> None:
     """Reject a path that leaves a filesystem's root."""
     if path.startswith("/") or (".." in path and ".." in path.split("/")):
@@ -217,8 +210,6 @@ def as_os_errors() -> Iterator[None]:
         number = errno.EIO
         if isinstance(error, StorageFull):
             number = errno.ENOSPC
-        elif isinstance(error, StorageUnavailable):
-            number = errno.EIO
         elif error.facts.get("denied") or error.facts.get("kind") == "AccessControlException":
             number = errno.EACCES
         raise OSError(number, error.sentence.rstrip(".")) from error

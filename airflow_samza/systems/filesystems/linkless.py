@@ -26,10 +26,14 @@ def _syscall() -> ctypes._NamedFuncPointer | None:
 
 
 _call = _syscall()
-_LOOKS: dict[int, _How] = {}
+
+LOOK = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+"""Open a directory only to go on from it: the right to enter it is enough."""
+
+_LOOK_WITHOUT_LINKS = _How(LOOK, 0, _NO_SYMLINKS | _BENEATH)
 
 
-def open_linkless(folder: int, path: str, flags: int) -> int | None:
+def open_linkless(folder: int, path: str) -> int | None:
     """Open a folder below an open one, through no link; None where the kernel cannot, or rejects the path.
 
     The caller then goes part by part, which finds out why, and works on other systems.
@@ -39,10 +43,8 @@ def open_linkless(folder: int, path: str, flags: int) -> int | None:
     """
     if _call is None:
         return None
-    how = _LOOKS.get(flags)
-    if how is None:
-        how = _LOOKS[flags] = _How(flags, 0, _NO_SYMLINKS | _BENEATH)
-    opened = int(_call(_OPENAT2, folder, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(_How)))
+    how = ctypes.byref(_LOOK_WITHOUT_LINKS)
+    opened = int(_call(_OPENAT2, folder, os.fsencode(path), how, ctypes.sizeof(_How)))
     if opened >= 0:
         return opened
     if ctypes.get_errno() == errno.ENOENT:

@@ -23,11 +23,8 @@ _SHOWN = 4 << 20
 
 def local_copy(files: Filesystem, path: str) -> str:
     """Return the path on this machine of a file that is named after its content: its own, or that of a copy."""
-    here = files.local_path(path)
-    if here is not None:
-        return here
     copy = Path(scratch_path(files, path))
-    if not copy.exists():
+    if files.local_path(path) is None and not copy.exists():
         new = copy.with_name(f".{copy.name}-{uuid.uuid4().hex}")
         new.write_bytes(files.read(path))
         os.replace(new, copy)

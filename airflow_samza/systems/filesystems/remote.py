@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.filesystems.contents import WholeFileWriter
-from airflow_samza.systems.filesystems.filesystem import TEMPORARY_PREFIX, path_below
+from airflow_samza.systems.filesystems.filesystem import TEMPORARY_PREFIX, check_below
 from airflow_samza.systems.filesystems.pace import Pace
 
 if TYPE_CHECKING:
@@ -105,7 +105,8 @@ class RemoteFilesystem:
 
     def key(self, path: str) -> str:
         """Return the key of the file that a path names."""
-        return "/".join((self._folder / path_below(self, path)).parts)
+        check_below(self, path)
+        return "/".join((self._folder / path).parts)
 
     def location(self, path: str) -> str:
         return self.client.address.url(self.key(path))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.secrecy import secret_names, without_passwords
@@ -51,20 +51,6 @@ _WITHIN: ContextVar[Mapping[str, RootAccess] | None] = ContextVar("airflow_samza
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-class OpensRoot(Protocol):
-    """An object that opens a root with its own access; with None as the process does."""
-
-    @property
-    def root(self) -> str:
-        """The root."""
-        ...
-
-    @property
-    def access(self) -> RootAccess | None:
-        """The access to it."""
-        ...
-
-
 def give_access(root: str, access: RootAccess) -> None:
     """Let this process open a root with these options from now on; the ones of this connection before are forgotten.
 
@@ -87,10 +73,13 @@ def access_within(root: str, access: RootAccess) -> Iterator[None]:
 
 
 def opens_root(method: _Method) -> _Method:
-    """Make a method of an :class:`OpensRoot` open the root with its access, whatever other connections do."""
+    """Make a method open the object's ``root`` with its ``access``, whatever other connections do.
+
+    With None it is opened as the process does.
+    """
 
     @functools.wraps(method)
-    def within(self: OpensRoot, *args: Any, **kwargs: Any) -> Any:
+    def within(self: Any, *args: Any, **kwargs: Any) -> Any:
         access = self.access
         if access is None:
             return method(self, *args, **kwargs)

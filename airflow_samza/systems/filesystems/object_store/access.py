@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from airflow_samza.application.rejections import did_you_mean
@@ -165,10 +165,15 @@ def _new_access(settings: Mapping[str, str | bool], name: str = "", provider: Cr
 
 
 def _s3(address: Address, options: dict[str, str | bool], environment: Mapping[str, str]) -> Access:
-    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
-        if "endpoint" not in options and environment.get(name):
-            options["endpoint"] = environment[name]
-    _pair(options, "access_key_id", "secret_access_key")
+    options |= _of_environment({"endpoint": _PLACE["s3"]["endpoint"]}, options, environment)
+    key = ("access_key_id", "secret_access_key")
+    for has, lacks in (key, key[::-1]):
+        if has in options and lacks not in options:
+            raise ConfigError(
+                f"The options have {has} without {lacks}.",
+                hint=f"Set both, or neither of {' and '.join(key)}.",
+                key=lacks,
+            )
     assumed = "role_arn" in options and not (
         "web_identity_token_file" in options or environment.get("AWS_WEB_IDENTITY_TOKEN_FILE")
     )
@@ -182,8 +187,8 @@ def _s3(address: Address, options: dict[str, str | bool], environment: Mapping[s
     if not (environment.get("AWS_SESSION_TOKEN") or environment.get("AWS_TOKEN")):
         return _new_access(options, "the access key of the options")
     # The environment's session token belongs to another key.
-    key, secret = str(options.pop("access_key_id")), str(options.pop("secret_access_key"))
-    return _new_access(options, "the access key of the options", _Fixed(key, secret))
+    fixed = _Fixed(str(options.pop("access_key_id")), str(options.pop("secret_access_key")))
+    return _new_access(options, "the access key of the options", fixed)
 
 
 def _aws_identity(options: dict[str, str | bool]) -> Access:
@@ -239,14 +244,10 @@ def _azure(address: Address, options: dict[str, str | bool], environment: Mappin
         options["account_name"] = address.account
         if address.suffix not in _PUBLIC:
             options.setdefault("endpoint", f"https://{address.account}.{address.suffix.replace('dfs.', 'blob.', 1)}")
-    for option, names in {
-        "account_name": ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT"),
-        "endpoint": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
-        **({} if identity & options.keys() else {"account_key": ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_KEY")}),
-    }.items():
-        for name in names:
-            if option not in options and environment.get(name):
-                options[option] = environment[name]
+    variables = dict(_PLACE["azure"])
+    if not identity & options.keys():
+        variables["account_key"] = _IDENTITY["azure"]["account_key"]
+    options |= _of_environment(variables, options, environment)
     if "account_name" not in options:
         raise ConfigError(
             f"The URL {address.shown} names no storage account, and there is none in the environment.",
@@ -285,16 +286,6 @@ def _of_connection_string(text: str) -> dict[str, str | bool]:
             key="connection_string",
         )
     return settings
-
-
-def _pair(options: Mapping[str, object], one: str, other: str) -> None:
-    for has, lacks in ((one, other), (other, one)):
-        if has in options and lacks not in options:
-            raise ConfigError(
-                f"The options have {has} without {lacks}.",
-                hint=f"Set both, or neither of {one} and {other}.",
-                key=lacks,
-            )
 
 
 _PLACE: dict[Store, dict[str, tuple[str, ...]]] = {
@@ -345,9 +336,16 @@ def environment_options(
         variables |= _IDENTITY[store]
         if store == "azure" and any(environment.get(name) for name in _IDENTITY["azure"]["client_secret"]):
             variables |= _OF_A_SECRET
-    options = {
+    return _of_environment(variables, store_options, environment)
+
+
+def _of_environment(
+    variables: Mapping[str, Sequence[str]], options: Mapping[str, object], environment: Mapping[str, str]
+) -> dict[str, str]:
+    """Return what the environment says for options that are not there, by the names of its variables."""
+    found = {
         option: next((environment[name] for name in names if environment.get(name)), "")
         for option, names in variables.items()
-        if option not in store_options
+        if option not in options
     }
-    return {option: value for option, value in options.items() if value}
+    return {option: value for option, value in found.items() if value}

@@ -82,8 +82,9 @@ def parse_address(url: str) -> tuple[Address, str]:
     prefix = path.strip("/")
     shown = f"{scheme}://{authority}"
     if not _BUCKET.fullmatch(bucket) or (scheme == "abfss" and not (account and suffix)):
+        noun = {"abfss": "container and account", "az": "container"}.get(scheme, "bucket")
         raise ConfigError(
-            f"The URL {scheme}://{_without_user(authority)}/{path} names no {_noun(scheme)}.",
+            f"The URL {scheme}://{_without_user(authority)}/{path} names no {noun}.",
             hint=f"Write {_FORMS[scheme]}.",
             key="root",
         )
@@ -101,7 +102,3 @@ def _without_user(authority: str) -> str:
     """Return an authority with its user, unless that may hold a secret."""
     user, at, host = authority.rpartition("@")
     return host if ":" in user else f"{user}{at}{host}"
-
-
-def _noun(scheme: str) -> str:
-    return {"abfss": "container and account", "az": "container"}.get(scheme, "bucket")

@@ -9,8 +9,9 @@ import functools
 import os
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
+from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
 import obstore
@@ -276,33 +277,24 @@ class ObjectClient:
 
     def below(self, directory: str, limit: int | None = None) -> tuple[RemoteStatus, ...]:
         """Return the objects in a folder and in those below it; with a limit only the first ones."""
-
-        def send() -> tuple[RemoteStatus, ...]:
-            statuses: list[RemoteStatus] = []
-            for chunk in obstore.list(self._store(), directory or None, chunk_size=limit or _PAGE):
-                statuses.extend(map(_status, chunk))
-                if limit is not None and len(statuses) >= limit:
-                    break
-            return tuple(statuses)
-
-        statuses = self._persist("LIST", send, "list", directory)
-        requests.count("LIST", len(statuses) // _PAGE)
-        return statuses
+        return self._taken(directory, lambda found: islice(found, limit), chunk_size=limit or _PAGE)
 
     def in_order(self, directory: str, behind: str, more: Callable[[RemoteStatus], bool]) -> tuple[RemoteStatus, ...]:
         """Return the objects below a folder whose names come behind a text, in order, until one that is no more.
 
         Azure lists all others, too.
         """
+        behind = f"{directory}/{behind}"
+        return self._taken(directory, lambda found: takewhile(more, found), offset=behind, chunk_size=_PAGE)
+
+    def _taken(
+        self, directory: str, take: Callable[[Iterator[RemoteStatus]], Iterable[RemoteStatus]], **options: Any
+    ) -> tuple[RemoteStatus, ...]:
+        """Return those objects below a folder that are taken of a list, which is read only so far."""
 
         def send() -> tuple[RemoteStatus, ...]:
-            statuses: list[RemoteStatus] = []
-            for chunk in obstore.list(self._store(), directory, offset=f"{directory}/{behind}", chunk_size=_PAGE):
-                for status in map(_status, chunk):
-                    if not more(status):
-                        return tuple(statuses)
-                    statuses.append(status)
-            return tuple(statuses)
+            chunks = obstore.list(self._store(), directory or None, **options)
+            return tuple(take(map(_status, chain.from_iterable(chunks))))
 
         statuses = self._persist("LIST", send, "list", directory)
         requests.count("LIST", len(statuses) // _PAGE)

@@ -15,7 +15,9 @@ from obstore.store import AzureStore, GCSStore, S3Store
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.filesystems.object_store.access import Access
-from airflow_samza.systems.filesystems.object_store.address import Address
+from airflow_samza.systems.filesystems.object_store.address import Address, Store
+
+_STORES: dict[Store, type[S3Store | GCSStore | AzureStore]] = {"s3": S3Store, "gcs": GCSStore, "azure": AzureStore}
 
 _user = 0
 """The process that has connected, this one or one that it was forked from; 0: none."""
@@ -45,13 +47,9 @@ def connect(address: Address, access: Access, timeout: float, *, retries: bool) 
     }
     if access.provider is not None:
         options["credential_provider"] = access.provider
-    store: S3Store | GCSStore | AzureStore
     if address.store == "s3":
-        store = S3Store(address.bucket, copy_if_not_exists="multipart", **options)
-    elif address.store == "gcs":
-        store = GCSStore(address.bucket, **options)
-    else:
-        store = AzureStore(address.bucket, **options)
+        options["copy_if_not_exists"] = "multipart"
+    store = _STORES[address.store](address.bucket, **options)
     _connections.append(store)
     return store
 

@@ -109,7 +109,8 @@ def rejection_of(error: BaseException) -> Rejection:
         server = f" by {host[1]}" if host else ""
         if broken is not None:
             return Rejection(0, broken[1], _BROKEN[broken[1]] + server)
-        return Rejection(0, _NO_RANGE if _IGNORED_RANGE in brief else type(error).__name__, _last(brief))
+        last = brief.strip().partition("\n")[0].rpartition(": ")[2].rstrip(".")  # without the addresses before it
+        return Rejection(0, _NO_RANGE if _IGNORED_RANGE in brief else type(error).__name__, last)
     code, message = _CODE.search(brief), _MESSAGE.search(brief)
     detail = _DETAIL.search(brief)
     if detail is not None:
@@ -117,11 +118,6 @@ def rejection_of(error: BaseException) -> Rejection:
     said = (message[1] or message[2]).strip().partition("\n")[0].rstrip(".") if message else ""
     reason = said or f"HTTP status {status[1]}"
     return Rejection(int(status[1]), code[1] if code else "", reason)
-
-
-def _last(text: str) -> str:
-    """Return what a text says last, in one line, without the addresses before it."""
-    return text.strip().partition("\n")[0].rpartition(": ")[2].rstrip(".")
 
 
 def error_of(rejection: Rejection, doing: str, key: str, address: Address, access: Access) -> Exception:

@@ -57,10 +57,7 @@ def record(counts: Mapping[str, int]) -> None:
 
 def added(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Return the sum of the requests of several processes, or tasks."""
-    total: Counter[str] = Counter()
-    for part in parts:
-        total.update(part)
-    return dict(total)
+    return dict(sum(map(Counter, parts), Counter()))
 
 
 def described(counts: Mapping[str, int]) -> str:

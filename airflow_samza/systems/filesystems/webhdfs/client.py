@@ -280,8 +280,6 @@ class WebHdfsClient:
     ) -> httpx.Response:
         """Send a request to the DataNode that a NameNode has named, by the very URL that it gave."""
         node = f"the DataNode {httpx.URL(place).netloc.decode()}"
-        if not isinstance(content, bytes | None):
-            content.seek(0)
         try:
             return self._send(method, place, None, node, content)
         except Rejection as error:
@@ -296,11 +294,13 @@ class WebHdfsClient:
         self, method: str, url: str, query: Mapping[str, str] | None, who: str, content: bytes | BinaryIO | None = None
     ) -> httpx.Response:
         headers = {} if method != "PUT" else {"Content-Type": "application/octet-stream"}
-        body = content if isinstance(content, bytes | None) else _chunks(content)
-        if body is not None and not isinstance(body, bytes):
-            assert not isinstance(content, bytes | None)
+        body: bytes | Iterator[bytes] | None
+        if isinstance(content, bytes | None):
+            body = content
+        else:
             headers["Content-Length"] = str(content.seek(0, os.SEEK_END))
             content.seek(0)
+            body = iter(functools.partial(content.read, _BLOCK), b"")
         try:
             response = self._connected().request(method, url, params=query, content=body, headers=headers)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
@@ -332,11 +332,6 @@ class WebHdfsClient:
 _DOWN = f"Is HDFS running, and is this the HTTP address of its NameNode? {NOTHING_LOST} when it is back."
 _STANDBY = "StandbyException"
 _BLOCK = 1 << 20
-
-
-def _chunks(file: BinaryIO) -> Iterator[bytes]:
-    while block := file.read(_BLOCK):
-        yield block
 
 
 def _standby(namenodes: list[str]) -> _MayPass:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from airflow_samza.errors import SamzaError, StorageFull, TopicError
+from airflow_samza.errors import StorageFull, TopicError
 from airflow_samza.systems.filesystems.filesystem import NOTHING_LOST, RETRY_IS_SAFE, cannot
 from airflow_samza.systems.filesystems.webhdfs.access import Access
 
@@ -78,7 +78,6 @@ def error_of(rejection: Rejection, doing: str, path: str, location: str, access:
             hint="Free space under the root (airflow-samza gc), or have the directory's quota raised; then try again.",
             path=location,
         )
-    kind: type[SamzaError] = TopicError
     hint = f"Check the path and HDFS's own logs; {RETRY_IS_SAFE}."
     if rejection.kind == "AccessControlException":
         hint = (
@@ -90,4 +89,4 @@ def error_of(rejection: Rejection, doing: str, path: str, location: str, access:
             "Give a delegation token (HADOOP_TOKEN_FILE_LOCATION, or the connection's password), or a fresh one if "
             "it has expired."
         )
-    return kind(cannot(doing, location, rejection.reason), hint=hint, path=location, kind=rejection.kind)
+    return TopicError(cannot(doing, location, rejection.reason), hint=hint, path=location, kind=rejection.kind)
