@@ -34,7 +34,7 @@ class FilesProducer:
         check_codec(self.format, format_name, self.options, stream.name)
         name = re.sub(r"[^A-Za-z0-9_.=-]", "_", writer_name).strip(".") or "attempt"
         own = producer_hash(writer_name, stream.name)  # two outputs of a task may share the folder
-        self.staged = own_path(output, f"staging/{name}-{own}.{self.format.extension}")
+        self.staged = own_path(output, f"staging/{name}-{own}.{format_name}")
         self.schema: pa.Schema | None = Schema.of(stream.schema).to_arrow() if stream.schema else None
         if self.schema is not None:
             self.format.check(self.schema, stream.name, self.options)

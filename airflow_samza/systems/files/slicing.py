@@ -21,7 +21,6 @@ from airflow_samza.systems.files.formats.casts import Conformer, shown
 from airflow_samza.systems.files.formats.file_format import (
     InputFile,
     Sample,
-    SamplesFields,
     TimeRange,
     open_format,
     reading,
@@ -79,17 +78,10 @@ def fix_slice(
     files = listing.files
     total = sum(file.size for file in files)
     warn_of_few_tasks(stream, partitions, total)
-    if files and stream.schema is not None:
-        _check_first(root, files[0], stream, format_name, options, set())
+    range_ = _range(root, files, stream, format_name, partitions, options, set())
     units = _units(root, files, stream, format_name, options, split_threshold(total, partitions))
     return {
-        "kind": "files",
-        "partitions": partitions,
-        "offsets": None,
-        "format": format_name,
-        "bytes": total,
-        "schema": None if stream.schema is not None else schema_of_files(root, files, stream, format_name, options),
-        "files": [_described(file) for file in files],
+        **range_,
         "splits": [[list(split) for split in splits] for splits in pack(units, partitions)],
     }
 
@@ -111,8 +103,7 @@ def fix_intervals(
     stream = streams[0]
     _reject_twice(root, listings, streams)
     warn_of_few_tasks(stream, partitions, sum(file.size for file in files))
-    if files and stream.schema is not None:
-        _check_first(root, files[0], stream, format_name, options, set())
+    range_ = _range(root, files, stream, format_name, partitions, options, set())
     splits: list[list[list[int | None]]] = [[] for _ in range(partitions)]
     intervals = []
     first = 0
@@ -125,17 +116,7 @@ def fix_intervals(
             splits[partition] += [[split.file + first, split.start, split.end] for split in its_splits]
         intervals.append({"path": of_interval.path, "splits": [len(its_splits) for its_splits in packed]})
         first += len(listing.files)
-    return {
-        "kind": "files",
-        "partitions": partitions,
-        "offsets": None,
-        "format": format_name,
-        "bytes": sum(file.size for file in files),
-        "schema": None if stream.schema is not None else schema_of_files(root, files, stream, format_name, options),
-        "files": [_described(file) for file in files],
-        "splits": splits,
-        "intervals": intervals,
-    }
+    return {**range_, "splits": splits, "intervals": intervals}
 
 
 def _reject_twice(root: Location, listings: Sequence[Listing], streams: Sequence[StreamSpec]) -> None:
@@ -172,23 +153,40 @@ def fix_chunks(
     ``turn`` turns the partitions: one small file after the other is not always for the same one. ``warned`` are the
     fields, by stream, of which was warned at an earlier arrival.
     """
-    total = sum(file.size for file in files)
-    if files and stream.schema is not None:
-        _check_first(root, files[0], stream, format_name, options, warned)
-    threshold = min(split_threshold(total, partitions), CHUNK_BYTES)
+    range_ = _range(root, files, stream, format_name, partitions, options, warned)
+    threshold = min(split_threshold(range_["bytes"], partitions), CHUNK_BYTES)
     units = _units(root, files, stream, format_name, options, threshold)
     turned = turn % partitions
     chunks = [chunk[-turned:] + chunk[:-turned] for chunk in pack_chunks(units, partitions, CHUNK_BYTES)]
     return {
-        "kind": "files",
-        "partitions": partitions,
+        **range_,
         "offsets": [[first * CHUNK_OFFSETS, (first + len(chunks)) * CHUNK_OFFSETS] for _ in range(partitions)],
-        "format": format_name,
-        "bytes": total,
-        "schema": None if stream.schema is not None else schema_of_files(root, files, stream, format_name, options),
         "files": [{**_described(file), "name": file.name, "version": file.version} for file in files],
         "first_chunk": first,
         "chunks": [[[list(split) for split in splits] for splits in chunk] for chunk in chunks],
+    }
+
+
+def _range(
+    root: Location,
+    files: Sequence[FileEntry],
+    stream: StreamSpec,
+    format_name: str,
+    partitions: int,
+    options: FileOptions,
+    warned: set[tuple[str, str]],
+) -> dict[str, Any]:
+    """Return what every range of files has; a declared schema that the first file does not have is rejected."""
+    if files and stream.schema is not None:
+        _check_first(root, files[0], stream, format_name, options, warned)
+    return {
+        "kind": "files",
+        "partitions": partitions,
+        "offsets": None,
+        "format": format_name,
+        "bytes": sum(file.size for file in files),
+        "schema": None if stream.schema is not None else schema_of_files(root, files, stream, format_name, options),
+        "files": [_described(file) for file in files],
     }
 
 
@@ -237,8 +235,7 @@ def _check_first(
     inside = pa.schema([field for field in declared if field.name not in dict(listed.columns)])
     with reading(file, format_name), closing(open_format(format_name).open(file, inside, options)) as opened:
         Conformer.check(opened.schema, inside, file=file.shown, stream=stream.name, options=options)
-        if isinstance(opened, SamplesFields):
-            _check_fields(opened.sample(), inside, file, stream, warned)
+        _check_fields(opened.sample(), inside, file, stream, warned)
 
 
 def _check_fields(

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from airflow_samza.systems.capabilities import Written, rows_missing
 from airflow_samza.systems.files.failures import storage_errors
-from airflow_samza.systems.files.formats.file_format import open_format
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.manifests import part_name, producer_hash
 from airflow_samza.systems.files.reading import FilesConsumer
@@ -26,7 +25,7 @@ def written_rows(output: Location, stream: StreamSpec, written: Written) -> Iter
         producer_hash(written.producer, stream.name),
         written.generation,
         written.epoch,
-        open_format(kind).extension,
+        kind,
     )
     for file in described["files"]:
         with storage_errors(path=str(output), stream=stream.name, doing="read"):

@@ -26,7 +26,13 @@ from airflow_samza.systems.files.formats.avro_blocks import (
 )
 from airflow_samza.systems.files.formats.avro_records import BATCH_ROWS, RecordReader
 from airflow_samza.systems.files.formats.avro_types import AvroTypes, column, readable, without_logical
-from airflow_samza.systems.files.formats.file_format import FileFormat, InputFile, TimeRange, rows_without_columns
+from airflow_samza.systems.files.formats.file_format import (
+    FileFormat,
+    InputFile,
+    OpenFile,
+    TimeRange,
+    rows_without_columns,
+)
 from airflow_samza.systems.files.formats.nested import rows_of
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.times import FOUR_DIGITS
@@ -53,7 +59,6 @@ def fastavro() -> ModuleType:
 class AvroFormat(FileFormat):
     """The format ``avro``."""
 
-    extension = "avro"
     codecs = CODECS
     times = FOUR_DIGITS
 
@@ -74,7 +79,7 @@ class AvroFormat(FileFormat):
         return AvroOutput(self.library, sink, schema, options.compression or "deflate")
 
 
-class AvroInput:
+class AvroInput(OpenFile):
     """An open Avro file."""
 
     def __init__(self, library: ModuleType, file: InputFile) -> None:
@@ -179,8 +184,7 @@ def _avro_plain(kind: pa.DataType, path: str) -> Any:
     if types.is_date(kind):
         return {"type": "int", "logicalType": "date"}
     if types.is_struct(kind):
-        fields = [kind.field(place) for place in range(kind.num_fields)]
-        inner = [{"name": f.name, "type": _avro(f.type, f"{path}{f.name}_", f.nullable)} for f in fields]
+        inner = [{"name": f.name, "type": _avro(f.type, f"{path}{f.name}_", f.nullable)} for f in kind]
         return {"type": "record", "name": f"{path}record", "fields": inner}
     if types.is_map(kind):
         return {"type": "map", "values": _avro(kind.item_type, f"{path}value_")}

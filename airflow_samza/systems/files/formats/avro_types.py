@@ -85,7 +85,7 @@ class AvroTypes:
         self.named: dict[str, Any] = {}
         self._register(root)
         self.root = self.resolved(root)
-        self._inside = {name: self._names_in(kind) for name, kind in self.named.items()}
+        self._inside = {name: self._names_in(_parts(kind)) for name, kind in self.named.items()}
         self._least: dict[str, int] = {}
         self._fields = 0
 
@@ -101,19 +101,21 @@ class AvroTypes:
             for field in schema.get("fields", ()):
                 self._register(field["type"])
 
-    def _names_in(self, kind: dict[str, Any]) -> set[str]:
-        """Return the named types of which a type is made, those inside of other named ones apart."""
-        names: set[str] = set()
-        left = list(_parts(kind))
+    def _all_of(self, parts: Iterable[Any]) -> Iterator[dict[str, Any]]:
+        """Yield the types of which parts are made, unions resolved; what is inside of named ones apart."""
+        left = list(parts)
         while left:
             one = self.resolved(left.pop())
             if isinstance(one, list):
                 left.extend(one)
-            elif "name" in one:
-                names.add(one["name"])
-            else:
+                continue
+            yield one
+            if "name" not in one:
                 left.extend(_parts(one))
-        return names
+
+    def _names_in(self, parts: Iterable[Any]) -> set[str]:
+        """Return the named types of which parts are made, those inside of other named ones apart."""
+        return {one["name"] for one in self._all_of(parts) if "name" in one}
 
     def _all_within(self, direct: set[str]) -> set[str]:
         """Return these named types, and those of which they are made, at any depth."""
@@ -153,7 +155,7 @@ class AvroTypes:
 
         Their depth, or their length, is what the data say.
         """
-        names = self._all_within(self._names_in({"type": "array", "items": schema}))
+        names = self._all_within(self._names_in([schema]))
         if any(name in self._all_within(self._inside[name]) for name in names):
             return "an Avro type that contains itself"
         if any(self._has_empty_items(one) for one in ([schema], *(_parts(self.named[name]) for name in names))):
@@ -161,16 +163,7 @@ class AvroTypes:
         return None
 
     def _has_empty_items(self, parts: Iterable[Any]) -> bool:
-        left = list(parts)
-        while left:
-            one = self.resolved(left.pop())
-            if isinstance(one, list):
-                left.extend(one)
-            elif one["type"] == "array" and self.least_bytes(one["items"]) == 0:
-                return True
-            elif "name" not in one:
-                left.extend(_parts(one))
-        return False
+        return any(one["type"] == "array" and self.least_bytes(one["items"]) == 0 for one in self._all_of(parts))
 
     def _column(self, schema: Any) -> tuple[pa.DataType, bool]:
         """Return the column type, and whether it may be null."""
@@ -244,8 +237,7 @@ def _parts(kind: dict[str, Any]) -> Iterator[Any]:
 def readable(kind: pa.DataType) -> pa.DataType:
     """Return the type without the fields that can be no column."""
     if types.is_struct(kind):
-        inner = [kind.field(place) for place in range(kind.num_fields)]
-        return pa.struct([f.with_type(readable(f.type)) for f in inner if not isinstance(f.type, NoColumn)])
+        return pa.struct([f.with_type(readable(f.type)) for f in kind if not isinstance(f.type, NoColumn)])
     if types.is_map(kind):
         return pa.map_(kind.key_type, readable(kind.item_type))
     return pa.list_(readable(kind.value_type)) if types.is_list(kind) else kind
@@ -254,11 +246,11 @@ def readable(kind: pa.DataType) -> pa.DataType:
 def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Return values as the library reads them, as a column of a type of :meth:`AvroTypes.fields`."""
     if types.is_struct(kind):
-        fields = [kind.field(place) for place in range(kind.num_fields)]
-        if not fields:
+        if not kind.num_fields:
             return pa.array([None if value is None else {} for value in values], kind)
-        inner = [column([None if row is None else row[f.name] for row in values], f.type) for f in fields]
-        return pa.StructArray.from_arrays(inner, fields=fields, mask=_missing(values))
+        inner = [column([None if row is None else row[f.name] for row in values], f.type) for f in kind]
+        missing = pa.array([value is None for value in values], pa.bool_())
+        return pa.StructArray.from_arrays(inner, fields=list(kind), mask=missing)
     if types.is_map(kind):
         pairs = [list(row.items()) if row is not None else () for row in values]
         keys = pa.array([key for row in pairs for key, _ in row], pa.string())
@@ -274,10 +266,6 @@ def column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if types.is_string(kind) and any(isinstance(value, bytes) for value in values):
         return pa.array([None if value is None else str(uuid.UUID(bytes=value)) for value in values], kind)
     return pa.array(values, kind)
-
-
-def _missing(values: Sequence[Any]) -> pa.Array:
-    return pa.array([value is None for value in values], pa.bool_())
 
 
 def _offsets(lists: Sequence[Any], values: Sequence[Any]) -> pa.Array:

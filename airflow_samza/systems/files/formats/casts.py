@@ -176,8 +176,7 @@ def shown(kind: pa.DataType) -> str:
     except SchemaError:
         if not types.is_struct(kind):
             return str(kind)
-        inner = [kind.field(place) for place in range(kind.num_fields)]
-        return f"struct<{','.join(f'{field.name}:{shown(field.type)}' for field in inner)}>"
+        return f"struct<{','.join(f'{field.name}:{shown(field.type)}' for field in kind)}>"
 
 
 def fits(kind: pa.DataType, declared: pa.DataType, options: FileOptions) -> Any:
@@ -192,10 +191,9 @@ def fits(kind: pa.DataType, declared: pa.DataType, options: FileOptions) -> Any:
     if types.is_struct(declared):
         if not types.is_struct(kind):
             return False
-        inner = {kind.field(place).name: kind.field(place).type for place in range(kind.num_fields)}
-        fields = [declared.field(place) for place in range(declared.num_fields)]
+        inner = {field.name: field.type for field in kind}
         return all(
-            fits(inner[f.name], f.type, options) if f.name in inner else options.allow_missing_columns for f in fields
+            fits(inner[f.name], f.type, options) if f.name in inner else options.allow_missing_columns for f in declared
         )
     if types.is_map(declared):
         return (

@@ -25,6 +25,7 @@ from airflow_samza.systems.files.formats.file_format import (
     LEAVE_RECORDS_OUT,
     FileFormat,
     InputFile,
+    OpenFile,
     TimeRange,
     Unreadable,
     as_text,
@@ -49,8 +50,6 @@ _PLACE = re.compile(r"^(CSV parse error: |In CSV column #\d+: )?(Row #\d+: )?")
 class CsvFormat(FileFormat):
     """The format ``csv``."""
 
-    extension = "csv"
-    codecs = ()
     times = FOUR_DIGITS
 
     def open(self, file: InputFile, schema: pa.Schema | None, options: FileOptions) -> CsvInput:
@@ -97,7 +96,7 @@ def _placed(records: Iterable[bytes], offset: int) -> list[Block]:
     return placed
 
 
-class CsvInput:
+class CsvInput(OpenFile):
     """An open CSV file."""
 
     def __init__(self, file: InputFile, declared: pa.Schema | None, options: FileOptions) -> None:
@@ -132,9 +131,6 @@ class CsvInput:
                 yield Unreadable(as_text(piece.record), piece.reason + column)
             else:
                 raise self._rejection(piece)
-
-    def close(self) -> None:
-        """Do nothing: no block is open."""
 
     def _blocks(self, start: int, end: int | None) -> Iterator[Block]:
         """Yield the lines that start in [start, end), without the header."""

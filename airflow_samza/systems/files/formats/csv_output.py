@@ -10,7 +10,7 @@ from pyarrow import types
 
 from airflow_samza.errors import SchemaError
 from airflow_samza.systems.files.formats.csv_records import Dialect
-from airflow_samza.systems.files.formats.file_format import concatenated, pieces_of
+from airflow_samza.systems.files.formats.file_format import FileWriter, concatenated, pieces_of
 from airflow_samza.systems.files.formats.options import FileOptions
 
 _IN_NUMBERS = frozenset("0123456789+-.: TZabcdefilnrstuyEINa")
@@ -20,7 +20,7 @@ _MARK = "\ufeff"
 """The byte order mark."""
 
 
-class CsvOutput:
+class CsvOutput(FileWriter):
     """Writer of a header, then a line for each row. Text is in quotes, so that empty text differs from null."""
 
     def __init__(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> None:
@@ -45,9 +45,6 @@ class CsvOutput:
                 begins = place == 0 and not self.options.header
                 pieces += [self._column(part.column(place), field.name, begins), pa.scalar(end, pa.large_string())]
             self.sink.write(concatenated(pc.binary_join_element_wise(*pieces, pa.scalar("", pa.large_string()))))
-
-    def close(self) -> None:
-        """Do nothing: no row is held back."""
 
     def _column(self, column: pa.Array, name: str, begins: bool) -> pa.Array:
         """Return the values as they stand in lines."""

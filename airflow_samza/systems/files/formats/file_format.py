@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pkgutil import resolve_name
-from typing import IO, TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -109,13 +109,17 @@ def as_text(data: bytes) -> str:
     return data[:_LONGEST].rstrip(b"\r\n").decode(errors="backslashreplace")
 
 
+class Sample(NamedTuple):
+    """The fields that lines at the beginning of a file have, in the order in which they come, and how many lines."""
+
+    fields: tuple[str, ...]
+    lines: int
+
+
 class OpenFile(Protocol):
     """A file that was opened: its schema, and its batches as the file has them (text: as they were asked for)."""
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns the file has."""
-        ...
+    schema: pa.Schema
 
     def batches(
         self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
@@ -124,27 +128,14 @@ class OpenFile(Protocol):
 
         Rows outside of ``within`` may be left out, never others.
         """
-        ...
-
-    def close(self) -> None:
-        """Give the file back."""
-        ...
-
-
-class Sample(NamedTuple):
-    """The fields that lines at the beginning of a file have, in the order in which they come, and how many lines."""
-
-    fields: tuple[str, ...]
-    lines: int
-
-
-@runtime_checkable
-class SamplesFields(Protocol):
-    """An open file whose lines have fields of their own, so that only looking at them tells which there are."""
 
     def sample(self) -> Sample:
-        """Return the fields of the lines at the beginning of the file."""
-        ...
+        """Return the fields of the lines at the beginning of a file whose lines have fields of their own."""
+        return Sample((), 0)
+
+    def close(self) -> None:
+        """Give the file back, if it is held."""
+        return
 
 
 class FileWriter(Protocol):
@@ -152,27 +143,23 @@ class FileWriter(Protocol):
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows."""
-        ...
 
     def close(self) -> None:
         """Write what is still held back, and the file's end; the sink stays open."""
-        ...
+        return
 
 
 class FileFormat(Protocol):
-    """Format of files: reading, cutting into units, writing. ``codecs``: what ``compression`` may be of an output."""
+    """Format of files: reading, cutting into units, writing. ``codecs``: what ``compression`` may be of an output.
 
-    extension: str
-    codecs: tuple[str, ...]
+    ``times`` are those that are read back as they were written, None when all are.
+    """
 
-    @property
-    def times(self) -> Times | None:
-        """The times that are read back as they were written, None when all are."""
-        ...
+    codecs: tuple[str, ...] = ()
+    times: Times | None = None
 
     def open(self, file: InputFile, schema: pa.Schema | None, options: FileOptions) -> OpenFile:
         """Open a file; without a ``schema`` it is found out, else text is read as these columns."""
-        ...
 
     def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
         """Return the units into which the file may be cut, or the whole; ``number`` is its place in the listing."""
@@ -183,7 +170,6 @@ class FileFormat(Protocol):
 
     def writer(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> FileWriter:
         """Return a writer to an open sink."""
-        ...
 
 
 def open_format(name: str) -> FileFormat:

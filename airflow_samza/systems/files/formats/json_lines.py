@@ -20,7 +20,9 @@ from airflow_samza.errors import SamzaError, SchemaError
 from airflow_samza.systems.files.formats.file_format import (
     LEAVE_RECORDS_OUT,
     FileFormat,
+    FileWriter,
     InputFile,
+    OpenFile,
     Sample,
     TimeRange,
     Unreadable,
@@ -32,12 +34,11 @@ from airflow_samza.systems.files.formats.file_format import (
 )
 from airflow_samza.systems.files.formats.json_blocks import count_objects
 from airflow_samza.systems.files.formats.json_inference import inferred_schema, sampled_fields
-from airflow_samza.systems.files.formats.json_values import BadValue, from_lines, line_at, readable_lines, to_lines
+from airflow_samza.systems.files.formats.json_values import BadValue, from_lines, readable_lines, to_lines
 from airflow_samza.systems.files.formats.lines import (
     BOM,
     LONGEST_LINE,
     Block,
-    first_bytes,
     line_blocks,
     line_end,
     place_of,
@@ -53,11 +54,12 @@ _BAD = (ValueError, OverflowError, pa.ArrowException)
 """Errors that parsing a bad line raises."""
 
 
+_LOOKED_AT = 64 * 2**10
+
+
 class JsonLinesFormat(FileFormat):
     """The format ``json``."""
 
-    extension = "json"
-    codecs = ()
     times = FOUR_DIGITS
 
     def open(self, file: InputFile, schema: pa.Schema | None, options: FileOptions) -> JsonLinesInput:
@@ -97,12 +99,13 @@ def _whole(data: bytes) -> pajson.ReadOptions:
     return pajson.ReadOptions(use_threads=False, block_size=len(data) + 1)
 
 
-class JsonLinesInput:
+class JsonLinesInput(OpenFile):
     """An open file of JSON lines."""
 
     def __init__(self, file: InputFile, declared: pa.Schema | None) -> None:
         self.file = file
-        self._beginning = first_bytes(file)
+        with file.sequential() as source:
+            self._beginning: bytes = source.read(_LOOKED_AT)
         reject_binary(file, "JSON lines", self._beginning)
         self._line_end = line_end(self._beginning)
         self.schema = declared if declared is not None else inferred_schema(file, self._blocks(0, None), self._line_end)
@@ -146,7 +149,7 @@ class JsonLinesInput:
 
     def _rejection(self, bad: BadValue, block: Block) -> SamzaError:
         place = place_of(self.file, bad.offset, self._line_end)
-        record = line_at(block, bad.offset)
+        record = block.data[bad.offset - block.offset :].partition(b"\n")[0]
         if bad.column is None:
             return bad_record(self.file, "JSON lines", f"{bad} {place}", place.line, record)
         return SchemaError(
@@ -158,9 +161,6 @@ class JsonLinesInput:
             line=place.line,
             record=beginning_of(record),
         )
-
-    def close(self) -> None:
-        """Do nothing: no block is open."""
 
 
 _LINES = 256
@@ -239,7 +239,7 @@ def parsed_by_arrow(data: bytes, target: pa.Schema) -> pa.RecordBatch | None:
     return pa.RecordBatch.from_arrays(parsed, schema=pa.schema([field.with_nullable(True) for field in target]))
 
 
-class JsonLinesOutput:
+class JsonLinesOutput(FileWriter):
     """Writer of a line for each row."""
 
     def __init__(self, sink: IO[bytes] | pa.NativeFile) -> None:
@@ -249,6 +249,3 @@ class JsonLinesOutput:
         """Append lines."""
         for piece in pieces_of(batch):
             self.sink.write(to_lines(piece))
-
-    def close(self) -> None:
-        """Do nothing: no row is held back."""

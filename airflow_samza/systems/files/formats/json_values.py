@@ -35,8 +35,6 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _LARGEST_FLOAT = 3.4028235677973366e38
 """Half a step above the largest ``float``: from here on it would be infinite."""
 
-_LARGEST_DOUBLE = sys.float_info.max
-
 _NUMBERS_AS_TEXT = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -80,11 +78,6 @@ def from_lines(block: Block, target: pa.Schema) -> pa.RecordBatch:
                 f"a value that {shown(field.type)} cannot hold ({plainly(error)})", field.name, block.offset
             ) from None
     return pa.RecordBatch.from_arrays(arrays, schema=nullable)
-
-
-def line_at(block: Block, offset: int) -> bytes:
-    """Return the line of a block that begins at an offset of the file."""
-    return block.data[offset - block.offset :].split(b"\n", 1)[0]
 
 
 _LINES = 64
@@ -134,12 +127,8 @@ def parsed_line(line: bytes, offset: int) -> dict[str, Any]:
     except ArithmeticError:
         raise BadValue("a number whose exponent is too large", offset=offset) from None
     if not isinstance(value, dict):
-        raise BadValue(f"{_brief(value)} instead of an object", offset=offset)
+        raise BadValue(f"{plainly(_as_json(value), 60)} instead of an object", offset=offset)
     return value
-
-
-def _brief(value: object) -> str:
-    return plainly(_as_json(value), 60)
 
 
 def _as_json(value: object) -> str:
@@ -153,32 +142,30 @@ def _as_json(value: object) -> str:
     return json.dumps(value)
 
 
+_FORMS: dict[int, Any] = {
+    pa.lib.Type_STRUCT: dict,
+    pa.lib.Type_MAP: dict,
+    pa.lib.Type_LIST: list,
+    pa.lib.Type_BOOL: bool,
+}
+"""Python's types of values that are no numbers, by the type of the column; all others are texts."""
+
+
 def _value(value: Any, kind: pa.DataType) -> Any:
     """Return a JSON value as Arrow's builder of this type takes it."""
     if value is None:
         return None
-    if types.is_struct(kind):
-        if not isinstance(value, dict):
-            raise _unfit(value, kind)
-        fields = [kind.field(place) for place in range(kind.num_fields)]
-        return {field.name: _value(value.get(field.name), field.type) for field in fields}
-    if types.is_map(kind):
-        if not isinstance(value, dict):
-            raise _unfit(value, kind)
-        return [(_value(key, kind.key_type), _value(item, kind.item_type)) for key, item in value.items()]
-    if types.is_list(kind):
-        if not isinstance(value, list):
-            raise _unfit(value, kind)
-        return [_value(item, kind.value_type) for item in value]
-    if types.is_boolean(kind):
-        if not isinstance(value, bool):
-            raise _unfit(value, kind)
-        return value
     if types.is_integer(kind) or types.is_decimal(kind) or types.is_floating(kind):
         return _number(value, kind)
-    if not isinstance(value, str):
+    if not isinstance(value, _FORMS.get(kind.id, str)):
         raise _unfit(value, kind)
-    return _text(value, kind)
+    if types.is_struct(kind):
+        return {field.name: _value(value.get(field.name), field.type) for field in kind}
+    if types.is_map(kind):
+        return [(_value(key, kind.key_type), _value(item, kind.item_type)) for key, item in value.items()]
+    if types.is_list(kind):
+        return [_value(item, kind.value_type) for item in value]
+    return value if types.is_boolean(kind) else _text(value, kind)
 
 
 def _number(value: Any, kind: pa.DataType) -> Any:
@@ -214,7 +201,7 @@ def _float(value: int | Decimal, kind: pa.DataType) -> float:
         number = float(value)
     except OverflowError:
         number = math.inf
-    if abs(number) > (_LARGEST_FLOAT if kind.bit_width == 32 else _LARGEST_DOUBLE):
+    if abs(number) > (_LARGEST_FLOAT if kind.bit_width == 32 else sys.float_info.max):
         raise _unfit(value, kind)
     return number
 
@@ -231,7 +218,7 @@ def _text(value: str, kind: pa.DataType) -> Any:
 
 
 def _unfit(value: object, kind: pa.DataType) -> BadValue:
-    return BadValue(f"{_brief(value)}, which is no {shown(kind)}")
+    return BadValue(f"{plainly(_as_json(value), 60)}, which is no {shown(kind)}")
 
 
 def to_lines(batch: pa.RecordBatch) -> bytes:

@@ -24,8 +24,6 @@ LONGEST_LINE = 64 * 2**20
 SHOWN_BYTES = 2**20
 """Number of bytes kept of a longer line."""
 
-_LOOKED_AT = 64 * 2**10
-
 BOM = b"\xef\xbb\xbf"
 """The byte order mark with which a text in UTF-8 may begin."""
 
@@ -72,13 +70,6 @@ def reject_binary(file: InputFile, format_name: str, data: bytes) -> None:
         if data.startswith(magic):
             way_out = f"Convert it to UTF-8, or {READ_BY_SPARK} with Spark's option encoding." if "UTF" in name else ""
             raise damaged(file, format_name, f"it is {name}", way_out)
-
-
-def first_bytes(file: InputFile) -> bytes:
-    """Return the beginning of a file, decompressed."""
-    with file.sequential() as source:
-        data: bytes = source.read(_LOOKED_AT)
-    return data
 
 
 def line_end(beginning: bytes) -> bytes:

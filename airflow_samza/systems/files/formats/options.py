@@ -31,7 +31,10 @@ FORMATS = {
     "orc": FormatName("orc:OrcFormat"),
     "avro": FormatName("avro:AvroFormat"),
 }
-"""The formats of files: the one list of them, for plans, readers, writers and the suites of tests."""
+"""The formats of files: the one list of them, for plans, readers, writers and the suites of tests.
+
+Their names are the extensions of files that are written.
+"""
 
 _NAMED = {name: kind for kind, known in FORMATS.items() for name in (kind, *known.others)}
 CODECS = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import IO
 
 import numpy as np
@@ -15,6 +16,7 @@ from airflow_samza.systems.files.formats.file_format import (
     READ_BY_SPARK,
     FileFormat,
     InputFile,
+    OpenFile,
     TimeRange,
     changed,
     pieces_of,
@@ -33,7 +35,6 @@ LARGEST_STRIPE = 4 * 2**30
 class OrcFormat(FileFormat):
     """The format ``orc``."""
 
-    extension = "orc"
     codecs = ("zlib", "zstd", "snappy", "lz4", "uncompressed")
     times = NANOSECONDS
 
@@ -43,11 +44,8 @@ class OrcFormat(FileFormat):
 
     def units(self, number: int, file: InputFile, within: TimeRange | None, options: FileOptions) -> list[Unit]:
         """Return a unit for each stripe; its size is an equal share, as the tail's sizes are not known."""
-        opened = OrcInput(file)
-        try:
+        with closing(OrcInput(file)) as opened:
             count = opened.orc.nstripes
-        finally:
-            opened.close()
         return [Unit(number, stripe, stripe + 1, max(1, file.size // count)) for stripe in range(count)]
 
     def writer(self, sink: IO[bytes] | pa.NativeFile, schema: pa.Schema, options: FileOptions) -> OrcOutput:
@@ -55,7 +53,7 @@ class OrcFormat(FileFormat):
         return OrcOutput(sink, schema, options.compression or "zlib")
 
 
-class OrcInput:
+class OrcInput(OpenFile):
     """An open ORC file."""
 
     def __init__(self, file: InputFile) -> None:

@@ -19,6 +19,7 @@ from airflow_samza.systems.files.formats.file_format import (
     BATCH_ROWS,
     FileFormat,
     InputFile,
+    OpenFile,
     TimeRange,
     changed,
     pieces_of,
@@ -64,9 +65,7 @@ _SHORT_BYTES = 16
 class ParquetFormat(FileFormat):
     """The format ``parquet``."""
 
-    extension = "parquet"
     codecs = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
-    times = None
 
     def open(self, file: InputFile, schema: pa.Schema | None, options: FileOptions) -> ParquetInput:
         """Open the file and read its footer."""
@@ -89,7 +88,7 @@ def compressed_size(group: pq.RowGroupMetaData) -> int:
     return sum(int(group.column(place).total_compressed_size) for place in range(group.num_columns))
 
 
-class ParquetInput:
+class ParquetInput(OpenFile):
     """An open Parquet file. ``schema`` are its columns as they were written."""
 
     def __init__(self, file: InputFile) -> None:

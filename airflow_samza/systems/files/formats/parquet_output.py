@@ -90,6 +90,8 @@ class ParquetOutput:
             table = self._table()
             plain = table.select([name for name in table.column_names if name not in encoded])
             dictionaries = dictionary_columns(plain)
+            # Of long values a page would be too large.
+            are_short = all(types.is_dictionary(kind) or types.is_primitive(kind) for kind in self._written.types)
             self.writer = pq.ParquetWriter(
                 self.sink,
                 self._written,
@@ -97,7 +99,7 @@ class ParquetOutput:
                 use_dictionary=dictionaries if isinstance(dictionaries, bool) else [*dictionaries, *encoded],
                 write_statistics=columns_with_statistics(self.schema),
                 write_page_checksum=True,
-                write_batch_size=_AT_A_TIME if all(map(_is_short, self._written.types)) else None,
+                write_batch_size=_AT_A_TIME if are_short else None,
             )
             if encoded:  # readers get the columns as they are declared
                 described = base64.b64encode(self.schema.serialize().to_pybytes())
@@ -151,11 +153,6 @@ def _in_one_dictionary(chunks: list[pa.Array], kind: pa.DataType) -> pa.ChunkedA
 
 def _decoded(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if types.is_dictionary(column.type) else column
-
-
-def _is_short(kind: pa.DataType) -> bool:
-    """Return whether values take few bytes where they are written: of long ones a page would be too large."""
-    return bool(types.is_dictionary(kind) or types.is_primitive(kind))
 
 
 def columns_with_statistics(schema: pa.Schema) -> bool | list[str]:

@@ -61,8 +61,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     if types.is_float16(kind):
         return pa.float32()
     if types.is_struct(kind):
-        fields = [kind.field(place) for place in range(kind.num_fields)]
-        return pa.struct([field.with_type(plain_type(field.type)) for field in fields])
+        return pa.struct([field.with_type(plain_type(field.type)) for field in kind])
     if types.is_map(kind):
         return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
     if types.is_list(kind):
@@ -88,7 +87,7 @@ def as_plain(column: pa.Array) -> pa.Array:
         return pc.cast(column, pa.float32())
     if types.is_struct(kind):
         inner = [as_plain(column.field(place)) for place in range(kind.num_fields)]
-        fields = [kind.field(place).with_type(one.type) for place, one in enumerate(inner)]
+        fields = [field.with_type(one.type) for field, one in zip(kind, inner, strict=True)]
         return pa.StructArray.from_arrays(inner, fields=fields, mask=pc.is_null(column))
     if types.is_map(kind):
         return pa.MapArray.from_arrays(offsets_of(column), as_plain(column.keys), as_plain(column.items))

@@ -56,17 +56,13 @@ def reject_times(batch: pa.RecordBatch, times: Times, *, stream: str, format_nam
     """Reject rows with a point in time that the format cannot hold, at any depth."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         for leaf in leaves_of(column):
-            _reject(leaf, times, name, stream, format_name)
-
-
-def _reject(column: pa.Array, times: Times, name: str, stream: str, format_name: str) -> None:
-    kind = column.type
-    if types.is_timestamp(kind) or (types.is_date32(kind) and times.dates):
-        unit = int(unit_of(kind) or 0)
-        bounds = pc.min_max(column.view(pa.int32() if types.is_date32(kind) else pa.int64()))
-        for value in (bounds["min"].as_py(), bounds["max"].as_py()):
-            if value is not None and not times.first <= value * unit <= times.last:
-                _raise(value * unit, times, name, stream, format_name)
+            kind = leaf.type
+            if types.is_timestamp(kind) or (types.is_date32(kind) and times.dates):
+                unit = int(unit_of(kind) or 0)
+                bounds = pc.min_max(leaf.view(pa.int32() if types.is_date32(kind) else pa.int64()))
+                for value in (bounds["min"].as_py(), bounds["max"].as_py()):
+                    if value is not None and not times.first <= value * unit <= times.last:
+                        _raise(value * unit, times, name, stream, format_name)
 
 
 def _raise(micros: int, times: Times, name: str, stream: str, format_name: str) -> None:
