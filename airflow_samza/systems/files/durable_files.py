@@ -47,6 +47,13 @@ def make_directory(place: Location) -> None:
             sync_directory(place.at(os.path.dirname(directory)))
 
 
+def write_file(place: Location, content: bytes) -> None:
+    """Write a file; the folder in which it lies is made if it is missing."""
+    make_directory(place.parent)
+    with place.filesystem.open_output_stream(place.path, compression=None) as sink:
+        sink.write(content)
+
+
 def delete_file(place: Location) -> None:
     """Delete a file, unless it is gone."""
     try:
@@ -66,7 +73,5 @@ def _sync(path: str) -> None:
 
 def write_probe(probe: Location) -> None:
     """Write a file and delete it again, to see whether its folder, which is made if it is missing, can be written."""
-    make_directory(probe.parent)
-    with probe.filesystem.open_output_stream(probe.path, compression=None) as sink:
-        sink.write(b"probe")
+    write_file(probe, b"probe")
     delete_file(probe)

@@ -273,17 +273,14 @@ class _Marker:
         """Return whether the marker of a file is there."""
         folder, _, name = path.rpartition("/")
         if "*" in self.pattern:
-            return self._has(folder, self.pattern.replace("*", name))
+            return self.pattern.replace("*", name) in self.walk.file_names(folder)
         while self.pattern:
-            if self._has(folder, self.pattern):
+            if self.pattern in self.walk.file_names(folder):
                 return True
             if len(folder) <= len(self.top.rstrip("/")):
                 return False
             folder = folder.rpartition("/")[0]
         return True
-
-    def _has(self, folder: str, name: str) -> bool:
-        return name in self.walk.file_names(folder)
 
 
 def _listing(
@@ -297,11 +294,10 @@ def _listing(
             if not published.has(path) or marker.is_one(_name(info)):
                 continue
             relative = path[len(root.path) :].lstrip("/") if path.startswith(root.path) else path
-            mtime = info.mtime_ns
             files[path] = FileEntry(
                 path,
                 int(info.size or 0),
-                int(mtime) if mtime is not None else None,
+                info.mtime_ns,
                 hive_columns(relative),
                 name=relative,
                 version=walk.versions.get(path),

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import PurePath
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import unquote
 
@@ -270,13 +271,9 @@ def check_inside(root: Location, relative: str, stream: StreamSpec, system: str,
             if "://" not in stream.below
             else (root / stream.below.partition("://")[2].partition("/")[2]).path
         )
-    if not _is_below((root / named_part(relative)).path, outer):
+    inner = os.path.realpath((root / named_part(relative)).path)
+    if not PurePath(inner).is_relative_to(os.path.realpath(outer)):
         raise _outside(root / relative, root.at(outer), stream, system)
-
-
-def _is_below(path: str, folder: str) -> bool:
-    inner, outer = os.path.realpath(path), os.path.realpath(folder)
-    return os.path.commonpath([inner, outer]) == outer
 
 
 def _outside(path: Location, folder: Location, stream: StreamSpec, system: str) -> TopicError:

@@ -90,27 +90,24 @@ def manifest_path(output: Location, producer: str, generation: str, epoch: int) 
 
 def list_manifests(output: Location) -> list[tuple[str, str, int]]:
     """Return producer hash, generation and epoch of every manifest of an output directory."""
-    matches = [match for match, _ in _manifests(output)]
-    return sorted((match["producer"], match["generation"], int(match["epoch"])) for match in matches)
+    return sorted(manifest for manifest, _ in _manifests(output))
 
 
 def dated_manifests(output: Location) -> dict[tuple[str, str, int], datetime]:
     """Return when each manifest was written; without those of a storage that has no times of files."""
     return {
-        (match["producer"], match["generation"], int(match["epoch"])): info.mtime.replace(
-            tzinfo=info.mtime.tzinfo or timezone.utc
-        )
-        for match, info in _manifests(output)
+        manifest: info.mtime.replace(tzinfo=info.mtime.tzinfo or timezone.utc)
+        for manifest, info in _manifests(output)
         if info.mtime is not None
     }
 
 
-def _manifests(output: Location) -> Iterator[tuple[re.Match[str], pafs.FileInfo]]:
+def _manifests(output: Location) -> Iterator[tuple[tuple[str, str, int], pafs.FileInfo]]:
     selector = pafs.FileSelector((output / f"{FOLDER}/manifests").path, allow_not_found=True)
     for info in output.filesystem.get_file_info(selector):
         match = _MANIFEST.fullmatch(str(info.path).rpartition("/")[2])
         if match is not None and info.type == pafs.FileType.File:
-            yield match, info
+            yield (match["producer"], match["generation"], int(match["epoch"])), info
 
 
 def list_staged(output: Location) -> Iterator[tuple[Location, timedelta | None]]:

@@ -15,7 +15,7 @@ from functools import cached_property
 from urllib.parse import quote, unquote
 
 from airflow_samza.errors import TopicError
-from airflow_samza.systems.files.durable_files import delete_file, make_directory
+from airflow_samza.systems.files.durable_files import delete_file, write_file
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.manifests import list_staged, manifest_path, own_path, producer_hash, read_manifest
 from airflow_samza.systems.files.published_files import View
@@ -45,9 +45,7 @@ class Namesakes:
 
     def claim(self) -> None:
         """Claim the names of the producer's files; reject it if a namesake has a claim, too."""
-        make_directory(self._claim.parent)
-        with self._claim.filesystem.open_output_stream(self._claim.path, compression=None) as sink:
-            sink.write(b"")
+        write_file(self._claim, b"")
         for place, age in list_staged(self.output):
             name, mine = place.name, self._claim.name
             if name.startswith(self._prefix) and name != mine and (age is None or age <= STALE):

@@ -61,6 +61,27 @@ class FilesRead:
             return version == file.version
         return size == file.size and (mtime is None or file.mtime is None or mtime == file.mtime)
 
+    @cached_property
+    def _newest(self) -> dict[tuple[str, str], tuple[int, ...]]:
+        """The newest generation on record of outputs of our own, by folder and producer."""
+        newest: dict[tuple[str, str], tuple[int, ...]] = {}
+        for name in self.names:
+            folder, _, base = name.rpartition("/")
+            if (part := part_of(base)) is not None:
+                place = (folder, part[0])
+                newest[place] = max(newest.get(place, ()), parse_generation(part[1]))
+        return newest
+
+    def is_replaced_by(self, file: FileEntry) -> bool:
+        """Return whether a file has replaced one that was read: of an older generation, or of another run's."""
+        folder, _, base = file.name.rpartition("/")
+        part = part_of(base)
+        if part is None:
+            return False
+        if any((folder, producer) in self._newest for producer in file.replaces - {part[0]}):
+            return True
+        return (folder, part[0]) in self._newest and parse_generation(part[1]) > self._newest[folder, part[0]]
+
     def after(self, new: NewFiles, remember: int) -> FilesRead:
         """Return the record when new files have been read."""
         names = dict(self.names)
@@ -100,34 +121,6 @@ class NewFiles(NamedTuple):
     late: int = 0
 
 
-class _Replaced:
-    """The outputs of our own that were read and have been replaced since; they are looked for when first asked for."""
-
-    def __init__(self, read: FilesRead) -> None:
-        self._read = read
-
-    @cached_property
-    def _newest(self) -> dict[tuple[str, str], tuple[int, ...]]:
-        """The newest generation on record, by folder and producer."""
-        newest: dict[tuple[str, str], tuple[int, ...]] = {}
-        for name in self._read.names:
-            folder, _, base = name.rpartition("/")
-            if (part := part_of(base)) is not None:
-                place = (folder, part[0])
-                newest[place] = max(newest.get(place, ()), parse_generation(part[1]))
-        return newest
-
-    def has(self, file: FileEntry) -> bool:
-        """Return whether a file has replaced one that was read: of an older generation, or of another run's."""
-        folder, _, base = file.name.rpartition("/")
-        part = part_of(base)
-        if part is None:
-            return False
-        if any((folder, producer) in self._newest for producer in file.replaces - {part[0]}):
-            return True
-        return (folder, part[0]) in self._newest and parse_generation(part[1]) > self._newest[folder, part[0]]
-
-
 def new_files(
     read: FilesRead, listed: Sequence[FileEntry], options: FollowOptions, is_complete: Callable[[FileEntry], bool]
 ) -> NewFiles:
@@ -136,7 +129,6 @@ def new_files(
     rewritten: list[FileEntry] = []
     waiting: list[FileEntry] = []
     passed = 0
-    replaced = _Replaced(read)
     for file in listed:
         if file.name in read.names:
             if read.has(file):
@@ -147,7 +139,7 @@ def new_files(
         elif read.horizon is not None and read.key(file) <= read.horizon:
             passed += 1
             continue
-        elif options.on_rewrite != READ and replaced.has(file):
+        elif options.on_rewrite != READ and read.is_replaced_by(file):
             rewritten.append(file)
             continue
         (ready if is_complete(file) else waiting).append(file)
@@ -197,7 +189,14 @@ def find_new_files(
 ) -> Look:
     """Return the files of a listing that are new by the record; warn of what is left unread for good."""
     read = read if read is not None else FilesRead(options.order)
-    _check_order(stream, options, read)
+    if read.order != options.order and (read.horizon is not None or read.names):
+        raise StateError(
+            f"Stream {stream.name!r} has order={options.order!r}, and its files were read in the order of their "
+            f"{read.order}s before.",
+            hint=f'Set order="{read.order}" again; or forget what was read, and read all '
+            "files anew: airflow-samza state reset.",
+            stream=stream.name,
+        )
     if options.order == TIME or options.min_age:
         _reject_without_times(listing, stream, options)
     until = time.time_ns() - options.min_age * 1_000_000
@@ -224,18 +223,6 @@ def find_new_files(
             options.remember,
         )
     return Look(read, new, options.remember)
-
-
-def _check_order(stream: StreamSpec, options: FollowOptions, read: FilesRead) -> None:
-    if read.order == options.order or (read.horizon is None and not read.names):
-        return
-    raise StateError(
-        f"Stream {stream.name!r} has order={options.order!r}, and its files were read in the order of their "
-        f"{read.order}s before.",
-        hint=f'Set order="{read.order}" again; or forget what was read, and read all '
-        "files anew: airflow-samza state reset.",
-        stream=stream.name,
-    )
 
 
 def _reject_without_times(listing: Listing, stream: StreamSpec, options: FollowOptions) -> None:

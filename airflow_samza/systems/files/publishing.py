@@ -19,7 +19,13 @@ import pyarrow.fs as pafs
 
 from airflow_samza.errors import TopicError
 from airflow_samza.schema import Schema
-from airflow_samza.systems.files.durable_files import delete_file, make_directory, sync_directory, sync_file
+from airflow_samza.systems.files.durable_files import (
+    delete_file,
+    make_directory,
+    sync_directory,
+    sync_file,
+    write_file,
+)
 from airflow_samza.systems.files.failures import is_missing, storage_errors
 from airflow_samza.systems.files.formats.file_format import open_format
 from airflow_samza.systems.files.formats.options import FileOptions
@@ -36,17 +42,19 @@ from airflow_samza.systems.files.manifests import (
 )
 from airflow_samza.systems.files.namesakes import STALE, Namesakes
 from airflow_samza.systems.files.published_files import View
-from airflow_samza.systems.files.slots import SlotTurn, encode_writer, list_turns, run_digest, winner_at
+from airflow_samza.systems.files.slots import SlotTurn, encode_writer, list_turns, winner_at
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.output_slots import (
     SlotCode,
     SlotWriter,
     Turn,
+    digest,
     is_replaced,
     next_turn,
     outdated,
     reject_meeting,
     replaced,
+    run_of,
 )
 from airflow_samza.systems.system import Publication, StreamSpec
 from airflow_samza.systems.topic_rejections import CLEAR_STAGE
@@ -66,6 +74,7 @@ class _Publisher:
         self.format_name = format_name
         self.publication = publication
         self.producer = producer_hash(publication.producer, stream.name)
+        self.run_digest = digest(run_of(publication.producer))
         self.generation = parse_generation(publication.generation)
         self.mine = (self.producer, publication.generation)
         self.place = manifest_path(output, self.producer, publication.generation, publication.epoch)
@@ -140,8 +149,7 @@ class _Publisher:
         if self.slot is None or self.publication.slot is None:
             return
         holder = view.holders.get(self.slot)
-        run = run_digest(self.publication.producer)
-        if is_replaced(view.of_slot(self.slot), holder, run, *self.mine):
+        if is_replaced(view.of_slot(self.slot), holder, self.run_digest, *self.mine):
             winner = next(one for one in view.turns if one.code == self.slot and one.turn.order == holder)
             self._withdraw(view)
             raise replaced(
@@ -169,9 +177,8 @@ class _Publisher:
             raise
         if self.mine in view.by_owner:
             return view
-        run = run_digest(publication.producer)
-        number = next_turn(view.of_slot(self.slot), view.holders.get(self.slot), run)
-        turn = SlotTurn(self.slot, Turn(number, run, *self.mine))
+        number = next_turn(view.of_slot(self.slot), view.holders.get(self.slot), self.run_digest)
+        turn = SlotTurn(self.slot, Turn(number, self.run_digest, *self.mine))
         writer = SlotWriter(slot, publication.producer, publication.generation, publication.root)
         self._write_record(turn.place(self.output), encode_writer(writer))
         view = self._look()
@@ -179,27 +186,27 @@ class _Publisher:
         return view
 
     def _move_files(self, view: View) -> Manifest:
-        extension = open_format(self.format_name).extension
         make_directory(own_path(self.output, "manifests/"))
         files: list[tuple[str, int, int]] = []
         for task in sorted(self.publication.staged):
             for number, file in enumerate(self.publication.staged[task]["files"]):
                 place = task if number == 0 else task + number * 100_000  # a task writes one file; more keep apart
-                name = part_name(place, self.producer, self.publication.generation, self.publication.epoch, extension)
+                name = part_name(
+                    place, self.producer, self.publication.generation, self.publication.epoch, self.format_name
+                )
                 self._move(self.output / str(file["path"]), self.output / name, int(file["bytes"]))
                 files.append((name, int(file["rows"]), int(file["bytes"])))
         if not files:
-            files.extend(self._write_empty(extension, view))
+            files.extend(self._write_empty(view))
         sync_directory(self.output)  # before the manifest names the files
-        publication = self.publication
         return Manifest(
             self.producer,
-            publication.generation,
-            publication.epoch,
+            self.publication.generation,
+            self.publication.epoch,
             self.stream.name,
             self.format_name,
             tuple(files),
-            publication.root,
+            self.publication.root,
         )
 
     def _move(self, staged: Location, final: Location, size: int) -> None:
@@ -233,15 +240,15 @@ class _Publisher:
         storage = storage_with_versions(self.filesystem)
         return storage.info_and_version(path)[0] if storage is not None else self.filesystem.get_file_info(path)
 
-    def _write_empty(self, extension: str, view: View) -> list[tuple[str, int, int]]:
+    def _write_empty(self, view: View) -> list[tuple[str, int, int]]:
         """Return a file without rows, so that the directory can be read with its schema though no task had output."""
         described = [staged.get("schema") for _, staged in sorted(self.publication.staged.items())]
         ddl = self.stream.schema or next((text for text in described if text), None)
         if ddl is None or not self.publication.staged or not self.publication.final or self._has_published(view):
             return []
         task = min(self.publication.staged)
-        name = part_name(task, self.producer, self.publication.generation, self.publication.epoch, extension)
-        draft = self._draft(extension)
+        name = part_name(task, self.producer, self.publication.generation, self.publication.epoch, self.format_name)
+        draft = self._draft(self.format_name)
         make_directory(draft.parent)
         with self.filesystem.open_output_stream(draft.path, compression=None) as sink:
             writer = open_format(self.format_name).writer(sink, Schema.of(ddl).to_arrow(), FileOptions.of(self.stream))
@@ -257,10 +264,8 @@ class _Publisher:
 
     def _write_record(self, place: Location, content: bytes) -> None:
         draft = self._draft("json")
-        make_directory(draft.parent)
         make_directory(place.parent)
-        with self.filesystem.open_output_stream(draft.path, compression=None) as sink:
-            sink.write(content)
+        write_file(draft, content)
         sync_file(draft)
         if self._info(place.path).is_file:  # somebody else wrote the same; some storages do not replace by a move
             delete_file(draft)

@@ -17,7 +17,7 @@ from airflow_samza.errors import TopicError
 from airflow_samza.records import plain
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.manifests import FOLDER
-from airflow_samza.systems.output_slots import OutputSlot, SlotCode, SlotWriter, Turn, digest, run_of
+from airflow_samza.systems.output_slots import OutputSlot, SlotCode, SlotWriter, Turn
 from airflow_samza.typed_values import converted
 
 SLOTS = f"{FOLDER}/slots"
@@ -54,11 +54,6 @@ class SlotTurn:
     def place(self, output: Location) -> Location:
         """Return the path of the record."""
         return output / f"{SLOTS}/{self.name}"
-
-
-def run_digest(producer: str) -> str:
-    """Return the digest of a producer's run."""
-    return digest(run_of(producer))
 
 
 def list_turns(output: Location) -> list[SlotTurn]:

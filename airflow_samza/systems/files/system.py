@@ -86,10 +86,12 @@ class FilesSystem:
         for stream in streams:
             if stream.written and stream.partitions is None:
                 continue
-            if self._missing(stream) is None or FileOptions.of(stream).allow_missing_path:
+            root, relative = self._place(stream)
+            with storage_errors(path=str(root / relative), stream=stream.name, doing="list"):
+                missing = find_missing(root, relative)
+            if missing is None or FileOptions.of(stream).allow_missing_path:
                 schema = stream.schema
                 if schema is None and not stream.written:
-                    root, _ = self._place(stream)
                     listing = self._listing(stream)
                     kind = self._format(stream, listing)
                     schema = schema_of_files(root, listing.files, stream, kind, FileOptions.of(stream))
@@ -294,7 +296,10 @@ class FilesSystem:
         path = stream.path if stream.path is not None else stream.name
         if is_url(path):
             return _placed(path, storage_options(self.binding.options))
-        root = self._rooted()
+        where = self.binding.options.get("root")
+        if self._root is None and where:
+            self._root = open_location(str(where), storage_options(self.binding.options), secret=self.binding.secret)
+        root = self._root
         if path.startswith("/") and (root is None or not root.prefix):
             return open_location("/"), path.strip("/")
         if root is None:
@@ -305,17 +310,6 @@ class FilesSystem:
                 key="root",
             )
         return root, path.strip("/")
-
-    def _rooted(self) -> Location | None:
-        where = self.binding.options.get("root")
-        if self._root is None and where:
-            self._root = open_location(str(where), storage_options(self.binding.options), secret=self.binding.secret)
-        return self._root
-
-    def _missing(self, stream: StreamSpec) -> Location | None:
-        root, relative = self._place(stream)
-        with storage_errors(path=str(root / relative), stream=stream.name, doing="list"):
-            return find_missing(root, relative)
 
     def _listing(self, stream: StreamSpec, marker: str = "") -> Listing:
         root, relative = self._place(stream)
