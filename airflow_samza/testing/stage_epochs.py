@@ -24,8 +24,7 @@ from airflow_samza.runs.records.expectations import Checked
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.system_kinds import EMBEDDED
 from airflow_samza.systems.filesystems.memory import MemoryFilesystem
-from airflow_samza.systems.memory.system import MemorySystem
-from airflow_samza.systems.memory.wire import WireForm
+from airflow_samza.systems.memory.system import MemorySystem, WireForm
 from airflow_samza.systems.system import Publication, StreamSpec
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
 from airflow_samza.task.loop.run_loop import SectionRun
