@@ -95,11 +95,6 @@ class AvroRecords(Serde):
         return decoded_rows(messages, self._schema)
 
 
-def field_names(record: Any) -> list[str]:
-    """Return the names of a record's fields."""
-    return [field["name"] for field in record["fields"]]
-
-
 def _declared(value: Any, kind: pa.DataType) -> Any:
     """Return a value without the fields that are not declared."""
     if value is None:
@@ -132,7 +127,7 @@ def avro_serde(schema: pa.Schema, record: Any, stream: str) -> AvroRecords:
             hint="Give a record with a field for each column.",
             stream=stream,
         )
-    names = field_names(record)
+    names = [field["name"] for field in record["fields"]]
     lacking = [name for name in schema.names if name not in names]
     if lacking:
         raise SchemaError(

@@ -221,10 +221,6 @@ def _maybe(inner: Node, value_branch: int, branches: int) -> Node:
     return read
 
 
-def _nulls(kind: pa.DataType) -> Node:
-    return lambda cursors: pa.nulls(len(cursors.pos), kind)
-
-
 def _record(record: Any, kind: pa.DataType, named: dict[str, Any], depth: int) -> Node:
     declared = {field.name: field.type for field in kind}
     fields = [
@@ -281,7 +277,7 @@ def node_of(schema: Any, kind: pa.DataType | None, named: dict[str, Any], depth:
     if name == "record" and (kind is None or types.is_struct(kind)):
         return _record(schema, kind if kind is not None else pa.struct([]), named, depth)
     if name == "null":
-        return _nulls(kind or pa.null())
+        return lambda cursors: pa.nulls(len(cursors.pos), kind or pa.null())
     if kind is None:
         logical, kind = None, _ANY.get(name)
     if kind is None and name in named:

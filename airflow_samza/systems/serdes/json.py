@@ -54,9 +54,7 @@ class JsonSerde(Serde):
 
     def decode_each(self, values: pa.Array) -> Decoded:
         """Return the messages that can be read."""
-        if self._by_arrow:
-            return without_nulls(values, self._by_arrow_first)
-        return without_nulls(values, self._by_python)
+        return without_nulls(values, self._by_arrow_first if self._by_arrow else self._by_python)
 
     def _by_arrow_first(self, values: pa.Array) -> Decoded:
         """Return what Arrow reads at once, or else in parts, without those values that are no objects at a glance."""
@@ -77,7 +75,8 @@ class JsonSerde(Serde):
             return self._empty
         if values.nbytes > _MOST_BYTES:
             return None
-        lines = _joined(_on_one_line(values))
+        whole = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), _on_one_line(values))
+        lines: bytes = pc.binary_join(whole, b"\n")[0].as_py()
         batch = self._plain.read(lines, len(values)) if self._plain is not None else None
         if batch is None:
             batch = parsed_by_arrow(lines, self._schema)
@@ -108,13 +107,6 @@ def _on_one_line(values: pa.Array) -> pa.Array:
     if not (held == ord("\n")).any():
         return values
     return pc.replace_substring(values, pattern="\n", replacement="\t")
-
-
-def _joined(values: pa.Array) -> bytes:
-    """Return values with a line end between each two."""
-    whole = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
-    joined_values: bytes = pc.binary_join(whole, b"\n")[0].as_py()
-    return joined_values
 
 
 class PlainObjects:

@@ -7,6 +7,7 @@ Source: control-messages, "we will use the user provided serde"; rule C1.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from airflow_samza.errors import SchemaError
@@ -26,7 +27,6 @@ class Serde(Protocol):
 
         Else a :class:`BadMessage`.
         """
-        ...
 
     def decode(self, values: pa.Array) -> pa.RecordBatch:
         """Return the messages of an array of type binary, in the declared columns.
@@ -37,7 +37,6 @@ class Serde(Protocol):
 
     def decode_each(self, values: pa.Array) -> Decoded:
         """Return the messages of an array of type binary that can be read, and those that cannot."""
-        ...
 
 
 @runtime_checkable
@@ -46,11 +45,9 @@ class AsksRegistry(Protocol):
 
     def check_read(self) -> None:
         """Reject a registry that cannot be asked, and columns that its schema does not have."""
-        ...
 
     def check_written(self) -> None:
         """Reject a stream for which the registry has no schema, or one that the columns do not fit."""
-        ...
 
 
 class BadMessage(ValueError):
@@ -83,21 +80,16 @@ class Decoded(NamedTuple):
 
     def pieces(self) -> Iterator[tuple[int, pa.RecordBatch | list[BadMessage]]]:
         """Yield what stands at consecutive places, with the first: messages that were read, or bad ones."""
-        place = taken = 0
-        waiting: list[BadMessage] = []
-        for bad in self.bad:
-            if bad.place > place:
-                if waiting:
-                    yield waiting[0].place, waiting
-                    waiting = []
-                yield place, self.batch.slice(taken, bad.place - place)
-                taken += bad.place - place
-            waiting.append(bad)
-            place = bad.place + 1
-        if waiting:
-            yield waiting[0].place, waiting
+        taken = 0
+        # Bad messages side by side have the same number of good ones before them.
+        for before, run in groupby(enumerate(self.bad), lambda numbered: numbered[1].place - numbered[0]):
+            bad = [message for _, message in run]
+            if before > taken:
+                yield bad[0].place - (before - taken), self.batch.slice(taken, before - taken)
+                taken = before
+            yield bad[0].place, bad
         if taken < self.batch.num_rows:
-            yield place, self.batch.slice(taken)
+            yield taken + len(self.bad), self.batch.slice(taken)
 
 
 def cannot_read(

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from airflow_samza.systems.files.formats.avro import fastavro
-from airflow_samza.systems.serdes.avro import AvroRecords, field_names
+from airflow_samza.systems.serdes.avro import AvroRecords
 from airflow_samza.systems.serdes.json import JsonSerde
 from airflow_samza.systems.serdes.registry.client import SchemaText
 from airflow_samza.systems.serdes.serde import Serde
@@ -55,7 +55,7 @@ class AvroBodies(Bodies):
 
     def lacking(self, written: SchemaText, schema: pa.Schema) -> list[str]:
         """Return the columns that are no fields of the record."""
-        names = field_names(_parsed(written))
+        names = {field["name"] for field in _parsed(written)["fields"]}
         return [name for name in schema.names if name not in names]
 
 

@@ -18,7 +18,7 @@ from airflow_samza.errors import ConfigError, RuntimeMissing, StorageUnavailable
 from airflow_samza.secrecy import without_passwords
 
 if TYPE_CHECKING:
-    from confluent_kafka.schema_registry import RegisteredSchema, Schema
+    from confluent_kafka.schema_registry import Schema
 
 PREFIX = "schema.registry."
 """Beginning of the options of a system that are settings of its schema registry."""
@@ -71,9 +71,12 @@ class Registry:
 
     def latest(self, subject: str, kind: str) -> Registered | None:
         """Return the latest version of a subject, or None."""
-        return self._unless_missing(
-            lambda client: self._registered(client, client.get_latest_version(subject, fmt=_format(kind)), kind)
-        )
+
+        def newest(client: Any) -> Registered:
+            version = client.get_latest_version(subject, fmt=_format(kind))
+            return Registered(version.schema_id, self._text(client, version.schema, kind))
+
+        return self._unless_missing(newest)
 
     def id_of(self, subject: str, text: str, kind: str) -> int | None:
         """Return the id under which a subject has this schema, or None; it is registered where that is allowed."""
@@ -81,11 +84,6 @@ class Registry:
         if self.registers:
             return self._ask(lambda client: int(client.register_schema(subject, schema)))
         return self._unless_missing(lambda client: int(client.lookup_schema(subject, schema).schema_id))
-
-    def _registered(self, client: Any, version: RegisteredSchema, kind: str) -> Registered:
-        assert version.schema_id is not None
-        assert version.schema is not None
-        return Registered(version.schema_id, self._text(client, version.schema, kind))
 
     def _text(self, client: Any, schema: Schema, kind: str) -> SchemaText:
         references = tuple(

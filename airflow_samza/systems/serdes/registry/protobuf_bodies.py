@@ -217,31 +217,25 @@ def _fill(message: Any, row: dict[str, Any]) -> None:
         field = message.DESCRIPTOR.fields_by_name[name]
         if value is None:
             continue
-        if not field.is_repeated:
-            _set(message, name, field, value)
-        elif isinstance(value, dict):
-            target, item = getattr(message, name), field.message_type.fields_by_name["value"]
+        target = getattr(message, name)
+        if field.is_repeated and isinstance(value, dict):
+            item = field.message_type.fields_by_name["value"]
             for key, one in value.items():
                 if item.message_type is not None:
                     _into(target[key], one)
                 else:
                     target[key] = _number_of(one, item)
-        else:
-            target = getattr(message, name)
+        elif field.is_repeated:
             for one in value:
                 if field.message_type is not None:
                     _into(target.add(), one)
                 else:
                     target.append(_number_of(one, field))
-
-
-def _set(message: Any, name: str, field: Any, value: Any) -> None:
-    if field.message_type is None:
-        setattr(message, name, _number_of(value, field))
-    else:
-        target = getattr(message, name)
-        target.SetInParent()
-        _into(target, value)
+        elif field.message_type is None:
+            setattr(message, name, _number_of(value, field))
+        else:
+            target.SetInParent()
+            _into(target, value)
 
 
 def _into(target: Any, value: Any) -> None:

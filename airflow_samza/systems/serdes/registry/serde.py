@@ -48,12 +48,6 @@ def framed_values(values: pa.Array) -> tuple[dict[int, Any], list[BadMessage]]:
     return by_id, [BadMessage(place, _why(values[place].as_py())) for place in np.flatnonzero(~framed).tolist()]
 
 
-def bodies_of(values: pa.Array, places: Any) -> pa.Array:
-    """Return the messages behind the ids, of the values at these places."""
-    some = values if len(places) == len(values) else values.take(pa.array(places))
-    return pc.binary_replace_slice(some, 0, _HEAD_BYTES, b"")
-
-
 def framed(id: int, bodies: pa.Array, after: bytes = b"") -> pa.Array:
     """Return messages behind the id of their schema."""
     head = pa.scalar(struct.pack(">bI", 0, id) + after, pa.binary())
@@ -107,7 +101,8 @@ class RegistrySerde(Serde):
             if isinstance(reader, str):
                 parts.append((places, Decoded(nothing, [BadMessage(n, reader) for n in range(len(places))])))
             else:
-                decoded = reader.decode_each(bodies_of(values, places))
+                some = values if len(places) == len(values) else values.take(pa.array(places))
+                decoded = reader.decode_each(pc.binary_replace_slice(some, 0, _HEAD_BYTES, b""))
                 batch = pa.RecordBatch.from_arrays(decoded.batch.columns, schema=nullable)
                 parts.append((places, Decoded(batch, decoded.bad)))
         if unframed or not parts:
