@@ -48,9 +48,7 @@ class FaultyFilesystem(LocalFilesystem):
 class FolderlessFilesystem(FaultyFilesystem):
     """A filesystem like an object store's: no folder is renamed, and one is deleted file by file."""
 
-    @property
-    def renames_folders(self) -> bool:
-        return False
+    renames_folders = False
 
     def rename(self, source: str, target: str) -> None:
         assert not Path(self.location(source)).is_dir(), f"{source} is a folder, and renamed"
@@ -59,7 +57,7 @@ class FolderlessFilesystem(FaultyFilesystem):
     def delete_tree(self, directory: str) -> None:
         for path in sorted(Path(self.location(directory)).rglob("*")):
             if path.is_file():
-                self.delete(str(path.relative_to(self._root)))
+                self.delete(str(path.relative_to(self.root)))
         shutil.rmtree(self.location(directory), ignore_errors=True)
 
 

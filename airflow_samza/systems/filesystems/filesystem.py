@@ -33,94 +33,74 @@ class Filesystem(Protocol):
     @property
     def root(self) -> str:
         """The root, as messages show it."""
-        ...
 
     @property
     def pace(self) -> Pace:
         """Pace of looks: often where they cost nothing, seldom where each one is charged."""
-        ...
 
     @property
     def renames_folders(self) -> bool:
         """Return whether a directory is renamed in one step, so that nobody ever sees a half of it."""
-        ...
 
     def location(self, path: str) -> str:
         """Return the whole path of a file, as messages show it."""
-        ...
 
     def local_path(self, path: str) -> str | None:
         """Return the path of a file for this machine's own calls; None where the storage is none of its filesystems."""
-        ...
 
     def put_if_absent(self, path: str, data: bytes, *, durable: bool = True) -> bool:
         """Write a file whole, or not at all; return False when one of this name is there, untouched.
 
         ``durable=False`` lets a disk write it later: a power failure may then leave it away, or leave it torn.
         """
-        ...
 
     def put(self, path: str, data: bytes) -> None:
         """Write a file whole, in place of one that exists (status, heartbeat; never for what decides something)."""
-        ...
 
     def read(self, path: str) -> bytes:
         """Return the content of a file."""
-        ...
 
     def list(self, directory: str) -> list[str]:
         """Return the sorted names in a directory; none when there is no such directory."""
-        ...
 
     def open_output(self, path: str, *, durable: bool = True) -> BinaryIO:
         """Return a new file to write; closing makes it durable, when asked.
 
         One that exists already is FileExistsError, now or when the file is closed.
         """
-        ...
 
     def open_input(self, path: str) -> pa.NativeFile:
         """Return a file to read at any place, memory-mapped where the storage can."""
-        ...
 
     def rename(self, source: str, target: str) -> None:
         """Move a file; one at the target is replaced, and appears as a whole.
 
         A directory is moved in one step where ``renames_folders`` says so; nobody else moves one.
         """
-        ...
 
     def delete(self, path: str) -> None:
         """Delete a file; none there is fine."""
-        ...
 
     def delete_tree(self, directory: str) -> None:
         """Delete a directory and all in it; none there is fine."""
-        ...
 
     def delete_empty(self, directory: str) -> None:
         """Delete a directory in which nothing is; one that holds something, or is not there, stays as it is."""
-        ...
 
     def delete_temporary(self, directory: str, before: float) -> None:
         """Delete what writers that died left half written in a directory before a time (seconds since 1970, UTC)."""
-        ...
 
     def exists(self, path: str) -> bool:
         """Return whether there is a file; for a directory ask ``list``, since a store may have none without files."""
-        ...
 
     def size(self, path: str) -> int:
         """Return the bytes of a file."""
-        ...
 
     def modified(self, path: str) -> float:
         """Return the time when a file was last written (seconds since 1970, UTC)."""
-        ...
 
     def make_dirs(self, directory: str) -> None:
         """Make a directory and those above it."""
-        ...
 
 
 def check_below(filesystem: Filesystem, path: str) -> None:
@@ -186,7 +166,6 @@ class GivesLinks(Protocol):
 
         It may show that somebody was allowed to read this one file (a signature), and no password or token.
         """
-        ...
 
 
 def link_to(files: Filesystem, path: str, seconds: float) -> str:

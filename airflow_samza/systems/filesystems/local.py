@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 from airflow_samza.errors import TopicError
+from airflow_samza.systems.filesystems.contents import LocalOutput
 from airflow_samza.systems.filesystems.filesystem import (
     LOOK_WHO,
     TEMPORARY_PREFIX,
@@ -20,8 +21,7 @@ from airflow_samza.systems.filesystems.filesystem import (
     storage_errors,
 )
 from airflow_samza.systems.filesystems.linkless import LOOK, open_linkless
-from airflow_samza.systems.filesystems.local_output import LocalOutput
-from airflow_samza.systems.filesystems.pace import FREE, Pace
+from airflow_samza.systems.filesystems.pace import FREE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,30 +44,21 @@ class LocalFilesystem:
     and what one of them plants must not lead another one out of the root. So each path is opened part by part.
     """
 
+    pace = FREE
+    renames_folders = True
+
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        self._root = os.path.abspath(root)
+        self.root = os.path.abspath(root)
 
     def __repr__(self) -> str:
-        return f"LocalFilesystem({self._root!r})"
+        return f"LocalFilesystem({self.root!r})"
 
     def step(self, operation: str, path: str) -> None:
         """Do nothing before a change of the disk; a test's filesystem fails or dies here."""
 
-    @property
-    def root(self) -> str:
-        return self._root
-
-    @property
-    def pace(self) -> Pace:
-        return FREE
-
-    @property
-    def renames_folders(self) -> bool:
-        return True
-
     def location(self, path: str) -> str:
         check_below(self, path)
-        return os.path.normpath(os.path.join(self._root, path))  # a third of what a Path costs, thousands of times
+        return os.path.normpath(os.path.join(self.root, path))  # a third of what a Path costs, thousands of times
 
     def local_path(self, path: str) -> str | None:
         where = self.location(path)
@@ -84,12 +75,12 @@ class LocalFilesystem:
         and delete elsewhere.
         """
         try:
-            folder = os.open(self._root, LOOK)
+            folder = os.open(self.root, LOOK)
         except FileNotFoundError:
             if not make:
                 raise
-            os.makedirs(self._root, exist_ok=True)
-            folder = os.open(self._root, LOOK)
+            os.makedirs(self.root, exist_ok=True)
+            folder = os.open(self.root, LOOK)
         try:
             whole = None
             try:

@@ -16,12 +16,15 @@ from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.filesystems.object_store.address import is_object_store
 from airflow_samza.systems.filesystems.root_access import access_of
 
-_EXTRAS = {"s3": "s3", "gs": "gcs"}
 
-
-def extra_of_scheme(scheme: str) -> str:
-    """Return the extra of this package that opens object stores of a scheme."""
-    return _EXTRAS.get(scheme, "azure")
+def check_obstore(what_needs: str, scheme: str) -> None:
+    """Reject an object store where the package that opens it is not installed; ``what_needs`` begins the sentence."""
+    if find_spec("obstore") is None:
+        raise RuntimeMissing(
+            f"{what_needs} the package obstore, which is not installed.",
+            hint=install({"s3": "s3", "gs": "gcs"}.get(scheme, "azure")),
+            scheme=scheme,
+        )
 
 
 def open_filesystem(root_url: str, options: Mapping[str, object] | None = None) -> Filesystem:
@@ -48,12 +51,7 @@ def open_filesystem(root_url: str, options: Mapping[str, object] | None = None) 
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return LocalFilesystem(unquote(parts.path))
     if is_object_store(root_url):
-        if find_spec("obstore") is None:
-            raise RuntimeMissing(
-                f"A root on {parts.scheme}:// needs the package obstore, which is not installed.",
-                hint=install(extra_of_scheme(parts.scheme)),
-                scheme=parts.scheme,
-            )
+        check_obstore(f"A root on {parts.scheme}:// needs", parts.scheme)
         from airflow_samza.systems.filesystems.object_store.filesystem import open_object_store
 
         return open_object_store(root_url, {**access_of(root_url).options, **(options or {})})

@@ -160,10 +160,9 @@ class RemoteFilesystem:
         self.client.delete([self.key(directory)], recursive=True)
 
     def delete_empty(self, directory: str) -> None:
-        key = self.key(directory)
         if self.client.has_folders and not self._entries(directory):
             with contextlib.suppress(TopicError):  # it is not empty any more
-                self.client.delete([key])
+                self.client.delete([self.key(directory)])
 
     def delete_temporary(self, directory: str, before: float) -> None:
         self.client.delete(

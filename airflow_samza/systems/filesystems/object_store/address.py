@@ -84,7 +84,7 @@ def parse_address(url: str) -> tuple[Address, str]:
     if not _BUCKET.fullmatch(bucket) or (scheme == "abfss" and not (account and suffix)):
         noun = {"abfss": "container and account", "az": "container"}.get(scheme, "bucket")
         raise ConfigError(
-            f"The URL {scheme}://{_without_user(authority)}/{path} names no {noun}.",
+            f"The URL {scheme}://{host if ':' in user else authority}/{path} names no {noun}.",
             hint=f"Write {_FORMS[scheme]}.",
             key="root",
         )
@@ -96,9 +96,3 @@ def parse_address(url: str) -> tuple[Address, str]:
                 key="root",
             )
     return Address(SCHEMES[scheme], bucket, shown, account, suffix), prefix
-
-
-def _without_user(authority: str) -> str:
-    """Return an authority with its user, unless that may hold a secret."""
-    user, at, host = authority.rpartition("@")
-    return host if ":" in user else f"{user}{at}{host}"

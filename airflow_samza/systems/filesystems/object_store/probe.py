@@ -49,8 +49,7 @@ def check_store(filesystem: Filesystem) -> tuple[str, ...]:
     client, address = filesystem.client, filesystem.client.address
     path = f"{TEMPORARY_PREFIX}probe-{uuid.uuid4().hex}"
     key = filesystem.key(path)
-    denied: list[str] = []
-    reasons: list[str] = []
+    denied: dict[str, str] = {}
 
     def permitted(what: str, operation: Callable[[], object]) -> bool:
         try:
@@ -60,21 +59,18 @@ def check_store(filesystem: Filesystem) -> tuple[str, ...]:
                 raise _without_create(filesystem) from error
             if not error.facts.get("denied"):
                 raise
-            denied.append(what)
-            reasons.append(str(error.facts["kind"]))
+            denied[what] = str(error.facts["kind"])
             return False
         return True
 
     overwrites: list[bool] = []
-    warnings: list[str] = []
     created = permitted("create", lambda: client.create(key, b"probe"))
     try:
         readable = permitted("read", lambda: client.status(key))
         if created and readable:
             permitted("create", lambda: overwrites.append(client.create(key, b"again")))
         permitted("list", lambda: client.list(filesystem.key(".")))
-        if created and client.put(key, b"replaced"):
-            warnings.append(_VERSIONED.format(name=address.name))
+        keeps_versions = bool(created and client.put(key, b"replaced"))
     finally:
         permitted("delete", lambda: client.delete([key]))
     if any(overwrites):
@@ -82,18 +78,18 @@ def check_store(filesystem: Filesystem) -> tuple[str, ...]:
     if denied:
         names = dict.fromkeys(PERMISSIONS[address.store][what] for what in denied)
         raise TopicError(
-            f"The root {filesystem.root} does not let {client.access.name} {_listed(denied)} objects: {reasons[0]}.",
+            f"The root {filesystem.root} does not let {client.access.name} {_listed(list(denied))} objects: "
+            f"{next(iter(denied.values()))}.",
             hint=f"Grant {_listed(list(names))} on the {address.name}, and on all that is in it.",
             path=filesystem.root,
             denied=",".join(denied),
         )
-    return tuple(warnings)
-
-
-_VERSIONED = (
-    "The {name} keeps every version of its objects: statuses are replaced all the time, so let a lifecycle rule delete "
-    "versions that are not current after a day."
-)
+    if not keeps_versions:
+        return ()
+    return (
+        f"The {address.name} keeps every version of its objects: statuses are replaced all the time, so let a "
+        "lifecycle rule delete versions that are not current after a day.",
+    )
 
 
 def _without_create(filesystem: ObjectStoreFilesystem) -> ConfigError:

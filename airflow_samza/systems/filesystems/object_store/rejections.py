@@ -111,13 +111,10 @@ def rejection_of(error: BaseException) -> Rejection:
             return Rejection(0, broken[1], _BROKEN[broken[1]] + server)
         last = brief.strip().partition("\n")[0].rpartition(": ")[2].rstrip(".")  # without the addresses before it
         return Rejection(0, _NO_RANGE if _IGNORED_RANGE in brief else type(error).__name__, last)
-    code, message = _CODE.search(brief), _MESSAGE.search(brief)
-    detail = _DETAIL.search(brief)
-    if detail is not None:
-        return Rejection(int(status[1]), code[1] if code else "", detail[1].strip().partition("\n")[0].rstrip("."))
-    said = (message[1] or message[2]).strip().partition("\n")[0].rstrip(".") if message else ""
-    reason = said or f"HTTP status {status[1]}"
-    return Rejection(int(status[1]), code[1] if code else "", reason)
+    code = _CODE.search(brief)
+    said = _DETAIL.search(brief) or _MESSAGE.search(brief)
+    reason = said[said.lastindex or 0].strip().partition("\n")[0].rstrip(".") if said else ""
+    return Rejection(int(status[1]), code[1] if code else "", reason or f"HTTP status {status[1]}")
 
 
 def error_of(rejection: Rejection, doing: str, key: str, address: Address, access: Access) -> Exception:
@@ -126,14 +123,17 @@ def error_of(rejection: Rejection, doing: str, key: str, address: Address, acces
     if rejection.missing:
         return FileNotFoundError(2, "No such file or directory", location)
     shown = rejection.reason if not rejection.code else f"{rejection.reason} ({rejection.code})"
-    sentence = cannot(doing, location, shown)
     facts: dict[str, object] = {
         "path": location,
         "kind": rejection.code or f"HTTP status {rejection.status}",
         "status": rejection.status,
     }
     if rejection.may_pass and not rejection.no_credentials:
-        hint = _SLOW if rejection.throttled else _DOWN
+        hint = (
+            "The store asks for fewer requests at a time: run fewer tasks at once, or try again later."
+            if rejection.throttled
+            else f"Is the store reachable from this host, and is its endpoint right? {NOTHING_LOST}."
+        )
         return StorageUnavailable(did_not(doing, location, shown), hint=hint, **facts)
     if rejection.code in _MISSING_BUCKET:
         return TopicError(
@@ -155,8 +155,4 @@ def error_of(rejection: Rejection, doing: str, key: str, address: Address, acces
         hint = f"Give {access.name} the right to create, read, list and delete objects there."
     elif rejection.status == 501:
         hint = "The store lacks what a root needs: a PUT with If-None-Match, ranges, and lists by a delimiter."
-    return TopicError(sentence, hint=hint, **facts)
-
-
-_SLOW = "The store asks for fewer requests at a time: run fewer tasks at once, or try again later."
-_DOWN = f"Is the store reachable from this host, and is its endpoint right? {NOTHING_LOST}."
+    return TopicError(cannot(doing, location, shown), hint=hint, **facts)

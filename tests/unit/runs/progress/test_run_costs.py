@@ -30,7 +30,7 @@ from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import Claim, RunnerEnd, RunnerFolder, StageRequest
 from airflow_samza.systems.filesystems.local import LocalFilesystem
-from airflow_samza.systems.filesystems.pace import CHARGED, Pace
+from airflow_samza.systems.filesystems.pace import CHARGED
 from tests.support.runs_here import Here
 
 MEETING = "tests.support.carrying_apps:meeting"
@@ -200,9 +200,7 @@ def test_what_a_plan_knows_of_an_input_is_files_and_bytes_or_offsets(slice_: Any
 class Charged(LocalFilesystem):
     """A root that charges for each request."""
 
-    @property
-    def pace(self) -> Pace:
-        return CHARGED
+    pace = CHARGED
 
 
 def test_requests_are_those_of_planning_submitting_tasks_runners_and_the_end(here: Here) -> None:

@@ -9,7 +9,7 @@ import pytest
 from airflow_samza.runs.records import kept_records
 from airflow_samza.runs.records.kept_records import KEPT_SECONDS, KeptRecords
 from airflow_samza.systems.filesystems.local import LocalFilesystem
-from airflow_samza.systems.filesystems.pace import CHARGED, FREE, Pace
+from airflow_samza.systems.filesystems.pace import CHARGED, FREE
 
 
 class Store(LocalFilesystem):
@@ -17,12 +17,8 @@ class Store(LocalFilesystem):
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
-        self.beat = CHARGED
+        self.pace = CHARGED
         self.asked: list[str] = []
-
-    @property
-    def pace(self) -> Pace:
-        return self.beat
 
     def read(self, path: str) -> bytes:
         self.asked.append(path)
@@ -44,11 +40,11 @@ def test_a_record_is_read_once_where_requests_are_charged(store: Store) -> None:
 
 
 def test_on_a_disk_nothing_is_kept(store: Store) -> None:
-    store.beat, kept = FREE, KeptRecords()
+    store.pace, kept = FREE, KeptRecords()
     kept.keep(store, "a", b"old")
-    store.beat = CHARGED
+    store.pace = CHARGED
     assert kept.read(store, "a") == b"a"
-    store.beat = FREE
+    store.pace = FREE
     store.put("a", b"new")
     assert kept.read(store, "a") == b"new"
 

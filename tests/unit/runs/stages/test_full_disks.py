@@ -13,17 +13,7 @@ from airflow_samza.runs.records.folders import RunFolder, replace, write_once
 from airflow_samza.runs.stages import disk_room
 from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerFolder
 from airflow_samza.systems.filesystems.local import LocalFilesystem
-from airflow_samza.systems.filesystems.pace import FREE, Pace
-
-
-class Root(LocalFilesystem):
-    """A root where signs of life come as seldom as a test says."""
-
-    beats = FREE
-
-    @property
-    def pace(self) -> Pace:
-        return self.beats
+from airflow_samza.systems.filesystems.pace import Pace
 
 
 @pytest.mark.parametrize("free", [0, 1 << 40])
@@ -34,8 +24,8 @@ def test_a_full_disk_explains_a_silence_of_seconds_and_of_three_signs_of_life(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, beat: float, silent: float, is_long: bool
 ) -> None:
     monkeypatch.setattr(disk_room, "_free_bytes", lambda path: free)
-    files, runner = Root(tmp_path), RunnerFolder(RunFolder("app", f"run-{tmp_path.name}"), "key", 1)
-    files.beats = Pace(beat=beat)
+    files, runner = LocalFilesystem(tmp_path), RunnerFolder(RunFolder("app", f"run-{tmp_path.name}"), "key", 1)
+    files.pace = Pace(beat=beat)
     write_once(files, runner.claim, Claim(host="worker-7", place="elsewhere", pid=7, claimed_at=1.0))
     replace(files, runner.heartbeat, Heartbeat(time.time() - silent))
     assert runner.full_disk(files) is None  # nobody has looked yet

@@ -29,7 +29,7 @@ from airflow_samza.runs.stages.stage_state import (
     stage_status,
 )
 from airflow_samza.systems.filesystems.local import LocalFilesystem
-from airflow_samza.systems.filesystems.pace import CHARGED, Pace
+from airflow_samza.systems.filesystems.pace import CHARGED
 
 HERE = Claim(**identity(), claimed_at=1.0)
 
@@ -37,13 +37,11 @@ HERE = Claim(**identity(), claimed_at=1.0)
 class Charged(LocalFilesystem):
     """A root that charges for each request, and remembers what was read."""
 
+    pace = CHARGED
+
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.asked: list[str] = []
-
-    @property
-    def pace(self) -> Pace:
-        return CHARGED
 
     def read(self, path: str) -> bytes:
         self.asked.append(f"read {path}")

@@ -28,9 +28,7 @@ NOW = 2_000_000_000.0
 class Store(LocalFilesystem):
     """A root on which folders are not renamed, as on an object store."""
 
-    @property
-    def renames_folders(self) -> bool:
-        return False
+    renames_folders = False
 
 
 class Runs:
