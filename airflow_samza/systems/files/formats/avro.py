@@ -116,7 +116,7 @@ class AvroInput(OpenFile):
 
     def close(self) -> None:
         """Give the file back."""
-        self.container.close()
+        self.container.source.close()
 
 
 @contextmanager

@@ -76,10 +76,6 @@ class Container:
                 raise ValueError(f"{where} does not end with the mark of the file")
             yield Block(number, count, self._unpacked(data, where))
 
-    def close(self) -> None:
-        """Give the file back."""
-        self.source.close()
-
     def _unpacked(self, data: bytes, where: str) -> bytes:
         try:
             content = unpacked(data, self.codec, LARGEST_BLOCK)
@@ -203,26 +199,25 @@ class ContainerWriter:
         self._sink = sink
         self._codec = codec
         self._mark = os.urandom(_MARK)
-        self._held: list[bytes] = []
-        self._count = self._size = 0
+        self._held = bytearray()
+        self._count = 0
         metadata = {"avro.codec": codec.encode(), "avro.schema": json.dumps(schema).encode()}
         entries = [_sized(name.encode()) + _sized(value) for name, value in metadata.items()]
         sink.write(_MAGIC + long_bytes(len(entries)) + b"".join(entries) + long_bytes(0) + self._mark)
 
     def write(self, count: int, data: bytes) -> None:
         """Take encoded records, and write a block when there are enough."""
-        self._held.append(data)
+        self._held += data
         self._count += count
-        self._size += len(data)
-        if self._size >= BLOCK_BYTES:
+        if len(self._held) >= BLOCK_BYTES:
             self.flush()
 
     def flush(self) -> None:
         """Write the records that are held back."""
         if self._count:
-            packed = _packed(b"".join(self._held), self._codec)
+            packed = _packed(bytes(self._held), self._codec)
             self._sink.write(long_bytes(self._count) + _sized(packed) + self._mark)
-        self._held, self._count, self._size = [], 0, 0
+        self._held, self._count = bytearray(), 0
 
 
 def _sized(data: bytes) -> bytes:

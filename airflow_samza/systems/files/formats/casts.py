@@ -67,8 +67,19 @@ class Conformer:
                     column=field.name,
                 )
             if count == 1:
-                if not fits(schema.field(field.name).type, field.type, options):
-                    _reject_type(file, stream, field.name, schema.field(field.name).type, field.type)
+                kind = schema.field(field.name).type
+                if not fits(kind, field.type, options):
+                    raise SchemaError(
+                        f"File {file} of stream {stream!r} has the column {field.name!r} as {shown(kind)}, and "
+                        f"it is declared as {shown(field.type)}.",
+                        hint=f"{_declaration(field.name, kind, ' and convert it in the application')}, or write the "
+                        "file with the declared type.",
+                        file=file,
+                        stream=stream,
+                        column=field.name,
+                        declared=shown(field.type),
+                        found=shown(kind),
+                    )
                 names.append(field.name)
             elif not (options.allow_missing_columns and field.nullable):
                 _reject_missing(file, stream, field, schema, declared)
@@ -220,20 +231,6 @@ _READABLE_AS = (
     (types.is_floating, (types.is_floating, types.is_integer)),
 )
 """Declared types, and those that a file may have for each."""
-
-
-def _reject_type(file: str, stream: str, column: str, kind: pa.DataType, declared: pa.DataType) -> NoReturn:
-    raise SchemaError(
-        f"File {file} of stream {stream!r} has the column {column!r} as {shown(kind)}, and "
-        f"it is declared as {shown(declared)}.",
-        hint=f"{_declaration(column, kind, ' and convert it in the application')}, or write the file with the "
-        "declared type.",
-        file=file,
-        stream=stream,
-        column=column,
-        declared=shown(declared),
-        found=shown(kind),
-    )
 
 
 def _declaration(column: str, kind: pa.DataType, more: str = "") -> str:

@@ -18,9 +18,8 @@ from pyarrow import types
 from airflow_samza.errors import SamzaError, SchemaError
 from airflow_samza.quoting import plainly, quoted
 from airflow_samza.systems.files.formats.casts import shown
-from airflow_samza.systems.files.formats.csv_output import CsvOutput
 from airflow_samza.systems.files.formats.csv_records import Dialect, Head, count_lines, last_line, lines_of, read_head
-from airflow_samza.systems.files.formats.csv_values import parse_column, type_of
+from airflow_samza.systems.files.formats.csv_values import CsvOutput, parse_column, type_of
 from airflow_samza.systems.files.formats.file_format import (
     LEAVE_RECORDS_OUT,
     FileFormat,

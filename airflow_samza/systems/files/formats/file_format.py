@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from airflow_samza.application.rejections import did_you_mean
-from airflow_samza.errors import ConfigError, SamzaError, TopicError
+from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.quoting import are_shown, one_line
 from airflow_samza.systems.files.failures import is_missing, is_of_storage, translate
 from airflow_samza.systems.files.formats.options import CODECS, FORMATS, FileOptions, compression_of
@@ -214,8 +214,6 @@ def reading(file: InputFile, format_name: str) -> Iterator[None]:
     """Turn what reading raises into the error that says whether the file is missing, out of reach or damaged."""
     try:
         yield
-    except SamzaError:
-        raise
     except WrittenAgain as error:
         raise changed(file.shown, file.stream, WHILE_READ) from error
     except OSError as error:

@@ -2,13 +2,15 @@
 
 Forms as Spark's: timestamps and dates as ISO 8601 text, bytes as base64, decimals as numbers, maps as objects. A
 missing key is null, a key that is not declared is left out. Python's parser is exact on what Arrow's rejects (nested
-times, maps, numbers as ``1.0`` for an integer, NaN) and says which line and column is wrong. Streams of files read by
-it, and the serde ``json`` shares its parsers.
+times, maps, numbers as ``1.0`` for an integer, NaN) and says which line and column is wrong. Where no schema is
+declared, the columns are those of the first block of lines. Streams of files read by it, and the serde ``json`` shares
+its parsers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import IO
 
 import pyarrow as pa
@@ -33,8 +35,7 @@ from airflow_samza.systems.files.formats.file_format import (
     rows_without_columns,
 )
 from airflow_samza.systems.files.formats.json_blocks import count_objects
-from airflow_samza.systems.files.formats.json_inference import inferred_schema, sampled_fields
-from airflow_samza.systems.files.formats.json_values import BadValue, from_lines, readable_lines, to_lines
+from airflow_samza.systems.files.formats.json_values import BadValue, from_lines, parsed_line, readable_lines, to_lines
 from airflow_samza.systems.files.formats.lines import (
     BOM,
     LONGEST_LINE,
@@ -93,10 +94,6 @@ def _has_odd_map(kind: pa.DataType) -> bool:
     if types.is_map(kind) and not types.is_string(kind.key_type):
         return True
     return any(_has_odd_map(kind.field(place).type) for place in range(kind.num_fields))
-
-
-def _whole(data: bytes) -> pajson.ReadOptions:
-    return pajson.ReadOptions(use_threads=False, block_size=len(data) + 1)
 
 
 class JsonLinesInput(OpenFile):
@@ -220,7 +217,7 @@ def parsed_by_arrow(data: bytes, target: pa.Schema) -> pa.RecordBatch | None:
     raw = pa.schema([field.with_type(pa.string()) if is_text_leaf(field.type) else field for field in target])
     parse = pajson.ParseOptions(explicit_schema=raw.remove_metadata(), unexpected_field_behavior="ignore")
     try:
-        table = pajson.read_json(pa.BufferReader(data), read_options=_whole(data), parse_options=parse)
+        table = arrow_table(data, parse)
         if table.num_rows != rows:
             return None  # several objects on one line
         if not target.names:
@@ -249,3 +246,87 @@ class JsonLinesOutput(FileWriter):
         """Append lines."""
         for piece in pieces_of(batch):
             self.sink.write(to_lines(piece))
+
+
+def inferred_schema(file: InputFile, blocks: Iterator[Block], ending: bytes) -> pa.Schema:
+    """Return the columns and types that Arrow finds; of a tolerant file lines that cannot be read play no part.
+
+    ``ending`` ends the lines of the file; those of the blocks end with LF.
+    """
+    for block in blocks:
+        data = b"" if block.truncated else block.data
+        if count_objects(data) is None:
+            data = _objects(file, Block(block.offset, data), ending)
+        if not data.strip():
+            continue
+        try:
+            schema = arrow_table(data).schema
+        except pa.ArrowInvalid as error:
+            if not file.tolerant:
+                raise _untold(file, error) from error
+            try:
+                schema = arrow_table(b"\n".join(line for line in data.split(b"\n") if _is_readable(line))).schema
+            except pa.ArrowInvalid as left:
+                raise _untold(file, left) from left
+        return pa.schema([field.with_type(pa.string()) if types.is_null(field.type) else field for field in schema])
+    return pa.schema([])
+
+
+def sampled_fields(beginning: bytes, ending: bytes) -> Sample:
+    r"""Return the fields of the whole lines with which a file begins; a line that is cut off has none.
+
+    >>> sampled_fields(b'{"a": 1}\n{"b": 2}\n{"c', b"\n")
+    Sample(fields=('a', 'b'), lines=2)
+    """
+    fields: dict[str, None] = {}
+    lines = 0
+    for line in beginning.split(ending):
+        if line.strip():
+            with suppress(BadValue):
+                fields.update(dict.fromkeys(parsed_line(line, 0)))
+                lines += 1
+    return Sample(tuple(fields), lines)
+
+
+def _untold(file: InputFile, error: pa.ArrowInvalid) -> SchemaError:
+    """Return the error of lines that are objects, and have no columns for all that."""
+    several = "changed from" in str(error)
+    reason = str(error).removeprefix("JSON parse error: ").rstrip(".")
+    return SchemaError(
+        f"File {file.shown} of stream {file.stream!r} has "
+        + ("values of several types in one column" if several else "lines that show no columns")
+        + f": {reason}.",
+        hint="Declare schema= on the stream.",
+        file=file.shown,
+        stream=file.stream,
+    )
+
+
+def _is_readable(line: bytes) -> bool:
+    try:
+        arrow_table(line)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def arrow_table(data: bytes, parse: pajson.ParseOptions | None = None) -> pa.Table:
+    """Return a block of lines as Arrow reads it; what it cannot read is a ``pyarrow.ArrowInvalid``."""
+    whole = pajson.ReadOptions(use_threads=False, block_size=len(data) + 1)
+    return pajson.read_json(pa.BufferReader(data), read_options=whole, parse_options=parse)
+
+
+def _objects(file: InputFile, block: Block, ending: bytes) -> bytes:
+    """Return the lines that are objects; another one is an error, unless the file is tolerant."""
+    lines, offset = [], block.offset
+    for line in block.data.split(b"\n"):
+        if line.strip():
+            try:
+                parsed_line(line, offset)
+                lines.append(line)
+            except BadValue as bad:
+                if not file.tolerant:
+                    place = place_of(file, offset, ending)
+                    raise bad_record(file, "JSON lines", f"{bad} {place}", place.line, line) from bad
+        offset += len(line) + 1
+    return b"\n".join(lines)

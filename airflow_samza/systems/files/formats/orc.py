@@ -1,10 +1,14 @@
-"""ORC: read by stripes, with column projection; written with zlib."""
+"""ORC: read by stripes, with column projection; written with zlib.
+
+How many rows and how much text its stripes have is what the tail says of them. Arrow reads and unpacks that, and gives
+it as the Protobuf message that it is; of these two it says nothing else (decision 134).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import IO
+from typing import IO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +16,7 @@ import pyarrow.compute as pc
 from pyarrow import orc, types
 
 from airflow_samza.errors import SchemaError
+from airflow_samza.grouping import grouped
 from airflow_samza.systems.files.formats.file_format import (
     READ_BY_SPARK,
     FileFormat,
@@ -24,8 +29,8 @@ from airflow_samza.systems.files.formats.file_format import (
 from airflow_samza.systems.files.formats.limits import LARGEST_PIECE, LARGEST_VALUE, too_large
 from airflow_samza.systems.files.formats.nested import offsets_of
 from airflow_samza.systems.files.formats.options import FileOptions
-from airflow_samza.systems.files.formats.orc_tail import OrcTail
 from airflow_samza.systems.files.formats.times import NANOSECONDS
+from airflow_samza.systems.files.formats.varints import read_varint, zigzag
 from airflow_samza.systems.files.packing import Unit
 
 LARGEST_STRIPE = 4 * 2**30
@@ -168,3 +173,87 @@ def _is_part(column: pa.Array) -> bool:
     if types.is_map(column.type):
         return _is_part(column.keys) or _is_part(column.items)
     return types.is_list(column.type) and _is_part(column.values)
+
+
+_FOOTER = 2
+_STRIPES, _TYPES, _STATISTICS = 3, 4, 7
+"""Fields of the footer."""
+
+_TEXT_STATISTICS = {4: 3, 8: 1}
+"""Fields of a column's statistics about texts, and about other bytes, and in each the field with their sum."""
+
+
+class OrcTail(NamedTuple):
+    """Contents of the tail: the rows of each stripe, and the bytes of text of each top column by place.
+
+    ``text`` lacks columns that are no text, and all where the writer left no statistics.
+    """
+
+    stripes: tuple[int, ...]
+    text: dict[int, int]
+
+    @classmethod
+    def read(cls, file: orc.ORCFile) -> OrcTail:
+        """Return the tail of an open file. Damage is a ``ValueError``."""
+        parts = grouped(_fields(_bytes(dict(_fields(file.reader.serialized_file_tail()))[_FOOTER])))
+        stripes = tuple(_number(_bytes(stripe), 5) for stripe in parts.get(_STRIPES, ()))
+        types, statistics = map(_bytes, parts.get(_TYPES, ())), map(_bytes, parts.get(_STATISTICS, ()))
+        return cls(stripes, _text([*types], [*statistics]))
+
+
+def _text(types: list[bytes], statistics: list[bytes]) -> dict[int, int]:
+    """Return the bytes of text below each top column, by place."""
+    if not types or len(types) != len(statistics):
+        return {}
+    tops = [number for field, value in _fields(types[0]) if field == 2 for number in _packed(_bytes(value))]
+    text_bytes = {}
+    for place, (first, last) in enumerate(zip(tops, [*tops[1:], len(types)], strict=True)):
+        sums = [
+            zigzag(_number(_bytes(value), _TEXT_STATISTICS[field]))
+            for one in statistics[first:last]
+            for field, value in _fields(one)
+            if field in _TEXT_STATISTICS
+        ]
+        if sums:
+            text_bytes[place] = sum(sums)
+    return text_bytes
+
+
+def _packed(data: bytes) -> Iterator[int]:
+    place = 0
+    while place < len(data):
+        number, place = read_varint(data, place, "its tail has")
+        yield number
+
+
+def _number(message: bytes, field: int) -> int:
+    """Return a field of a message that is a number, 0 where it has none."""
+    value = dict(_fields(message)).get(field, 0)
+    if isinstance(value, bytes):
+        raise ValueError("its tail has bytes where a number should be")
+    return value
+
+
+def _bytes(value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        raise ValueError("its tail has a number where bytes should be")
+    return value
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield the fields of a Protobuf message: numbers, or bytes; those of eight and four bytes are passed over."""
+    place = 0
+    while place < len(data):
+        tag, place = read_varint(data, place, "its tail has")
+        kind = tag & 7
+        if kind == 0:
+            number, place = read_varint(data, place, "its tail has")
+            yield tag >> 3, number
+        elif kind == 2:
+            size, place = read_varint(data, place, "its tail has")
+            yield tag >> 3, data[place : place + size]
+            place += size
+        elif kind in (1, 5):
+            place += 8 if kind == 1 else 4
+        else:
+            raise ValueError("its tail has a field of an unknown kind")

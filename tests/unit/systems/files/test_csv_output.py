@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import SchemaError
-from airflow_samza.systems.files.formats.csv_output import CsvOutput
+from airflow_samza.systems.files.formats.csv_values import CsvOutput
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.system import StreamSpec
 from tests.support.file_rows import file_rows

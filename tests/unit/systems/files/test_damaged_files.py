@@ -22,7 +22,7 @@ from pyarrow import orc
 from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.systems.files.formats.avro_blocks import ContainerWriter, long_bytes
 from airflow_samza.systems.files.formats.file_format import InputFile, reading
-from airflow_samza.systems.files.formats.orc_tail import OrcTail
+from airflow_samza.systems.files.formats.orc import OrcTail
 from tests.support.budgets import extended_but
 from tests.support.flipped_files import FILES, ROWS, flips, read
 
