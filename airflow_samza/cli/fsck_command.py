@@ -213,7 +213,7 @@ class _Producers:
 
     def _on_record(self) -> frozenset[str]:
         """Return all hashes; none where a plan cannot be read, which the check of its run reports."""
-        from airflow_samza.systems.files.manifests import producer_hash
+        from airflow_samza.systems.files.output_records import producer_hash
 
         with suppress(SamzaError):
             return frozenset(

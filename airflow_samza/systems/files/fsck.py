@@ -12,10 +12,9 @@ import pyarrow.fs as pafs
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.location import Location
-from airflow_samza.systems.files.manifests import FOLDER, manifest_path, read_manifest
 from airflow_samza.systems.files.namesakes import newest_root
+from airflow_samza.systems.files.output_records import FOLDER, manifest_path, read_manifest, read_writer
 from airflow_samza.systems.files.published_files import View
-from airflow_samza.systems.files.slots import read_writer
 from airflow_samza.systems.log.fsck import Finding
 from airflow_samza.systems.output_slots import is_of_other_root
 

@@ -68,15 +68,12 @@ class _Walk:
             return
         self.whole = directory.rstrip("/")
         self.listed[self.whole] = []
-        for info, _ in entries:
-            if info.type == pafs.FileType.Directory:
-                self.listed[str(info.path)] = []
-        for info, version in entries:
+        for info, version in sorted(entries, key=lambda entry: str(entry[0].path)):
             path = str(info.path)
+            if info.type == pafs.FileType.Directory:
+                self.listed.setdefault(path, [])
             self.listed.setdefault(path.rpartition("/")[0], []).append(info)
             self.versions[path] = version
-        for infos in self.listed.values():
-            infos.sort(key=lambda info: str(info.path))
 
     def info(self, path: str) -> pafs.FileInfo:
         """Return a path as it is in the storage."""
@@ -100,10 +97,7 @@ class _Walk:
     def _listed(self, directory: str) -> list[pafs.FileInfo]:
         storage = storage_with_versions(self.root.filesystem)
         if storage is None:
-            infos: list[pafs.FileInfo] = self.root.filesystem.get_file_info(
-                pafs.FileSelector(directory, allow_not_found=True)
-            )
-            return infos
+            return self.root.at(directory).entries()
         entries = storage.list_folder(directory)
         self.versions.update((str(info.path), version) for info, version in entries)
         return [info for info, _ in entries]

@@ -13,7 +13,6 @@ import posixpath
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import PurePath
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import unquote
@@ -22,12 +21,12 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from airflow_samza.application.rejections import did_you_mean
-from airflow_samza.errors import ConfigError, RuntimeMissing, TopicError, install
+from airflow_samza.errors import ConfigError, RuntimeMissing, TopicError
 from airflow_samza.secrecy import without
 from airflow_samza.systems.capabilities import has
 from airflow_samza.systems.filesystems.arrow_handler import RemoteHandler
 from airflow_samza.systems.filesystems.object_store.address import is_object_store
-from airflow_samza.systems.filesystems.opening import extra_of_scheme
+from airflow_samza.systems.filesystems.opening import check_obstore
 from airflow_samza.systems.filesystems.remote import RemoteFilesystem
 from airflow_samza.systems.filesystems.webhdfs.address import is_hdfs
 from airflow_samza.systems.system import StreamSpec
@@ -57,6 +56,11 @@ class Location:
     def at(self, path: str) -> Location:
         """Return another path of the same filesystem."""
         return Location(self.filesystem, path, self.prefix)
+
+    def entries(self) -> list[pafs.FileInfo]:
+        """Return the files and folders in it; none where there is no such folder."""
+        infos: list[pafs.FileInfo] = self.filesystem.get_file_info(pafs.FileSelector(self.path, allow_not_found=True))
+        return infos
 
     @property
     def name(self) -> str:
@@ -98,7 +102,11 @@ def open_location(
     if is_hdfs(url):
         return _on_hdfs(url, options)
     if is_object_store(url):
-        return _on_object_store(url, scheme, options)
+        check_obstore(f"Files on {scheme}:// need", scheme)
+        from airflow_samza.systems.filesystems.object_store.arrow import ObjectStoreHandler
+        from airflow_samza.systems.filesystems.object_store.filesystem import open_object_store
+
+        return _of_root(ObjectStoreHandler, open_object_store(url, options))
     shown = _without_credentials(rest)
     if not options and scheme in _ARROW_SCHEMES:
         try:
@@ -123,19 +131,6 @@ def _on_hdfs(url: str, options: Mapping[str, Any] | None) -> Location:
             key=unknown[0],
         )
     return _of_root(RemoteHandler, open_webhdfs(url, options))
-
-
-def _on_object_store(url: str, scheme: str, options: Mapping[str, Any] | None) -> Location:
-    if find_spec("obstore") is None:
-        raise RuntimeMissing(
-            f"Files on {scheme}:// need the package obstore, which is not installed.",
-            hint=install(extra_of_scheme(scheme)),
-            scheme=scheme,
-        )
-    from airflow_samza.systems.filesystems.object_store.arrow import ObjectStoreHandler
-    from airflow_samza.systems.filesystems.object_store.filesystem import open_object_store
-
-    return _of_root(ObjectStoreHandler, open_object_store(url, options))
 
 
 def _of_root(handler: type[RemoteHandler], files: RemoteFilesystem) -> Location:
@@ -198,15 +193,12 @@ class HasVersions(Protocol):
 
     def list_folder(self, path: str) -> list[tuple[pafs.FileInfo, str | None]]:
         """Return the files and folders in a folder, each file with its version, by one list; none without a folder."""
-        ...
 
     def list_all(self, path: str) -> list[tuple[pafs.FileInfo, str | None]]:
         """Return all files and folders below a folder, each file with its version, by one list."""
-        ...
 
     def info_and_version(self, path: str) -> tuple[pafs.FileInfo, str | None]:
         """Return a file and its version, by one request."""
-        ...
 
     def open_version(self, path: str, version: str) -> pa.NativeFile:
         """Return a file to read at any place.
@@ -214,7 +206,6 @@ class HasVersions(Protocol):
         One that has another version raises a :class:`~airflow_samza.systems.filesystems.contents.WrittenAgain`, also
         while it is read.
         """
-        ...
 
 
 def storage_with_versions(filesystem: pafs.FileSystem) -> HasVersions | None:
@@ -229,7 +220,6 @@ class ListsInOrder(Protocol):
 
     def list_in_order(self, path: str, behind: str, more: Callable[[pafs.FileInfo], bool]) -> list[pafs.FileInfo]:
         """Return the files whose names come behind a text, in order, until one that is no ``more``."""
-        ...
 
 
 def storage_in_order(filesystem: pafs.FileSystem) -> ListsInOrder | None:

@@ -17,9 +17,15 @@ from urllib.parse import quote, unquote
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.durable_files import delete_file, write_file
 from airflow_samza.systems.files.location import Location
-from airflow_samza.systems.files.manifests import list_staged, manifest_path, own_path, producer_hash, read_manifest
+from airflow_samza.systems.files.output_records import (
+    list_staged,
+    manifest_path,
+    own_path,
+    producer_hash,
+    read_manifest,
+    read_writer,
+)
 from airflow_samza.systems.files.published_files import View
-from airflow_samza.systems.files.slots import read_writer
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.output_slots import is_of_other_root, namesake
 

@@ -19,15 +19,11 @@ from airflow_samza.errors import StateError, TopicError
 from airflow_samza.records import plain
 from airflow_samza.systems.files.following_options import IGNORE, NAME, READ, REJECT, TIME, FollowOptions
 from airflow_samza.systems.files.listing import FileEntry, Listing
-from airflow_samza.systems.files.manifests import part_of
+from airflow_samza.systems.files.output_records import part_of
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.system import StreamSpec
 
 _log = logging.getLogger(__name__)
-
-_SHOWN = 3
-"""Names of files in a warning."""
-
 
 Key = tuple[int, str]
 """The place of a file in the order of its stream: its time (0 in the order of names) and its name."""
@@ -212,7 +208,7 @@ def find_new_files(
             "Stream %r: %d file(s) were written again after they had been read, and are not read again: %s.",
             stream.name,
             len(new.ignored),
-            listed((file.name for file in new.ignored), _SHOWN),
+            listed((file.name for file in new.ignored), 3),
         )
     if new.late:
         _log.warning(

@@ -1,8 +1,13 @@
-"""Output of files: a try at a task writes one file, and it is staged until its epoch is published (decision 84)."""
+"""Output of files: a try at a task writes one file, and it is staged until its epoch is published (decision 84).
+
+Its rows are read back, staged or published since, to compare what two runs have written.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -10,16 +15,18 @@ import pyarrow as pa
 
 from airflow_samza.errors import TopicError
 from airflow_samza.schema import Schema
+from airflow_samza.systems.capabilities import Written, rows_missing
 from airflow_samza.systems.dictionaries import decoded
-from airflow_samza.systems.files.durable_files import make_directory, sync_directory, sync_file, write_probe
+from airflow_samza.systems.files.durable_files import make_directory, sync_directory, sync_file
 from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.formats.casts import Conformer
 from airflow_samza.systems.files.formats.file_format import FileWriter, check_codec, open_format
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.times import reject_times
 from airflow_samza.systems.files.location import Location
-from airflow_samza.systems.files.manifests import own_path, producer_hash
-from airflow_samza.systems.system import StreamSpec
+from airflow_samza.systems.files.output_records import own_path, part_name, producer_hash
+from airflow_samza.systems.files.reading import FilesConsumer
+from airflow_samza.systems.system import MessageRun, StreamSpec, SystemStreamPartition
 
 
 class FilesProducer:
@@ -30,6 +37,7 @@ class FilesProducer:
         self.stream = stream
         self.options = FileOptions.of(stream)
         self.format_name = format_name
+        self.takes_dictionaries = format_name == "parquet"  # whose pages have dictionaries, too
         self.format = open_format(format_name)
         check_codec(self.format, format_name, self.options, stream.name)
         name = re.sub(r"[^A-Za-z0-9_.=-]", "_", writer_name).strip(".") or "attempt"
@@ -43,11 +51,6 @@ class FilesProducer:
         self.sink: pa.NativeFile | None = None
         self.writer: FileWriter | None = None
         self._described: dict[str, Any] | None = None
-
-    @property
-    def takes_dictionaries(self) -> bool:
-        """True of Parquet, whose pages have dictionaries, too."""
-        return self.format_name == "parquet"
 
     def write(self, partition: int, batch: pa.RecordBatch) -> None:
         """Append rows; the partition plays no part, a task writes one file."""
@@ -117,14 +120,6 @@ class FilesProducer:
             self.output.filesystem.delete_file(self.staged.path)
 
 
-def check_writable(output: Location, stream: StreamSpec) -> None:
-    """Make the output directory and write a probe into it."""
-    probe = own_path(output, "staging/.writable")
-    with storage_errors(path=str(output), stream=stream.name, doing="write"):
-        reject_file(output, stream)
-        write_probe(probe)
-
-
 def reject_file(output: Location, stream: StreamSpec) -> None:
     """Reject an output where a file lies instead of a directory."""
     if output.filesystem.get_file_info(output.path).is_file:
@@ -134,3 +129,33 @@ def reject_file(output: Location, stream: StreamSpec) -> None:
             path=str(output),
             stream=stream.name,
         )
+
+
+def written_rows(output: Location, stream: StreamSpec, written: Written) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the files of one task, where they lie now."""
+    described = written.described
+    kind = str(described["format"])
+    part = part_name(
+        written.task,
+        producer_hash(written.producer, stream.name),
+        written.generation,
+        written.epoch,
+        kind,
+    )
+    for file in described["files"]:
+        with storage_errors(path=str(output), stream=stream.name, doing="read"):
+            places = [(output / name).path for name in (str(file["path"]), part)]
+            infos = [info for info in output.filesystem.get_file_info(places) if info.is_file]
+        if not infos:
+            raise rows_missing(stream.name, str(output / part))
+        slice_ = {
+            "format": kind,
+            "partitions": 1,
+            "files": [{"path": infos[0].path, "size": int(infos[0].size), "mtime": None, "columns": {}}],
+            "splits": [[[0, 0, None]]],
+            "schema": described["schema"],
+        }
+        consumer = FilesConsumer(output, dataclasses.replace(stream, timestamp=None, tolerant=False), slice_)
+        for envelope in consumer.read(SystemStreamPartition("", stream.name, 0), None):
+            if isinstance(envelope, MessageRun):
+                yield envelope.batch

@@ -9,6 +9,7 @@ lakes are cut into input ranges by it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 
@@ -42,11 +43,7 @@ def pack(units: Sequence[Unit], partitions: int) -> list[list[Split]]:
     >>> pack([Unit(0, 0, 1, 10), Unit(0, 1, 2, 10), Unit(1, 0, None, 20)], 2)
     [[Split(file=0, start=0, end=2)], [Split(file=1, start=0, end=None)]]
     """
-    packed: list[list[Split]] = [[] for _ in range(partitions)]
-    for splits, placed in zip(packed, _placed(units, partitions), strict=True):
-        for unit in placed:
-            _append(splits, unit)
-    return packed
+    return [_splits(placed) for placed in _placed(units, partitions)]
 
 
 def pack_chunks(units: Sequence[Unit], partitions: int, most: int) -> list[list[list[Split]]]:
@@ -58,13 +55,7 @@ def pack_chunks(units: Sequence[Unit], partitions: int, most: int) -> list[list[
     [[[Split(file=0, start=0, end=10)]], [[Split(file=0, start=10, end=20)]], [[Split(file=0, start=20, end=25)]]]
     """
     by_partition = [_grouped_by_size(placed, most) for placed in _placed(units, partitions)]
-    chunks: list[list[list[Split]]] = []
-    for number in range(max(len(groups) for groups in by_partition)):
-        chunks.append([[] for _ in range(partitions)])
-        for partition, groups in enumerate(by_partition):
-            for unit in groups[number] if number < len(groups) else ():
-                _append(chunks[number][partition], unit)
-    return chunks
+    return [[_splits(group) for group in chunk] for chunk in zip_longest(*by_partition, fillvalue=())]
 
 
 def _grouped_by_size(units: Sequence[Unit], most: int) -> list[list[Unit]]:
@@ -120,8 +111,12 @@ def _place_divisible(unit: Unit, before: int, total: int, packed: list[list[Unit
         start = stop
 
 
-def _append(splits: list[Split], unit: Unit) -> None:
-    new = Split(unit.file, unit.start, unit.end)
-    if splits and splits[-1].file == new.file and splits[-1].end == new.start:
-        new = Split(new.file, splits.pop().start, new.end)
-    splits.append(new)
+def _splits(units: Sequence[Unit]) -> list[Split]:
+    """Return the splits of a partition: what lies side by side in a file is one."""
+    splits: list[Split] = []
+    for unit in units:
+        start = unit.start
+        if splits and splits[-1].file == unit.file and splits[-1].end == start:
+            start = splits.pop().start
+        splits.append(Split(unit.file, start, unit.end))
+    return splits

@@ -9,28 +9,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 from functools import cached_property
 
 import pyarrow.fs as pafs
 
 from airflow_samza.systems.files.location import Location
-from airflow_samza.systems.files.manifests import (
+from airflow_samza.systems.files.output_records import (
     FOLDER,
-    dated_manifests,
+    SlotTurn,
     list_manifests,
+    list_turns,
     manifest_path,
     part_of,
     read_manifest,
+    read_writer,
 )
-from airflow_samza.systems.files.slots import SlotTurn, list_turns, read_writer
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.output_slots import Order, SlotCode, SlotWriter, Turn
 
 
 @dataclass(frozen=True)
 class View:
-    """An output as its records say at one moment: ``manifests`` as :func:`list_manifests` has them, and all turns."""
+    """An output as its records say at one moment: its manifests, and all turns."""
 
     manifests: tuple[tuple[str, str, int], ...]
     turns: tuple[SlotTurn, ...] = ()
@@ -39,7 +40,7 @@ class View:
     def of(cls, output: Location, *, slots: bool = True) -> View:
         """Look at an output; without ``slots`` as if nobody had written any."""
         # The manifests first: a turn is on record before its first manifest is.
-        manifests = tuple(list_manifests(output))
+        manifests = tuple(sorted(manifest for manifest, _ in list_manifests(output)))
         return cls(manifests, tuple(list_turns(output)) if slots else ())
 
     @cached_property
@@ -123,11 +124,11 @@ def published_at(output: Location) -> dict[str, datetime]:
 
     Those of a storage that has no times of files are left out.
     """
-    times = dated_manifests(output)
+    standing = set(View.of(output).standing())
     latest: dict[str, datetime] = {}
-    for manifest in View.of(output).standing():
-        at = times.get(manifest)
-        if at is not None:
+    for manifest, info in list_manifests(output):
+        if manifest in standing and info.mtime is not None:
+            at = info.mtime.replace(tzinfo=info.mtime.tzinfo or timezone.utc)
             latest[manifest[0]] = max(latest.get(manifest[0], at), at)
     return latest
 
@@ -170,8 +171,7 @@ class _Directory:
 
 def _look(place: Location) -> _Directory | None:
     """Return what stands in a directory; None for one without our records, which was copied from elsewhere."""
-    selector = pafs.FileSelector((place / FOLDER).path, allow_not_found=True)
-    within = {str(info.path).rstrip("/").rpartition("/")[2] for info in place.filesystem.get_file_info(selector)}
+    within = {str(info.path).rstrip("/").rpartition("/")[2] for info in (place / FOLDER).entries()}
     if not within and place.filesystem.get_file_info((place / FOLDER).path).type == pafs.FileType.NotFound:
         return None
     view = View.of(place, slots="slots" in within)

@@ -30,19 +30,22 @@ from airflow_samza.systems.files.failures import is_missing, storage_errors
 from airflow_samza.systems.files.formats.file_format import open_format
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.location import Location, storage_with_versions
-from airflow_samza.systems.files.manifests import (
+from airflow_samza.systems.files.namesakes import STALE, Namesakes
+from airflow_samza.systems.files.output_records import (
     Manifest,
+    SlotTurn,
+    encode_writer,
     list_staged,
+    list_turns,
     manifest_path,
     own_path,
     part_name,
     part_of,
     producer_hash,
     read_manifest,
+    winner_at,
 )
-from airflow_samza.systems.files.namesakes import STALE, Namesakes
 from airflow_samza.systems.files.published_files import View
-from airflow_samza.systems.files.slots import SlotTurn, encode_writer, list_turns, winner_at
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.output_slots import (
     SlotCode,
@@ -77,7 +80,7 @@ class _Publisher:
         self.run_digest = digest(run_of(publication.producer))
         self.generation = parse_generation(publication.generation)
         self.mine = (self.producer, publication.generation)
-        self.place = manifest_path(output, self.producer, publication.generation, publication.epoch)
+        self.place = manifest_path(output, *self.mine, publication.epoch)
         self.namesakes = Namesakes(output, stream.name, publication.producer, publication.root)
         self.slot: SlotCode | None = publication.slot.code if publication.slot is not None else None
 
@@ -190,18 +193,15 @@ class _Publisher:
         files: list[tuple[str, int, int]] = []
         for task in sorted(self.publication.staged):
             for number, file in enumerate(self.publication.staged[task]["files"]):
-                place = task if number == 0 else task + number * 100_000  # a task writes one file; more keep apart
-                name = part_name(
-                    place, self.producer, self.publication.generation, self.publication.epoch, self.format_name
-                )
+                place = task + number * 100_000  # a task writes one file; more keep apart
+                name = part_name(place, *self.mine, self.publication.epoch, self.format_name)
                 self._move(self.output / str(file["path"]), self.output / name, int(file["bytes"]))
                 files.append((name, int(file["rows"]), int(file["bytes"])))
         if not files:
             files.extend(self._write_empty(view))
         sync_directory(self.output)  # before the manifest names the files
         return Manifest(
-            self.producer,
-            self.publication.generation,
+            *self.mine,
             self.publication.epoch,
             self.stream.name,
             self.format_name,
@@ -247,7 +247,7 @@ class _Publisher:
         if ddl is None or not self.publication.staged or not self.publication.final or self._has_published(view):
             return []
         task = min(self.publication.staged)
-        name = part_name(task, self.producer, self.publication.generation, self.publication.epoch, self.format_name)
+        name = part_name(task, *self.mine, self.publication.epoch, self.format_name)
         draft = self._draft(self.format_name)
         make_directory(draft.parent)
         with self.filesystem.open_output_stream(draft.path, compression=None) as sink:
@@ -311,8 +311,7 @@ class _Publisher:
     def _remove_parts(self, is_old: Callable[[tuple[str, str]], bool]) -> list[str]:
         """Remove parts by producer and generation, as their names say; those of crashed publications, too."""
         removed = []
-        selector = pafs.FileSelector(self.output.path, allow_not_found=True)
-        for path in sorted(str(info.path) for info in self.filesystem.get_file_info(selector) if info.is_file):
+        for path in sorted(str(info.path) for info in self.output.entries() if info.is_file):
             part = part_of(path.rpartition("/")[2])
             if part is not None and is_old(part[:2]):
                 delete_file(self.output.at(path))

@@ -13,16 +13,16 @@ from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.records import from_plain
 from airflow_samza.systems.capabilities import Written
 from airflow_samza.systems.files.change_checks import is_as_listed
-from airflow_samza.systems.files.durable_files import delete_file
+from airflow_samza.systems.files.durable_files import delete_file, write_probe
 from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.following_options import FollowOptions, reject_options
 from airflow_samza.systems.files.formats.options import FileOptions, format_name, partition_count, storage_options
 from airflow_samza.systems.files.listing import Listing, find_files, find_missing
 from airflow_samza.systems.files.location import Location, check_inside, has_glob, is_url, named_part, open_location
-from airflow_samza.systems.files.manifests import manifest_path, producer_hash, read_manifest
 from airflow_samza.systems.files.namesakes import Namesakes
 from airflow_samza.systems.files.new_files import FilesRead, find_new_files
-from airflow_samza.systems.files.output import FilesProducer, check_writable, reject_file
+from airflow_samza.systems.files.output import FilesProducer, reject_file, written_rows
+from airflow_samza.systems.files.output_records import manifest_path, own_path, producer_hash, read_manifest, winner_at
 from airflow_samza.systems.files.published_files import View
 from airflow_samza.systems.files.publishing import publish
 from airflow_samza.systems.files.reading import FilesConsumer
@@ -34,8 +34,6 @@ from airflow_samza.systems.files.slicing import (
     fix_slice,
     schema_of_files,
 )
-from airflow_samza.systems.files.slots import winner_at
-from airflow_samza.systems.files.written_rows import written_rows
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
 from airflow_samza.systems.system import ColumnBound, Publication, StreamMetadata, StreamSpec, SystemBinding
@@ -207,7 +205,10 @@ class FilesSystem:
     def check_writable(self, stream: StreamSpec) -> None:
         """Reject an output that cannot be written, columns that its format cannot hold, and unknown options."""
         self.producer(stream, "check")
-        check_writable(self._output(stream), stream)
+        output = self._output(stream)
+        with storage_errors(path=str(output), stream=stream.name, doing="write"):
+            reject_file(output, stream)
+            write_probe(own_path(output, "staging/.writable"))
 
     def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
         """Make an epoch's staged files visible.
@@ -254,7 +255,7 @@ class FilesSystem:
         if not view.stands(*owner):
             return f"{output} has no manifest of it"
         with storage_errors(path=str(output), stream=stream.name, doing="list"):
-            listed = output.filesystem.get_file_info(pafs.FileSelector(output.path, allow_not_found=True))
+            listed = output.entries()
             places = [manifest_path(output, *manifest) for manifest in view.manifests if manifest[:2] == owner]
             named = [file for place in places for file in read_manifest(place).files]
         present = {(str(info.path).rpartition("/")[2], info.size) for info in listed}

@@ -1,8 +1,13 @@
-"""The record beside written files: which of them are published, by whom and in which generation.
+"""The records beside written files: which of them are published, by whom, and in which order runs began to publish.
 
 A manifest ``<output>/_samza/manifests/<producer hash>.<generation>.<epoch>.json`` names the files of one published
 epoch. Other engines read the directory as it is; our own reader trusts the manifests, so it never sees half a
 publication. Publishers write it, readers of outputs trust it, and the command ``fsck`` compares it.
+
+A record of a slot ``<output>/_samza/slots/slot.<slot>.<turn>.<run>.<producer>.<generation>.json`` (rule O1, decision
+103) is written before the first file of a generation is published. All that decides stands in its name; it holds the
+same for people. The manifests say which of them have published. Records of what was replaced stay: so a run that goes
+on afterwards notices that it was.
 """
 
 from __future__ import annotations
@@ -18,8 +23,10 @@ from datetime import datetime, timedelta, timezone
 import pyarrow.fs as pafs
 
 from airflow_samza.errors import TopicError
+from airflow_samza.records import plain
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.filesystems.filesystem import LOOK_WHO
+from airflow_samza.systems.output_slots import OutputSlot, SlotCode, SlotWriter, Turn
 from airflow_samza.typed_values import converted
 
 FOLDER = "_samza"
@@ -88,23 +95,9 @@ def manifest_path(output: Location, producer: str, generation: str, epoch: int) 
     return output / f"{FOLDER}/manifests/{producer}.{generation}.{epoch}.json"
 
 
-def list_manifests(output: Location) -> list[tuple[str, str, int]]:
-    """Return producer hash, generation and epoch of every manifest of an output directory."""
-    return sorted(manifest for manifest, _ in _manifests(output))
-
-
-def dated_manifests(output: Location) -> dict[tuple[str, str, int], datetime]:
-    """Return when each manifest was written; without those of a storage that has no times of files."""
-    return {
-        manifest: info.mtime.replace(tzinfo=info.mtime.tzinfo or timezone.utc)
-        for manifest, info in _manifests(output)
-        if info.mtime is not None
-    }
-
-
-def _manifests(output: Location) -> Iterator[tuple[tuple[str, str, int], pafs.FileInfo]]:
-    selector = pafs.FileSelector((output / f"{FOLDER}/manifests").path, allow_not_found=True)
-    for info in output.filesystem.get_file_info(selector):
+def list_manifests(output: Location) -> Iterator[tuple[tuple[str, str, int], pafs.FileInfo]]:
+    """Yield producer hash, generation and epoch of every manifest of an output directory, and its file."""
+    for info in (output / f"{FOLDER}/manifests").entries():
         match = _MANIFEST.fullmatch(str(info.path).rpartition("/")[2])
         if match is not None and info.type == pafs.FileType.File:
             yield (match["producer"], match["generation"], int(match["epoch"])), info
@@ -113,8 +106,7 @@ def _manifests(output: Location) -> Iterator[tuple[tuple[str, str, int], pafs.Fi
 def list_staged(output: Location) -> Iterator[tuple[Location, timedelta | None]]:
     """Yield the files that wait for publication, with their ages; None of a storage that has no times of files."""
     now = datetime.now(timezone.utc)
-    selector = pafs.FileSelector(own_path(output, "staging/").path, allow_not_found=True)
-    for info in output.filesystem.get_file_info(selector):
+    for info in own_path(output, "staging/").entries():
         if info.is_file:
             at = None if info.mtime is None else info.mtime.replace(tzinfo=info.mtime.tzinfo or timezone.utc)
             yield output.at(str(info.path)), None if at is None else now - at
@@ -132,3 +124,84 @@ def read_manifest(place: Location) -> Manifest:
             hint="Remove it and clear the stage that wrote it, which publishes its files again.",
             path=str(place),
         ) from error
+
+
+_TURN = re.compile(
+    r"slot\.(?P<application>[0-9a-f]{12})(?:\.i(?P<begin>-?\d+)_(?P<end>-?\d+))?(?:\.k(?P<key>[0-9a-f]{12}))?"
+    r"(?:\.c(?P<config>[0-9a-f]{12}))?\.(?P<number>\d+)\.(?P<run>[0-9a-f]{12})\.(?P<producer>[0-9a-f]{12})"
+    r"\.(?P<generation>\d+(?:\.\d+)*)\.json"
+)
+
+
+@dataclass(frozen=True)
+class SlotTurn:
+    """Turn at a slot of an output, by the name of its record; run and producer are digests."""
+
+    code: SlotCode
+    turn: Turn
+
+    @property
+    def name(self) -> str:
+        """The record's name."""
+        application, interval, key, config = self.code
+        parts = ["slot", application]
+        parts += [] if interval is None else [f"i{interval[0]}_{interval[1]}"]
+        parts += [f"k{key}"] if key else []
+        parts += [f"c{config}"] if config else []
+        return ".".join([*parts, str(self.turn.number), *self.turn[1:], "json"])
+
+    @property
+    def owner(self) -> tuple[str, str]:
+        """The producer's digest, and the generation."""
+        return self.turn.producer, self.turn.generation
+
+    def place(self, output: Location) -> Location:
+        """Return the path of the record."""
+        return output / f"{FOLDER}/slots/{self.name}"
+
+
+def list_turns(output: Location) -> list[SlotTurn]:
+    """Return all turns of an output."""
+    turns = []
+    for info in (output / f"{FOLDER}/slots").entries():
+        match = _TURN.fullmatch(str(info.path).rpartition("/")[2])
+        if match is None or not info.is_file:
+            continue
+        interval = None if match["begin"] is None else (int(match["begin"]), int(match["end"]))
+        code = SlotCode(match["application"], interval, match["key"] or "", match["config"] or "")
+        turn = Turn(int(match["number"]), match["run"], match["producer"], match["generation"])
+        turns.append(SlotTurn(code, turn))
+    return sorted(turns, key=lambda slot_turn: (slot_turn.turn.order, slot_turn.name))
+
+
+def encode_writer(writer: SlotWriter) -> bytes:
+    """Return the content of a record."""
+    facts = {"producer": writer.producer, "generation": writer.generation, "root": writer.root}
+    return json.dumps({**plain(writer.slot), **facts}).encode()
+
+
+def read_writer(output: Location, turn: SlotTurn) -> SlotWriter:
+    """Return who has written a slot; a damaged record is a :class:`TopicError`."""
+    place = turn.place(output)
+    try:
+        with place.filesystem.open_input_stream(place.path, compression=None) as source:
+            record = json.loads(source.read())
+        slot = converted(record, OutputSlot)
+        if slot.code != turn.code:
+            raise ValueError("it is of another slot than its name says")
+        return SlotWriter(slot, str(record["producer"]), str(record["generation"]), str(record.get("root", "")))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise TopicError(
+            f"The record {place} is damaged: {error}.",
+            hint=f"Restore it; or remove it together with {output}/part-*-{turn.turn.producer}-*, and run that "
+            "interval again.",
+            path=str(place),
+        ) from error
+
+
+def winner_at(output: Location, turn: SlotTurn) -> str:
+    """Return the producer that has a turn; of a record that cannot be read, one with the digest of its run."""
+    try:
+        return read_writer(output, turn).producer
+    except (TopicError, OSError):
+        return f"?/{turn.turn.run}/?"
