@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_samza.records import from_plain, plain
-from airflow_samza.systems.files.following_options import FollowOptions
+from airflow_samza.systems.files.formats.options import FollowOptions
 from airflow_samza.systems.files.listing import FileEntry
 from airflow_samza.systems.files.new_files import FilesRead, new_files
 from tests.support.budgets import share

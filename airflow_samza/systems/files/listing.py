@@ -202,7 +202,7 @@ def find_missing(root: Location, relative: str) -> Location | None:
 def find_files(root: Location, relative: str, marker: str = "") -> Listing:
     """Return the files that a path below a root means.
 
-    With a ``marker`` (:class:`~airflow_samza.systems.files.following_options.FollowOptions`) each file has whether it
+    With a ``marker`` (:class:`~airflow_samza.systems.files.formats.options.FollowOptions`) each file has whether it
     is complete, and markers are no files.
     """
     walk = _Walk(root)

@@ -24,7 +24,7 @@ from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, RuntimeMissing, TopicError
 from airflow_samza.secrecy import without
 from airflow_samza.systems.capabilities import has
-from airflow_samza.systems.filesystems.arrow_handler import RemoteHandler
+from airflow_samza.systems.filesystems.arrow_handler import ObjectStoreHandler, RemoteHandler
 from airflow_samza.systems.filesystems.object_store.address import is_object_store
 from airflow_samza.systems.filesystems.opening import check_obstore
 from airflow_samza.systems.filesystems.remote import RemoteFilesystem
@@ -103,7 +103,6 @@ def open_location(
         return _on_hdfs(url, options)
     if is_object_store(url):
         check_obstore(f"Files on {scheme}:// need", scheme)
-        from airflow_samza.systems.filesystems.object_store.arrow import ObjectStoreHandler
         from airflow_samza.systems.filesystems.object_store.filesystem import open_object_store
 
         return _of_root(ObjectStoreHandler, open_object_store(url, options))

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from airflow_samza.application.rejections import listed
 from airflow_samza.errors import StateError, TopicError
 from airflow_samza.records import plain
-from airflow_samza.systems.files.following_options import IGNORE, NAME, READ, REJECT, TIME, FollowOptions
+from airflow_samza.systems.files.formats.options import IGNORE, NAME, READ, REJECT, TIME, FollowOptions
 from airflow_samza.systems.files.listing import FileEntry, Listing
 from airflow_samza.systems.files.output_records import part_of
 from airflow_samza.systems.generations import parse_generation

@@ -60,16 +60,15 @@ class FilesProducer:
         if not batch.num_rows:
             return
         if self.conformer is None or not batch.schema.equals(self.conformer[0]):
-            written = f"({self.staged.name}, being written)"
-            checked = Conformer.check(
+            conformer = Conformer.check(
                 batch.schema,
                 self.schema,
-                file=written,
+                file=f"({self.staged.name}, being written)",
                 stream=self.stream.name,
                 options=self.options,
                 dictionaries=self.takes_dictionaries,
             )
-            self.conformer = (batch.schema, checked)
+            self.conformer = (batch.schema, conformer)
         batch = self.conformer[1].apply(batch)
         if self.format.times is not None:
             reject_times(batch, self.format.times, stream=self.stream.name, format_name=self.format_name)

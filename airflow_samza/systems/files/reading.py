@@ -1,32 +1,46 @@
 """Reading of an input range of files: record batches of the stream's schema.
 
-The system of files reads by it; tables of lakes take its slice by a column, and the rows that fit.
+A file that is read is checked to be the one that the plan saw, before and all the while. On a disk that is a look at
+size, time and inode for each batch, before anybody gets the batch. In an object store all ranges come of the version
+that was there before the first. Elsewhere one more look follows behind the end. A file that is removed while it is read
+is read to its end, if the storage lets it. The system of files reads by it; tables of lakes take its slice by a column,
+and the rows that fit.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs as pafs
 from pyarrow import types
 
-from airflow_samza.errors import SchemaError
+from airflow_samza.errors import SamzaError, SchemaError, TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.dictionaries import batch_of, decoded
-from airflow_samza.systems.files.change_checks import UnchangedFile, unchanged
+from airflow_samza.systems.files.failures import is_of_storage
 from airflow_samza.systems.files.formats.casts import Conformer, cast, shown
-from airflow_samza.systems.files.formats.file_format import InputFile, TimeRange, Unreadable, open_format
+from airflow_samza.systems.files.formats.file_format import (
+    WHILE_READ,
+    InputFile,
+    TimeRange,
+    Unreadable,
+    changed,
+    open_format,
+    reading,
+)
 from airflow_samza.systems.files.formats.json_values import to_lines
 from airflow_samza.systems.files.formats.limits import check_values
 from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.text_values import is_text, parse_text
 from airflow_samza.systems.files.formats.times import unit_of
 from airflow_samza.systems.files.listing import FileEntry
-from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.files.location import Location, storage_with_versions
 from airflow_samza.systems.files.packing import Split
 from airflow_samza.systems.files.slicing import files_of, input_file, time_range
 from airflow_samza.systems.files.split_reading import SplitConsumer, projected_schema
@@ -215,3 +229,79 @@ def _shown(batch: pa.RecordBatch) -> pa.RecordBatch:
         else:
             columns.append(pa.array([column.cast(pa.binary())[0].as_py().decode(errors="backslashreplace")]))
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+class UnchangedFile:
+    """A file of a plan that is being read. ``file`` is the one to open: in an object store it has its version."""
+
+    def __init__(self, root: Location, file: InputFile, listed: FileEntry) -> None:
+        self._is_local = isinstance(root.filesystem, pafs.LocalFileSystem)
+        self._storage = storage_with_versions(root.filesystem)
+        self._listed = listed
+        self._inode = _inode(file.path) if self._is_local else None
+        self.file = file
+        version = None
+        if self._storage is not None:
+            info, version = self._storage.info_and_version(file.path)
+            self.file = dataclasses.replace(file, version=version)
+        else:
+            info = file.filesystem.get_file_info(file.path)
+        if not info.is_file:
+            raise self._changed("it is gone")
+        if int(info.size or 0) != listed.size:
+            raise self._changed(f"it has {info.size} bytes instead of {listed.size}")
+        if not self._is_same(info, version):
+            raise self._changed("it was written again")
+
+    def check_batch(self) -> None:
+        """Reject a batch in which there may be bytes of another file than the plan's."""
+        if self._is_local:
+            self.check_end()
+
+    def check_end(self) -> None:
+        """Reject what was read where the file is another one by now."""
+        if self._storage is not None:
+            return  # each request has checked it
+        info = self.file.filesystem.get_file_info(self.file.path)
+        if info.type == pafs.FileType.NotFound:
+            return
+        if not self._is_same(info) or (self._is_local and _inode(self.file.path) not in (self._inode, None)):
+            raise self._changed(WHILE_READ)
+
+    def _is_same(self, info: pafs.FileInfo, version: str | None = None) -> bool:
+        if version is not None and self._listed.version is not None:
+            return version == self._listed.version
+        return is_as_listed(info, self._listed)
+
+    def _changed(self, what: str) -> TopicError:
+        return changed(self.file.shown, self.file.stream, what)
+
+
+def is_as_listed(info: pafs.FileInfo, listed: FileEntry) -> bool:
+    """Return whether a file has the size of a listing, and its time of change where the storage tells one."""
+    same_time = listed.mtime is None or info.mtime_ns is None or int(info.mtime_ns) == listed.mtime
+    return same_time and int(info.size or 0) == listed.size
+
+
+def _inode(path: str) -> int | None:
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return None
+
+
+@contextmanager
+def unchanged(root: Location, file: InputFile, listed: FileEntry, format_name: str) -> Iterator[UnchangedFile]:
+    """Let a file be read inside of the ``with``, which ends with an error where the plan's file is not there all along.
+
+    What reading raises becomes our errors; a file that only seems damaged since somebody writes it is no damaged one.
+    """
+    with reading(file, format_name):
+        watched = UnchangedFile(root, file, listed)
+        try:
+            yield watched
+        except (SamzaError, OSError, pa.ArrowException, EOFError, ValueError, MemoryError) as error:
+            if not (isinstance(error, OSError) and is_of_storage(error)):
+                watched.check_end()
+            raise
+        watched.check_end()

@@ -12,11 +12,16 @@ from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.records import from_plain
 from airflow_samza.systems.capabilities import Written
-from airflow_samza.systems.files.change_checks import is_as_listed
 from airflow_samza.systems.files.durable_files import delete_file, write_probe
 from airflow_samza.systems.files.failures import storage_errors
-from airflow_samza.systems.files.following_options import FollowOptions, reject_options
-from airflow_samza.systems.files.formats.options import FileOptions, format_name, partition_count, storage_options
+from airflow_samza.systems.files.formats.options import (
+    FileOptions,
+    FollowOptions,
+    format_name,
+    partition_count,
+    reject_options,
+    storage_options,
+)
 from airflow_samza.systems.files.listing import Listing, find_files, find_missing
 from airflow_samza.systems.files.location import Location, check_inside, has_glob, is_url, named_part, open_location
 from airflow_samza.systems.files.namesakes import Namesakes
@@ -25,7 +30,7 @@ from airflow_samza.systems.files.output import FilesProducer, reject_file, writt
 from airflow_samza.systems.files.output_records import manifest_path, own_path, producer_hash, read_manifest, winner_at
 from airflow_samza.systems.files.published_files import View
 from airflow_samza.systems.files.publishing import publish
-from airflow_samza.systems.files.reading import FilesConsumer
+from airflow_samza.systems.files.reading import FilesConsumer, is_as_listed
 from airflow_samza.systems.files.slicing import (
     detect_format,
     files_of,

@@ -16,16 +16,11 @@ class _How(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
-def _syscall() -> ctypes._NamedFuncPointer | None:
-    if sys.platform != "linux":
-        return None
-    call = ctypes.CDLL(None, use_errno=True).syscall
-    call.restype = ctypes.c_long
-    call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_How), ctypes.c_size_t)
-    return call
-
-
-_call = _syscall()
+_call: ctypes._NamedFuncPointer | None = None
+if sys.platform == "linux":
+    _call = ctypes.CDLL(None, use_errno=True).syscall
+    _call.restype = ctypes.c_long
+    _call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(_How), ctypes.c_size_t)
 
 LOOK = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 """Open a directory only to go on from it: the right to enter it is enough."""

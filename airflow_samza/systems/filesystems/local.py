@@ -221,7 +221,6 @@ class LocalFilesystem:
         return True
 
     def put(self, path: str, data: bytes) -> None:
-        check_below(self, path)
         with storage_errors("write", self.location(path)):
             folder, temporary = self._write_temporary(path, data)
             try:
@@ -290,7 +289,6 @@ class LocalFilesystem:
         return sorted(name for name in names if not name.startswith(TEMPORARY_PREFIX))
 
     def open_output(self, path: str, *, durable: bool = True) -> BinaryIO:
-        check_below(self, path)
         with storage_errors("write", self.location(path)):
             self.step("create", path)
             folder, _, file = self._created(path)

@@ -34,17 +34,17 @@ class RecordReader:
         self._array = library.parse_schema({"type": "array", "items": types.root})
         self._runs = self._in_runs()
 
-    def _in_runs(self) -> list[tuple[Any, list[Any]]]:
-        """Return the fields in their order: runs that the library reads (a schema), or fields to read over."""
-        runs: list[tuple[Any, list[Any]]] = []
+    def _in_runs(self) -> list[tuple[Any, Any]]:
+        """Return the fields in their order: runs that the library reads (a schema), or the type of one to read over."""
+        runs: list[tuple[Any, Any]] = []
         run: list[Any] = []
         for field in self._types.root["fields"]:
             if self._types.unread(field["type"]) is None:
                 run.append(field)
                 continue
-            runs += [(self._parsed(run), []), (None, [field["type"]])]
+            runs += [(self._parsed(run), None), (None, field["type"])]
             run = []
-        return [*runs, (self._parsed(run), [])]
+        return [*runs, (self._parsed(run), None)]
 
     def _parsed(self, fields: list[Any]) -> Any:
         """Return a record of some fields as the library takes it: with a named type where it comes up first."""
@@ -109,10 +109,10 @@ class RecordReader:
         for _ in range(block.claimed):
             row: dict[str, Any] = {}
             for schema, over in self._runs:
-                if schema is not None:
+                if schema is None:
+                    source.seek(self._end_of(over, block.data, source.tell()))
+                else:
                     row.update(self._library.schemaless_reader(source, schema, None))
-                for one in over:
-                    source.seek(self._end_of(one, block.data, source.tell()))
             rows.append(row)
             if len(rows) == BATCH_ROWS:
                 yield rows

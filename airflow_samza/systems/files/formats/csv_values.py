@@ -33,9 +33,7 @@ def parse_column(column: pa.Array, kind: pa.DataType) -> pa.Array:
         return _integers(column, kind)
     if types.is_floating(kind):
         return _floats(column, kind)
-    if types.is_timestamp(kind) or types.is_date(kind):
-        return parse_text(column, kind)
-    return pc.cast(column, kind)
+    return parse_text(column, kind)
 
 
 def type_of(column: pa.Array) -> pa.DataType:
@@ -121,16 +119,11 @@ class CsvOutput(FileWriter):
 
     def _column(self, column: pa.Array, name: str, begins: bool) -> pa.Array:
         """Return the values as they stand in lines."""
-        kind = column.type
-        if types.is_string(kind):
-            text = self._text(column, name, begins=begins)
-        else:
-            plain = _cast(column)
-            null = self.options.null_value
-            text = plain if not self.awkward else self._text(plain, name)
-            if null and not self.awkward and pc.any(pc.equal(plain, null)).as_py():
-                text = self._text(plain, name)
-        return pc.fill_null(pc.cast(text, pa.large_string()), self.options.null_value)
+        is_text, null = types.is_string(column.type), self.options.null_value
+        text = column if is_text else _cast(column)
+        if is_text or self.awkward or (null and pc.any(pc.equal(text, null)).as_py()):
+            text = self._text(text, name, begins=begins and is_text)
+        return pc.fill_null(pc.cast(text, pa.large_string()), null)
 
     def _text(self, column: pa.Array, name: str, *, begins: bool = False) -> pa.Array:
         """Return text in quotes; where there are none, ambiguous text is escaped or rejected.
@@ -178,8 +171,7 @@ class CsvOutput(FileWriter):
 
 
 def _cast(column: pa.Array) -> pa.Array:
-    kind = column.type
-    if types.is_floating(kind) and pc.all(pc.is_finite(column)).as_py() is False:
+    if types.is_floating(column.type) and pc.all(pc.is_finite(column)).as_py() is False:
         texts = pc.cast(column, pa.string())
         for lower, shown in (("nan", "NaN"), ("inf", "Infinity"), ("-inf", "-Infinity")):
             texts = pc.if_else(pc.equal(texts, lower), shown, texts)

@@ -173,9 +173,10 @@ def _tolerantly(block: Block, target: pa.Schema, by_arrow: bool) -> Iterator[pa.
         lines = [line for line in block.data.split(b"\n") if line.strip()]
     for start in range(0, len(lines), _LINES):
         some = lines[start : start + _LINES]
-        pieces: Iterable[pa.RecordBatch | tuple[int, BadValue]]
         try:
-            pieces = [_decoded(Block(0, b"\n".join(some)), target, by_arrow)]
+            pieces: Iterable[pa.RecordBatch | tuple[int, BadValue]] = [
+                _decoded(Block(0, b"\n".join(some)), target, by_arrow)
+            ]
         except _BAD:
             pieces = readable_lines(some, target)
         for piece in pieces:

@@ -251,20 +251,14 @@ def _texts(column: pa.Array) -> pa.Array:
         texts = pc.cast(column, pa.string())
         texts = pc.if_else(pc.equal(texts, "-0"), "-0.0", texts)  # as an integer it would lose its sign
     elif types.is_timestamp(kind) or types.is_date(kind):
-        texts = pc.binary_join_element_wise('"', _iso(column), '"', "")
+        iso = pc.replace_substring(pc.cast(column, pa.string()), " ", "T")  # in UTC
+        texts = pc.binary_join_element_wise('"', iso, '"', "")
     elif types.is_string(kind):
         awkward = pc.any(pc.match_substring_regex(column, r'["\\\x00-\x1f]')).as_py()
         texts = _each(column, lambda v: v) if awkward else pc.binary_join_element_wise('"', column, '"', "")
     else:
         texts = _each(column, lambda v: python_value(v, kind, _plain))
     return pc.fill_null(pc.cast(texts, pa.large_string()), "null")
-
-
-def _iso(column: pa.Array) -> pa.Array:
-    """Return times as ISO 8601 in UTC."""
-    if types.is_date(column.type):
-        return pc.cast(column, pa.string())
-    return pc.replace_substring(pc.cast(column, pa.string()), " ", "T")
 
 
 def _each(column: pa.Array, convert: Callable[[Any], Any]) -> pa.Array:

@@ -294,9 +294,8 @@ class WebHdfsClient:
         self, method: str, url: str, query: Mapping[str, str] | None, who: str, content: bytes | BinaryIO | None = None
     ) -> httpx.Response:
         headers = {} if method != "PUT" else {"Content-Type": "application/octet-stream"}
-        body: bytes | Iterator[bytes] | None
         if isinstance(content, bytes | None):
-            body = content
+            body: bytes | Iterator[bytes] | None = content
         else:
             headers["Content-Length"] = str(content.seek(0, os.SEEK_END))
             content.seek(0)

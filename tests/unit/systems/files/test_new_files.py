@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_samza.systems.files.following_options import NAME, FollowOptions
+from airflow_samza.systems.files.formats.options import NAME, FollowOptions
 from airflow_samza.systems.files.listing import FileEntry
 from airflow_samza.systems.files.new_files import FilesRead, new_files
 

@@ -18,7 +18,7 @@ import pytest
 
 from airflow_samza.systems.files.location import Location, open_location
 from airflow_samza.systems.files.system import FilesSystem
-from airflow_samza.systems.filesystems.object_store.arrow import ObjectStoreHandler
+from airflow_samza.systems.filesystems.arrow_handler import ObjectStoreHandler
 from airflow_samza.systems.filesystems.object_store.client import ObjectClient
 from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, SystemBinding, SystemStreamPartition
 from demo.store_servers import S3Server

@@ -27,10 +27,9 @@ from airflow_samza.errors import ConfigError, RuntimeMissing, SchemaError, Topic
 from airflow_samza.quoting import show_messages
 from airflow_samza.schema import Schema
 from airflow_samza.systems.dictionaries import decoded
-from airflow_samza.systems.files.following_options import NAMES as FOLLOWING
 from airflow_samza.systems.files.formats import lines
 from airflow_samza.systems.files.formats.lines import BLOCK_BYTES, line_blocks
-from airflow_samza.systems.files.formats.options import FORMATS, FileOptions
+from airflow_samza.systems.files.formats.options import FOLLOWING, FORMATS, FileOptions
 from airflow_samza.systems.files.packing import Unit, pack
 from airflow_samza.systems.files.slicing import input_file
 from airflow_samza.systems.files.system import FilesSystem

@@ -13,7 +13,7 @@ import pytest
 
 from airflow_samza.errors import StateError, TopicError
 from airflow_samza.records import from_plain
-from airflow_samza.systems.files.following_options import FollowOptions
+from airflow_samza.systems.files.formats.options import FollowOptions
 from airflow_samza.systems.files.fsck import fsck_output
 from airflow_samza.systems.files.listing import find_files
 from airflow_samza.systems.files.location import Location
