@@ -117,8 +117,8 @@ class Registry:
         except httpx.TransportError as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
                 raise ConfigError(
-                    f"The certificate of the schema registry of the system {self._system!r} at {self._shown} is not "
-                    "trusted.",
+                    f"The certificate of the schema registry of the system {self._system!r} at {self._shown} "
+                    "is not trusted.",
                     hint=f"Name the file of the authority that signed it: {PREFIX}ssl.ca.location.",
                     key=f"{PREFIX}ssl.ca.location",
                     system=self._system,
