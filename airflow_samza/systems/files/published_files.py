@@ -31,7 +31,7 @@ from airflow_samza.systems.output_slots import Order, SlotCode, SlotWriter, Turn
 
 @dataclass(frozen=True)
 class View:
-    """An output as its records say at one moment: its manifests, and all turns."""
+    """An output as its records say at one moment: its manifests, and all turns, the newest last."""
 
     manifests: tuple[tuple[str, str, int], ...]
     turns: tuple[SlotTurn, ...] = ()
@@ -59,16 +59,12 @@ class View:
     @cached_property
     def holders(self) -> dict[SlotCode, Order]:
         """The newest turn of each slot that has published."""
-        holders: dict[SlotCode, Order] = {}
-        for slot_turn in self.turns:
-            if slot_turn.owner in self.published:
-                holders[slot_turn.code] = max(slot_turn.turn.order, holders.get(slot_turn.code, slot_turn.turn.order))
-        return holders
+        return {turn.code: turn.turn.order for turn in self.turns if turn.owner in self.published}  # the newest is last
 
     @cached_property
     def by_owner(self) -> dict[tuple[str, str], SlotTurn]:
         """The turn of each producer's generation that has one."""
-        return {turn.owner: turn for turn in self.turns}  # the newest comes last
+        return {turn.owner: turn for turn in self.turns}
 
     def of_slot(self, code: SlotCode) -> list[Turn]:
         """Return the turns of a slot."""

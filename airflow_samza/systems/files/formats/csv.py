@@ -8,7 +8,7 @@ quoted, times as ISO 8601.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import IO, NamedTuple
 
 import pyarrow as pa
@@ -86,15 +86,6 @@ class _Bad(NamedTuple):
     column: str | None = None
 
 
-def _placed(records: Iterable[bytes], offset: int) -> list[Block]:
-    """Return records that follow one another with the offset of each."""
-    placed = []
-    for record in records:
-        placed.append(Block(offset, record))
-        offset += len(record)
-    return placed
-
-
 class CsvInput(OpenFile):
     """An open CSV file."""
 
@@ -161,7 +152,7 @@ class CsvInput(OpenFile):
                     yield batch
                     continue
                 if not self.options.multiline:
-                    yield from self._sorted_out(_placed(lines_of(block.data), block.offset), target)
+                    yield from self._sorted_out(lines_of(block), target)
                     continue
             # A quote is open at the end of a line, or something is bad: see where records end.
             data = held + block.data
@@ -169,7 +160,7 @@ class CsvInput(OpenFile):
             begin = 0
             if lost and record_end:  # the end of a record whose beginning was too long to be kept
                 yield _Bad(lost, lost_at, _TOO_LONG)
-                begin, lost = len(next(self.dialect.records(data))), b""
+                begin, lost = len(next(self.dialect.records(Block(0, data))).data), b""
             yield from self._whole(Block(held_at + begin, data[begin:record_end]), target)
             held, held_at = data[record_end:], held_at + record_end
             if len(held) > LONGEST_RECORD:
@@ -195,7 +186,7 @@ class CsvInput(OpenFile):
         """Return the records that are known to be whole."""
         batch = self._parsed(block.data, target)
         if batch is None:
-            yield from self._sorted_out(_placed(self.dialect.records(block.data), block.offset), target)
+            yield from self._sorted_out(list(self.dialect.records(block)), target)
         else:
             yield batch
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from airflow_samza.systems.files.formats.file_format import InputFile, damaged
-from airflow_samza.systems.files.formats.lines import BOM, line_end, reject_binary
+from airflow_samza.systems.files.formats.lines import BOM, Block, line_end, reject_binary
 from airflow_samza.systems.files.formats.options import FileOptions
 
 _PIECE_BYTES = 64 * 2**10
@@ -47,13 +47,13 @@ class Dialect:
             value = rb"(?:" + quoted + rb"|(?!" + q + rb")" + plain + rb")"
         return re.compile(value + rb"(?:" + d + value + rb")*(?P<end>\r\n|[\r\n]|\Z)")
 
-    def records(self, data: bytes) -> Iterator[bytes]:
-        """Yield the records with their line ends, blank lines too.
+    def records(self, block: Block) -> Iterator[Block]:
+        """Yield the records of a block with their line ends and offsets, blank lines too.
 
-        The last one may lack it, or be open: then it is all that is left.
+        The last one may lack its line end, or be open: then it is all that is left.
         """
-        for start, end, _ in self._spans(data):
-            yield data[start:end]
+        for start, end, _ in self._spans(block.data):
+            yield Block(block.offset + start, block.data[start:end])
 
     def _spans(self, data: bytes) -> Iterator[tuple[int, int, bool]]:
         """Yield start and end of each record, and whether it has ended."""
@@ -109,9 +109,10 @@ def _last_line_end(data: bytes, before: int) -> int:
     return max(data.rfind(b"\n", 0, before), data.rfind(b"\r", 0, before)) + 1
 
 
-def lines_of(data: bytes) -> list[bytes]:
-    """Yield lines with their ends, blank ones too."""
-    return re.findall(rb"[^\r\n]*(?:\r\n|[\r\n])|[^\r\n]+", data)
+def lines_of(block: Block) -> list[Block]:
+    """Return the lines of a block with their ends and offsets, blank ones too."""
+    found = re.finditer(rb"[^\r\n]*(?:\r\n|[\r\n])|[^\r\n]+", block.data)
+    return [Block(block.offset + line.start(), line[0]) for line in found]
 
 
 def count_lines(data: bytes, *, blank: bool) -> int:
@@ -126,7 +127,7 @@ def count_lines(data: bytes, *, blank: bool) -> int:
 def last_line(data: bytes) -> bytes:
     """Return the last line that is not blank, with its end."""
     size = len(data.rstrip(b"\r\n"))
-    start = max(data.rfind(b"\n", 0, size), data.rfind(b"\r", 0, size)) + 1
+    start = _last_line_end(data, size)
     end = size + (2 if data.startswith(b"\r\n", size) else 1)
     return data[start:end]
 
@@ -169,12 +170,10 @@ def read_head(file: InputFile, dialect: Dialect, *, header: bool, named: bool) -
 
 
 def _first_record(data: bytes, begin: int, dialect: Dialect) -> tuple[int, bytes]:
-    place = begin
-    for record in dialect.records(data[begin:]):
-        if record.strip():
-            return place, record
-        place += len(record)
-    return place, b""
+    for record in dialect.records(Block(begin, data[begin:])):
+        if record.data.strip():
+            return record.offset, record.data
+    return len(data), b""
 
 
 def _values(file: InputFile, record: bytes, dialect: Dialect) -> list[str]:

@@ -166,25 +166,19 @@ def columns_with_statistics(schema: pa.Schema) -> bool | list[str]:
     return True if len(kept) == len(leaves) else kept
 
 
-def leaf_fields(schema: Iterable[pa.Field]) -> Iterator[tuple[str, pa.Field]]:
+def leaf_fields(fields: Iterable[pa.Field], within: str = "") -> Iterator[tuple[str, pa.Field]]:
     """Yield the fields of plain values of which columns are made in a file, by the paths that they have there."""
-    for field in schema:
-        yield from _leaves(field.name, field)
-
-
-def _leaves(path: str, field: pa.Field) -> Iterator[tuple[str, pa.Field]]:
-    kind = field.type
-    if types.is_struct(kind):
-        inner = [(child.name, child) for child in kind]
-    elif types.is_map(kind):
-        inner = [("key_value.key", kind.key_field), ("key_value.value", kind.item_field)]
-    elif types.is_list(kind) or types.is_large_list(kind):
-        inner = [("list.element", kind.value_field)]
-    else:
-        yield path, field
-        return
-    for name, child in inner:
-        yield from _leaves(f"{path}.{name}", child)
+    for field in fields:
+        path, kind = f"{within}{field.name}", field.type
+        if types.is_struct(kind):
+            yield from leaf_fields(kind, f"{path}.")
+        elif types.is_map(kind):
+            entry = [kind.key_field.with_name("key"), kind.item_field.with_name("value")]
+            yield from leaf_fields(entry, f"{path}.key_value.")
+        elif types.is_list(kind) or types.is_large_list(kind):
+            yield from leaf_fields([kind.value_field.with_name("element")], f"{path}.list.")
+        else:
+            yield path, field
 
 
 def dictionary_columns(table: pa.Table) -> bool | list[str]:
