@@ -31,7 +31,7 @@ from airflow_samza.systems.delta.partition_values import partition_value
 from airflow_samza.systems.delta.reading import DeltaConsumer
 from airflow_samza.systems.delta.records import files_action, record_actions, view_of
 from airflow_samza.systems.delta.state import AddedFile, TableState
-from airflow_samza.systems.delta.statistics import INDEXED, rows_of, statistics_of
+from airflow_samza.systems.delta.statistics import INDEXED, statistics_of
 from airflow_samza.systems.delta.table_version import DeltaVersion
 from airflow_samza.systems.delta.tables_made import MADE, encoded
 from airflow_samza.systems.delta.writing import (
@@ -285,7 +285,7 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
         _, number, _ = self.present(table)
         mine = [file for file in table[1].files if file.vector is None and self.begins_with(file, own.prefixes)]
         for file, partition in zip(mine, self.partitions_of(table, mine, number), strict=True):
-            if (rows := rows_of(file.stats)) is not None:
+            if isinstance(rows := file.statistics.get("numRecords"), int):
                 yield SmallFile(file, file.path, file.size, rows, partition)
 
     def merged_files(self, table: Table, staged: StagedFiles, former: Sequence[Sequence[AddedFile]]) -> list[AddedFile]:

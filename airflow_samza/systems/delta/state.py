@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
@@ -39,6 +40,17 @@ class AddedFile(NamedTuple):
     stats: str | Mapping[str, Any] | None
     vector: Mapping[str, Any] | None
     encoded: str = ""
+
+    @property
+    def statistics(self) -> Mapping[str, Any]:
+        """The statistics as values; none where they are no object of JSON."""
+        if not isinstance(self.stats, str):
+            return self.stats or {}
+        try:
+            stats = json.loads(self.stats)
+        except ValueError:
+            return {}
+        return stats if isinstance(stats, dict) else {}
 
     @classmethod
     def of(cls, action: Mapping[str, Any]) -> AddedFile:

@@ -11,13 +11,13 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import TopicError
-from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, InputFile, TimeRange, reading
+from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, TimeRange, reading
 from airflow_samza.systems.iceberg.bounds import check_address
 from airflow_samza.systems.iceberg.deletes import DeleteFile, puffin_vectors
 from airflow_samza.systems.iceberg.storage import TableStorage
 from airflow_samza.systems.system import ColumnBound, StreamSpec
 from airflow_samza.systems.tables.columns import TableField
-from airflow_samza.systems.tables.inputs.table_version import TableFile
+from airflow_samza.systems.tables.inputs.table_version import TableFile, input_file
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -230,8 +230,7 @@ class _Vectors:
     def _of(self, file: DataFile) -> dict[str, tuple[int, int]]:
         found = self._known.get(file.file_path)
         if found is None:
-            place = self._storage.at(file.file_path)
-            opened = InputFile(place.filesystem, place.path, file.file_size_in_bytes, str(place), self._stream)
+            opened = input_file(self._storage.at(file.file_path), file.file_size_in_bytes, self._stream)
             with reading(opened, "puffin"), opened.random_access() as source:
                 vectors = puffin_vectors(source, file.file_size_in_bytes)
                 found = {path: (offset, length) for path, offset, length in vectors}
