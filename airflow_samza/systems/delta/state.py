@@ -210,8 +210,8 @@ def _parquet_actions(log: DeltaLog, file: LogFile, state: TableState) -> Iterato
             table = parquet.read_row_group(group, columns=others)
             for name in others:
                 column = table.column(name)
-                for value in column.drop_null().to_pylist():
-                    yield {name: _plain(value)}
+                for value in column.drop_null().to_pylist(maps_as_pydicts="lossy"):
+                    yield {name: value}
 
 
 def _checkpoint_files(log: DeltaLog, file: LogFile) -> list[AddedFile]:
@@ -242,10 +242,3 @@ def _added(column: pa.ChunkedArray) -> Iterator[AddedFile]:
             strict=True,
         ):
             yield AddedFile(unquote(path), count(size), dict(partition or ()), one, vector, path)
-
-
-def _plain(value: dict[str, Any]) -> dict[str, Any]:
-    """Return an action of a checkpoint as a commit has it: maps come as pairs."""
-    if "configuration" in value:
-        value["configuration"] = dict(value["configuration"] or ())
-    return value

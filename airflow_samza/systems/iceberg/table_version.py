@@ -59,7 +59,7 @@ class IcebergVersion(TableVersion):
 
     @cached_property
     def _columns(self) -> list[Any]:
-        return _described(self.table_schema)
+        return described(self.table_schema)
 
     def facts(self) -> dict[str, Any]:
         """Return the columns, and what else files are read by."""
@@ -99,7 +99,7 @@ class IcebergVersion(TableVersion):
         schemas = self.table.metadata.schemas
         own = next((one for one in schemas if one.schema_id == then.schema_id), self.table_schema)
         return IcebergVersion(
-            self.table, then, self.table_schema, self.stream, self.storage, columns_of(_described(own))
+            self.table, then, self.table_schema, self.stream, self.storage, columns_of(described(own))
         )
 
     def hint(self, name: str, others: Iterable[str]) -> str:
@@ -116,6 +116,7 @@ class IcebergVersion(TableVersion):
         return f"{did_you_mean(name, others)}Its columns are {listed(names.values())}."
 
 
-def _described(schema: TableSchema) -> list[Any]:
+def described(schema: TableSchema) -> list[Any]:
+    """Return the columns of a schema as JSON."""
     fields: list[Any] = schema.model_dump(mode="json", by_alias=True)["fields"]
     return fields
