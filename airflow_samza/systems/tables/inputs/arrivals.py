@@ -1,4 +1,4 @@
-"""What has come to a table since it was read last, rows or changes: the input range of it, and the record of that.
+"""Rows or changes that have come to a table since it was read last: the input range of them, and the record of that.
 
 The record names the version up to which. Who ends a run early notes as ``unread`` the files that its tasks have left
 (:func:`~airflow_samza.runs.state_history.arrivals.intake_at_end`); the next run reads them, too. Changes of an input
