@@ -61,14 +61,14 @@ class WaitingCommit:
         return output_digest(self.producer, self.stream), self.generation
 
 
+@dataclass(frozen=True)
 class Branch:
-    """Commits of a run that wait for one table, under one name; those of other runs lie elsewhere."""
+    """Commits of a run that wait for one table, under one name, in a folder; those of other runs lie elsewhere."""
 
-    def __init__(self, files: Filesystem, folder: str, table: str, name: str) -> None:
-        self._files = files
-        self._folder = folder
-        self.table = table
-        self.name = name
+    files: Filesystem
+    folder: str
+    table: str
+    name: str
 
     @classmethod
     def of(cls, files: Filesystem, run: str, system: str, table: str, name: str) -> Branch:
@@ -104,18 +104,18 @@ class Branch:
     def add(self, commit: WaitingCommit) -> None:
         """Have a commit wait; what lower generations of its output have left goes."""
         content = json.dumps(plain(commit), separators=(",", ":")).encode()
-        self._files.put_if_absent(self._path(commit.owner, commit.epoch), content)
+        self.files.put_if_absent(self._path(commit.owner, commit.epoch), content)
         mine = parse_generation(commit.generation)
         for name in self._names():
             if name["output"] == commit.owner[0] and parse_generation(name["generation"]) < mine:
-                self._files.delete(f"{self._folder}/{name[0]}")
+                self.files.delete(f"{self.folder}/{name[0]}")
 
     def forget(self, commits: Iterable[WaitingCommit]) -> None:
         """Delete commits that are published."""
         for one in commits:
-            self._files.delete(self._path(one.owner, one.epoch))
-        self._files.delete_empty(self._folder)
-        self._files.delete_empty(self._folder.rpartition("/")[0])
+            self.files.delete(self._path(one.owner, one.epoch))
+        self.files.delete_empty(self.folder)
+        self.files.delete_empty(self.folder.rpartition("/")[0])
 
     def drop(self, view: Callable[[], TableView]) -> bool:
         """Give up what waits, so that nobody adds to it; return False where nothing does, or it is published meanwhile.
@@ -125,13 +125,13 @@ class Branch:
         waiting = [name for name in self._names() if name["what"] != _DROPPED]
         given_up = _missing(waiting, view())
         for name in given_up:
-            self._files.put_if_absent(self._path((name["output"], name["generation"]), _DROPPED), b"{}")
+            self.files.put_if_absent(self._path((name["output"], name["generation"]), _DROPPED), b"{}")
         for name in waiting:
-            self._files.delete(f"{self._folder}/{name[0]}")
+            self.files.delete(f"{self.folder}/{name[0]}")
         dropped = _missing(given_up, view()) if given_up else []
         for name in given_up:
             if name not in dropped:
-                self._files.delete(self._path((name["output"], name["generation"]), _DROPPED))
+                self.files.delete(self._path((name["output"], name["generation"]), _DROPPED))
         return bool(dropped)
 
     def reject_incomplete(
@@ -145,25 +145,25 @@ class Branch:
                 raise dropped(self.table, self.name, one.stream)
 
     def _names(self) -> Iterator[re.Match[str]]:
-        return (match for name in self._files.list(self._folder) if (match := _NAME.fullmatch(name)))
+        return (match for name in self.files.list(self.folder) if (match := _NAME.fullmatch(name)))
 
     def _path(self, owner: tuple[str, str], what: object) -> str:
-        return f"{self._folder}/{owner[0]}-{owner[1]}-{what}.json"
+        return f"{self.folder}/{owner[0]}-{owner[1]}-{what}.json"
 
     def _read(self, name: str) -> WaitingCommit | None:
         """Return a commit; None: somebody has published or replaced it meanwhile."""
-        path = f"{self._folder}/{name}"
+        path = f"{self.folder}/{name}"
         try:
-            return converted(json.loads(self._files.read(path)), WaitingCommit)
+            return converted(json.loads(self.files.read(path)), WaitingCommit)
         except FileNotFoundError:
             return None
         except (ValueError, TypeError, KeyError, RecursionError, SamzaError) as error:
             reason = error.sentence.rstrip(".") if isinstance(error, SamzaError) else error
             raise TopicError(
-                f"{self._files.location(path)} is damaged: {reason}.",
+                f"{self.files.location(path)} is damaged: {reason}.",
                 hint="It is a commit that waits for its publication. Clear the stage that writes it, or give the run "
                 "up: airflow-samza publish … --drop.",
-                path=self._files.location(path),
+                path=self.files.location(path),
             ) from error
 
 
@@ -220,11 +220,3 @@ def _missing(names: Iterable[re.Match[str]], view: TableView) -> list[re.Match[s
 def _epochs(view: TableView) -> dict[tuple[str, str], int]:
     """Return the last epoch that a table has of each generation of an output."""
     return {one.owner: one.epoch for _, one in view.commits()}
-
-
-def published_version(view: TableView, committed: Collection[OutputCommit]) -> str | None:
-    """Return the version with the last of what was committed to a branch that is published; None: it is not."""
-    records = {one.owner: one.snapshot for _, one in view.commits()}
-    versions = [records.get((output_digest(one.producer, one.stream), one.generation)) for one in committed]
-    found = [int(one) for one in versions if one is not None]
-    return str(max(found)) if found and len(found) == len(versions) else None

@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 from airflow_samza.systems.delta.partition_values import days, micros
 from airflow_samza.systems.files.formats.file_format import TimeRange
+from airflow_samza.systems.files.formats.parquet_footer import excludes
 from airflow_samza.systems.system import ColumnBound
-from airflow_samza.systems.tables.columns import TableField
+from airflow_samza.systems.tables.columns import TIME_UNITS, TableField
 
 _WHOLE = ("byte", "short", "int", "long")
 _TIMES = ("timestamp", "timestamptz")
-_MICROS = {"timestamp": 1, "timestamptz": 1, "date": 86_400_000_000, "long": 1000, "int": 1000}
-"""Microseconds of one unit of the types of event times."""
 _LAST = "\U0010ffff"
 _FIRST_DAY = date(1970, 1, 1)
 
@@ -91,7 +90,7 @@ class Pruning:
         within = self._within
         if within is None or within.column not in ranges:
             return True
-        found, unit = ranges[within.column], _MICROS.get(self._word(within.column))
+        found, unit = ranges[within.column], TIME_UNITS.get(self._word(within.column))
         if found.all_null:
             return False
         if unit is None or found.low is None or found.high is None:
@@ -122,14 +121,4 @@ def _may_fulfil(bound: ColumnBound, found: ValueRange, word: str) -> bool:
     if bound.op == "is not null" or low is None or high is None or word not in (*_WHOLE, "string", "date"):
         return True
     values = bound.value if bound.op == "in" else (bound.value,)
-    if any(type(value) is not type(low) for value in values):
-        return True
-    return any(_one_may(bound.op, value, low, high) for value in values)
-
-
-def _one_may(op: str, value: Any, low: Any, high: Any) -> bool:
-    if op in ("=", "in"):
-        return bool(low <= value <= high)
-    if op in ("<", "<="):
-        return bool(low < value or (op == "<=" and low == value))
-    return bool(high > value or (op == ">=" and high == value))
+    return not excludes(bound.op, values, low, high)

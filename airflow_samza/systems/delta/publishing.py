@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from functools import partial
 from typing import Any, NamedTuple
-from urllib.parse import quote
-
-import pyarrow as pa
 
 from airflow_samza import __version__
 from airflow_samza.errors import TopicError
@@ -31,9 +27,9 @@ from airflow_samza.systems.delta.partition_values import partition_value
 from airflow_samza.systems.delta.reading import DeltaConsumer
 from airflow_samza.systems.delta.records import files_action, record_actions, view_of
 from airflow_samza.systems.delta.state import AddedFile, TableState
-from airflow_samza.systems.delta.statistics import INDEXED, rows_of, statistics_of
+from airflow_samza.systems.delta.statistics import INDEXED, statistics_of
 from airflow_samza.systems.delta.table_version import DeltaVersion
-from airflow_samza.systems.delta.tables_made import MADE, encoded
+from airflow_samza.systems.delta.tables_made import encoded
 from airflow_samza.systems.delta.writing import (
     APPEND_ONLY,
     added_file,
@@ -42,17 +38,17 @@ from airflow_samza.systems.delta.writing import (
     is_append_only,
     partitioning,
     table_id,
+    written_file,
 )
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.output_slots import APPEND
-from airflow_samza.systems.system import ColumnBound, Publication, StreamSpec
+from airflow_samza.systems.system import Publication, StreamSpec
 from airflow_samza.systems.tables.columns import TableField
 from airflow_samza.systems.tables.commits import Committed, Slot, TableView, comparable
-from airflow_samza.systems.tables.inputs.consumer import file_rows
 from airflow_samza.systems.tables.leaving_files import LeavingFiles
 from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile
 from airflow_samza.systems.tables.output import TableProducer
+from airflow_samza.systems.tables.output_options import MADE
 from airflow_samza.systems.tables.output_target import OutputTarget
 from airflow_samza.systems.tables.publication_checks import dropped
 from airflow_samza.systems.tables.publishing import UPSERTED, TableCommit
@@ -120,11 +116,6 @@ def publish_waiting(
     return made
 
 
-def _version(table: Table) -> DeltaVersion:
-    log, state = table
-    return DeltaVersion(log, state, StreamSpec(log.stream, partitions=1))
-
-
 class _Publisher(MergingPublisher[Table, AddedFile]):
     by_ids = False
     version = "version"
@@ -170,11 +161,7 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
         columns = check_written(*table, self.options.mode)
         return table_id(table[1]), partitioning(columns), columns.fields
 
-    def new_files(self, table: Table) -> list[AddedFile]:
-        return self._added(table, self.staged)
-
-    def _added(self, table: Table, staged: StagedFiles) -> list[AddedFile]:
-        """Return data files as the log has them."""
+    def described_files(self, table: Table, staged: StagedFiles) -> list[AddedFile]:
         columns = check_written(*table, self.options.mode)
         indexed = _number(table[1], "delta.dataSkippingNumIndexedCols", INDEXED)
         return [
@@ -224,16 +211,11 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
         target, stream = feed_target(target, FEED_FOLDER), StreamSpec(self.stream.name)
         return TableProducer(self.place(FEED_FOLDER), stream, UPSERTED, target)
 
-    def files_within(self, table: Table, bounds: Sequence[ColumnBound]) -> list[AddedFile]:
-        live = {file.path: file for file in table[1].files}
-        return [live[file.path] for file in _version(table).files(bounds)]
+    def version_of(self, table: Table) -> DeltaVersion:
+        return DeltaVersion(*table, StreamSpec(self.stream.name, partitions=1))
 
-    def rows_of(self, table: Table, file: AddedFile, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        version = _version(table)
-        return file_rows(version, version.files_of([file])[0], partial(DeltaConsumer, table[0].table), names)
-
-    def described_files(self, table: Table, staged: StagedFiles) -> list[AddedFile]:
-        return self._added(table, staged)
+    def consumer(self, stream: StreamSpec, slice: Mapping[str, Any]) -> DeltaConsumer:
+        return DeltaConsumer(self._place.folder, stream, slice)
 
     def commit(self, table: Table, commit: TableCommit[AddedFile]) -> Committed:
         log, state = table
@@ -272,30 +254,25 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
         with suppress(Exception):  # another time, or by whom commits next
             keep_log_short(self._place.storage, log, state, version, self._place.is_ours)
 
-    def merge_target(self, table: Table) -> OutputTarget | None:
-        """Return the table for merged files, if it has the property for them, or this package has made it."""
-        log, state = table
-        wanted = state.configuration.get(AUTO_COMPACT, state.configuration.get(MADE, "false"))
-        if wanted.lower() == "false":
-            return None
-        return OutputTarget.of(fix_target(log, state, check_written(log, state, APPEND), ""))
+    def merges(self, table: Table) -> bool:
+        configuration = table[1].configuration
+        return configuration.get(AUTO_COMPACT, configuration.get(MADE, "false")).lower() != "false"
 
     def small_files(self, table: Table, own: Committed) -> Iterator[SmallFile[AddedFile]]:
         """Yield the live files of a generation that have no deletion vector, and of which the log has the rows."""
         _, number, _ = self.present(table)
         mine = [file for file in table[1].files if file.vector is None and self.begins_with(file, own.prefixes)]
         for file, partition in zip(mine, self.partitions_of(table, mine, number), strict=True):
-            if (rows := rows_of(file.stats)) is not None:
+            if isinstance(rows := file.statistics.get("numRecords"), int):
                 yield SmallFile(file, file.path, file.size, rows, partition)
 
     def merged_files(self, table: Table, staged: StagedFiles, former: Sequence[Sequence[AddedFile]]) -> list[AddedFile]:
         """Return merged files as the log has them."""
         indexed = _number(table[1], "delta.dataSkippingNumIndexedCols", INDEXED)
-        files = []
-        for one, footer, some in zip(staged.files, staged.footers(), former, strict=True):
-            path, size = str(one["path"]), int(one["bytes"])
-            files.append(AddedFile(path, size, some[0].partition, statistics_of(footer, indexed), None, quote(path)))
-        return files
+        return [
+            written_file(one, some[0].partition, statistics_of(footer, indexed))
+            for one, footer, some in zip(staged.files, staged.footers(), former, strict=True)
+        ]
 
     def rewrite(self, table: Table, commit: TableCommit[AddedFile]) -> None:
         """Commit a merge: no action of it changes data, as it is with ``OPTIMIZE``."""
@@ -328,9 +305,9 @@ class _Stager(_Publisher):
         super().__init__(place, stream, publication)
         self._branch = branch
 
-    def merge_target(self, table: Table) -> OutputTarget | None:
+    def merges(self, table: Table) -> bool:
         """Merge nothing: what waits has no version yet."""
-        return None
+        return False
 
     def view(self, table: Table) -> TableView:
         """Return the records of the table, with what waits of this output."""
@@ -367,10 +344,6 @@ class _Stager(_Publisher):
             )
         )
         return commit.committed
-
-    def _facts(self, committed: Committed, leaving: Iterable[AddedFile]) -> dict[str, Any]:
-        facts = super()._facts(committed, leaving)
-        return {**facts, "version": committed.snapshot or None, "branch": self._branch.name}
 
 
 def _number(state: TableState, name: str, default: int) -> int:

@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_samza.errors import TopicError
-from airflow_samza.systems.delta.table_version import input_file
 from airflow_samza.systems.delta.vectors import DeltaVector, deleted_positions
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, InputFile
 from airflow_samza.systems.files.location import Location
@@ -27,11 +26,11 @@ class DeltaConsumer(TableConsumer):
         self._place = table
         self._version = slice["version"]
         self._by_id = bool(slice["by_id"])
-        self._vectors = [DeltaVector.of(one) for one in slice["deletes"]]
+        self._vectors = [DeltaVector(**one) for one in slice["deletes"]]
 
-    def input_file(self, listed: Mapping[str, Any]) -> InputFile:
-        """Return a data file of the range, ready to be opened."""
-        return input_file(self._place, listed["path"], int(listed["size"]), self.stream.name)
+    def place(self, path: str) -> Location:
+        """Return the place of a data file of the range."""
+        return self._place / path
 
     def file_fields(self, schema: pa.Schema, file: InputFile, listed: Mapping[str, Any]) -> tuple[FileField, ...]:
         """Return the columns of a data file, without those of which the partition's value counts."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
@@ -39,6 +40,17 @@ class AddedFile(NamedTuple):
     stats: str | Mapping[str, Any] | None
     vector: Mapping[str, Any] | None
     encoded: str = ""
+
+    @property
+    def statistics(self) -> Mapping[str, Any]:
+        """The statistics as values; none where they are no object of JSON."""
+        if not isinstance(self.stats, str):
+            return self.stats or {}
+        try:
+            stats = json.loads(self.stats)
+        except ValueError:
+            return {}
+        return stats if isinstance(stats, dict) else {}
 
     @classmethod
     def of(cls, action: Mapping[str, Any]) -> AddedFile:
@@ -198,8 +210,8 @@ def _parquet_actions(log: DeltaLog, file: LogFile, state: TableState) -> Iterato
             table = parquet.read_row_group(group, columns=others)
             for name in others:
                 column = table.column(name)
-                for value in column.drop_null().to_pylist():
-                    yield {name: _plain(value)}
+                for value in column.drop_null().to_pylist(maps_as_pydicts="lossy"):
+                    yield {name: value}
 
 
 def _checkpoint_files(log: DeltaLog, file: LogFile) -> list[AddedFile]:
@@ -230,10 +242,3 @@ def _added(column: pa.ChunkedArray) -> Iterator[AddedFile]:
             strict=True,
         ):
             yield AddedFile(unquote(path), count(size), dict(partition or ()), one, vector, path)
-
-
-def _plain(value: dict[str, Any]) -> dict[str, Any]:
-    """Return an action of a checkpoint as a commit has it: maps come as pairs."""
-    if "configuration" in value:
-        value["configuration"] = dict(value["configuration"] or ())
-    return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -40,15 +40,6 @@ def statistics_of(footer: pq.FileMetaData, indexed: int) -> str:
                 low[field.name], high[field.name] = _least(least, field.type), _greatest(greatest, field.type)
     stats = {"numRecords": footer.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls}
     return json.dumps(stats, separators=(",", ":"), ensure_ascii=False)
-
-
-def rows_of(stats: str | Mapping[str, Any] | None) -> int | None:
-    """Return how many rows a file has by its statistics; None: they do not say."""
-    try:
-        rows = (json.loads(stats) if isinstance(stats, str) else stats or {}).get("numRecords")
-    except (ValueError, AttributeError):
-        return None
-    return rows if isinstance(rows, int) else None
 
 
 def _plain_columns(schema: pa.Schema, indexed: int) -> Iterator[tuple[pa.Field, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -15,7 +15,7 @@ from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.capabilities import OutputCommit
-from airflow_samza.systems.delta.branches import Branch, published_version, waiting_files
+from airflow_samza.systems.delta.branches import Branch, waiting_files
 from airflow_samza.systems.delta.checkpoints import names_in_use
 from airflow_samza.systems.delta.columns import TableColumns
 from airflow_samza.systems.delta.history import DeltaHistory
@@ -45,12 +45,8 @@ from airflow_samza.systems.tables.commits import TableView
 from airflow_samza.systems.tables.folded_records import Heading
 from airflow_samza.systems.tables.output import file_name
 from airflow_samza.systems.tables.output_options import BRANCH
-from airflow_samza.systems.tables.output_target import (
-    with_run_column,
-)
 from airflow_samza.systems.tables.outputs import TableOutputs
 from airflow_samza.systems.tables.sweeping import sweep_files
-from airflow_samza.systems.tables.upserts import made_columns
 
 T = TypeVar("T")
 
@@ -67,10 +63,9 @@ class DeltaSystem(TableOutputs):
     versions = VERSIONS
 
     def __init__(self, name: str, binding: SystemBinding, root: str | None = None) -> None:
-        super().__init__(name, binding)
+        super().__init__(name, binding, root)
         self.settings = DeltaSettings.of(name, binding)
-        self._root: Location | None = None
-        self._under = root
+        self._opened: Location | None = None
         self._known: dict[tuple[str, str], tuple[DeltaLog, TableState]] = {}
         """Tables of outputs as they were last seen, by the name of the stream, too: the next look begins there."""
 
@@ -79,21 +74,20 @@ class DeltaSystem(TableOutputs):
         """Open nothing: tables are folders."""
         yield self
 
-    def find(self, stream: StreamSpec) -> DeltaHistory | None:
+    def find(self, stream: StreamSpec, intake: Mapping[str, Any] | None = None) -> DeltaHistory | None:
         """Return the version of a table that a stream means; None: there is no table."""
-        log = self._found(stream, TableOptions.of(stream).table)
-        return None if log is None else self._version(log, stream, None)
-
-    def load(self, stream: StreamSpec, intake: Mapping[str, Any] | None = None) -> DeltaHistory:
-        """Return the version of a table that is there, for a stream that was read up to the record ``intake``."""
-        return self._version(self._read(stream, TableOptions.of(stream).table), stream, intake)
-
-    def _version(self, log: DeltaLog, stream: StreamSpec, intake: Mapping[str, Any] | None) -> DeltaHistory:
         options = TableOptions.of(stream)
+        log = self._found(stream, options.table)
+        if log is None:
+            return None
         if intake is not None and options.version is not None:  # a limit that lies before what was read
             options = replace(options, version=max(options.version, int(intake["version"])))
         waiting = partial(self._waiting, stream, options) if options.waiting else None
         return DeltaHistory(log, state_at(log, chosen_segment(log, options)), stream, waiting)
+
+    def load(self, stream: StreamSpec, intake: Mapping[str, Any] | None = None) -> DeltaHistory:
+        """Return the version of a table that is there, for a stream that was read up to the record ``intake``."""
+        return self._existing(self.find(stream, intake), stream, TableOptions.of(stream).table)
 
     def first_commit(self, stream: StreamSpec, at: datetime) -> tuple[str, datetime] | None:
         """Return number and time of the first version at or after a time; None: there is none."""
@@ -110,19 +104,18 @@ class DeltaSystem(TableOutputs):
         options = OutputOptions.of(stream) if stream.written else TableOptions.of(stream)
         return str(self._folder(options.table))
 
-    def create(self, streams: Sequence[StreamSpec]) -> None:
-        """Make the missing tables of outputs that say so; their columns must be known."""
-        for stream in streams:
-            options = OutputOptions.of(stream)
-            if options.create and stream.schema is not None and self._found(stream, options.table) is None:
-                columns = with_run_column(made_columns(Schema.of(stream.schema), options), options, stream.name)
-                note = partial(note_made, self._under, made=self._made(options.table))
-                make_table(self.settings.log_of(options.table), options, columns, stream.name, note)
+    def make_missing(self, stream: StreamSpec, options: OutputOptions, schema: Schema) -> None:
+        """Make the table of an output, if it is not there."""
+        if self._found(stream, options.table) is None:
+            note = partial(note_made, self.root, made=self._made(options.table))
+            columns = self.columns_to_make(stream, schema)
+            make_table(self.settings.log_of(options.table), options, columns, stream.name, note)
 
     def target(self, stream: StreamSpec, run: str) -> dict[str, Any] | None:
         """Load the table of an output for a plan; return what tasks need to write to it, None: it is to be made."""
         options = OutputOptions.of(stream)
-        written = self.planned[stream.name] = self._output(stream, options)
+        written = self._planned(stream, planned=False)
+        self.planned[stream.name] = written
         return None if written is None else fix_target(*written, check_written(*written, options.mode), run)
 
     def check_made(self, stream: StreamSpec, columns: Schema) -> None:
@@ -154,7 +147,7 @@ class DeltaSystem(TableOutputs):
 
     def published_version(self, stream: StreamSpec, committed: Collection[OutputCommit]) -> str | None:
         """Return the version by which readers see what was committed to a branch; None: they do not."""
-        return published_version(self.view(stream), committed)
+        return self.view(stream).published(committed, int)
 
     def drop_branch(self, stream: StreamSpec, run: str) -> bool:
         """Drop the branch of a run; return False where there is none, or it is published meanwhile."""
@@ -170,7 +163,7 @@ class DeltaSystem(TableOutputs):
         name = self.branch(stream)
         if name is None:
             return None
-        if self._under is None:
+        if self.root is None:
             raise ConfigError(
                 f"The output {stream.name!r} has branch={name!r}, and the system {self.name!r} has no root under which "
                 "its commits could wait.",
@@ -178,13 +171,13 @@ class DeltaSystem(TableOutputs):
                 key=BRANCH,
                 value=name,
             )
-        return Branch.of(open_filesystem(self._under), run, self.name, OutputOptions.of(stream).table, name)
+        return Branch.of(open_filesystem(self.root), run, self.name, OutputOptions.of(stream).table, name)
 
     def _waiting(self, stream: StreamSpec, options: TableOptions, columns: TableColumns) -> list[AddedFile]:
         """Return the files of which the rows of a run wait for their publication; a run without any is rejected."""
         found = (
-            waiting_files(open_filesystem(self._under), options.waiting, self._folder(options.table), columns)
-            if self._under is not None
+            waiting_files(open_filesystem(self.root), options.waiting, self._folder(options.table), columns)
+            if self.root is not None
             else None
         )
         if found is None:
@@ -211,7 +204,7 @@ class DeltaSystem(TableOutputs):
         )
 
     def _names_in_use(self, stream: StreamSpec, table: str) -> set[str] | None:
-        log = self._read(stream, table)
+        log = self._existing(self._found(stream, table), stream, table)
         state = newest_state(log)
         return names_in_use(log, state, is_ours=self._is_ours(table, state))
 
@@ -219,7 +212,7 @@ class DeltaSystem(TableOutputs):
         return MadeTable(KIND, path_of(table), str(self._folder(table)))
 
     def _is_ours(self, table: str, state: TableState) -> bool:
-        return was_made(self._under, table_id(state), self._made(table))
+        return was_made(self.root, table_id(state), self._made(table))
 
     def whole_files(self, stream: StreamSpec) -> tuple[str, list[str]]:
         """Return the version of the table of an output, and its data files without deletion vectors, by name."""
@@ -238,14 +231,11 @@ class DeltaSystem(TableOutputs):
         if planned and stream.name in self.planned:
             found: tuple[DeltaLog, TableState] | None = self.planned[stream.name]
             return found
-        return self._output(stream, OutputOptions.of(stream))
+        options = OutputOptions.of(stream)
+        return self._newest(stream, options.table) if options.create else self._written(stream, options.table)
 
     def _view(self, table: tuple[DeltaLog, TableState] | None) -> TableView:
         return TableView({}) if table is None else view_of(table[0], table[1].transactions)
-
-    def _output(self, stream: StreamSpec, options: OutputOptions) -> tuple[DeltaLog, TableState] | None:
-        """Return the newest state of the table of an output; None: it is to be made."""
-        return self._newest(stream, options.table) if options.create else self._written(stream, options.table)
 
     def _written(self, stream: StreamSpec, table: str) -> tuple[DeltaLog, TableState]:
         """Return the newest state of a table that is there, with as much of its log as makes it."""
@@ -264,18 +254,15 @@ class DeltaSystem(TableOutputs):
         self._known[place] = newest
         return newest
 
-    def _read(self, stream: StreamSpec, table: str) -> DeltaLog:
-        return self._existing(self._found(stream, table), stream, table)
-
     def _existing(self, table: T | None, stream: StreamSpec, name: str) -> T:
         if table is None:
             raise self._missing(stream, name)
         return table
 
     def _folder(self, table: str) -> Location:
-        if self._root is None:
-            self._root = self.settings.opened()
-        return self._root / path_of(table)
+        if self._opened is None:
+            self._opened = self.settings.opened()
+        return self._opened / path_of(table)
 
     def _found(self, stream: StreamSpec, table: str) -> DeltaLog | None:
         return find_log(self._folder(table), table, stream.name)

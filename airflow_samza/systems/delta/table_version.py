@@ -1,4 +1,4 @@
-"""A version of a Delta table as an input reads it: by its log."""
+"""A version of a Delta table as an input reads it, by its log: its columns, and the files that may have wanted rows."""
 
 from __future__ import annotations
 
@@ -6,18 +6,26 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from airflow_samza.application.rejections import did_you_mean, listed
+from airflow_samza.errors import TopicError
 from airflow_samza.systems.delta.columns import TableColumns
 from airflow_samza.systems.delta.features import check_features
 from airflow_samza.systems.delta.log import DeltaLog
-from airflow_samza.systems.delta.planning import files_of
-from airflow_samza.systems.delta.state import AddedFile, TableState, state_at
-from airflow_samza.systems.files.formats.file_format import InputFile, TimeRange
+from airflow_samza.systems.delta.partition_values import partition_value
+from airflow_samza.systems.delta.pruning import Pruning, ValueRange
+from airflow_samza.systems.delta.state import AddedFile, TableState, count, state_at
+from airflow_samza.systems.delta.vectors import DeltaVector
+from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, TimeRange
 from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.filesystems.addresses import Folders
 from airflow_samza.systems.system import ColumnBound, StreamSpec
 from airflow_samza.systems.tables.inputs.table_version import TableFile, TableVersion
 from airflow_samza.systems.tables.options import WAITING
 
 KIND = "delta"
+
+_UNKNOWN = ValueRange()
+_TABLE = Folders([""])
+"""The folder of a table, in which the paths of its log begin."""
 
 
 class DeltaVersion(TableVersion):
@@ -41,12 +49,13 @@ class DeltaVersion(TableVersion):
         with log.understood("its protocol or metadata"):
             check_features(log, state)
             self.table_columns = TableColumns.of(log, state)
-            super().__init__(
-                stream, log.name, str(state.metadata["id"]), state.version, tuple(self.table_columns.fields)
-            )
+            super().__init__(stream, log.name, str(state.metadata["id"]), state.version, self.table_columns.fields)
         self.log = log
         self.state = state
         self._added = added
+        self._fields = {field.name: field for field in self.columns}
+        self._values: dict[tuple[str, str | None], Any] = {}
+        """Values of partitions that were read, by column and text."""
 
     def facts(self) -> dict[str, Any]:
         """Return the columns, and the run of which the rows wait, if it is about these."""
@@ -62,13 +71,79 @@ class DeltaVersion(TableVersion):
     def files_of(
         self, added: Sequence[AddedFile], bounds: Sequence[ColumnBound] = (), within: TimeRange | None = None
     ) -> list[TableFile]:
-        """Return some data files as this version reads them."""
+        """Return those of some data files, as this version reads them, that no condition rules out."""
+        pruning = Pruning(bounds, within, self._fields)
+        needed = pruning.columns.union([self.stream.timestamp or ""]).intersection(self._fields)
+        by_statistics = sorted(needed.difference(self.table_columns.partitions))
         with self.log.understood("what it says of files"):
-            return files_of(self.log, added, self.table_columns, bounds, within, self.stream.timestamp)
+            planned = (self._planned(file, pruning, by_statistics) for file in added)
+            return [file for file in planned if file is not None]
 
-    def opened(self, file: TableFile) -> InputFile:
-        """Return a data file, ready to be opened."""
-        return input_file(self.log.table, file.path, file.size, self.stream.name)
+    def _planned(self, file: AddedFile, pruning: Pruning, by_statistics: Sequence[str]) -> TableFile | None:
+        """Return a data file as it is read; None: by its partition or its statistics no row of it is wanted."""
+        self._check_path(file.path)
+        physical, event_time = self.table_columns.physical, self.stream.timestamp or ""
+        partition = {name: file.partition.get(physical[name]) for name in self.table_columns.partitions}
+        values = {name: self._value(name, text, file) for name, text in partition.items()}
+        if not pruning.may_have_rows({name: ValueRange.of_value(one) for name, one in values.items()}):
+            return None
+        stats = file.statistics
+        ranges = {
+            name: ValueRange.of_statistics(stats, physical[name], self._fields[name].type.word)
+            for name in by_statistics
+        }
+        if ranges and not pruning.may_have_rows(ranges):
+            return None
+        rows = stats.get("numRecords")
+        return TableFile(
+            file.path,
+            file.size,
+            count(rows) if rows is not None else None,
+            {name: "null" if values[name] is None else str(text) for name, text in partition.items()},
+            {str(self._fields[name].id): value for name, value in values.items()},
+            self._vectors(file),
+            values.get(event_time, ranges.get(event_time, _UNKNOWN).low),
+        )
+
+    def _value(self, name: str, text: str | None, file: AddedFile) -> Any:
+        key = (name, text)
+        if key not in self._values:
+            try:
+                self._values[key] = partition_value(text, self._fields[name].type.word)
+            except ValueError as error:
+                raise self.log.damaged(f"the partition of {file.path} has {name}={text}: {error}") from error
+        return self._values[key]
+
+    def _vectors(self, file: AddedFile) -> tuple[DeltaVector, ...]:
+        if not file.vector:
+            return ()
+        try:
+            vector = DeltaVector.of_log(file.vector)
+        except (KeyError, ValueError) as error:
+            raise self.log.damaged(f"the deletion vector of {file.path} cannot be read") from error
+        if vector is None:
+            raise self._elsewhere(str(file.vector["pathOrInlineDv"]))
+        if vector.path is not None:
+            self._check_path(vector.path)
+        return (vector,)
+
+    def _check_path(self, path: str) -> None:
+        if not _TABLE.have(path):
+            raise self._elsewhere(path)
+
+    def _elsewhere(self, path: str) -> TopicError:
+        return TopicError(
+            f"The table {self.name} of stream {self.stream.name!r} has files outside of its folder, as a shallow "
+            f"clone has, which are not read here ({path}).",
+            hint=f"{READ_BY_SPARK[0].upper()}{READ_BY_SPARK[1:]}, with format delta; or make a deep clone.",
+            table=self.name,
+            stream=self.stream.name,
+            file=path,
+        )
+
+    def place(self, path: str) -> Location:
+        """Return the place of a data file."""
+        return self.log.table / path
 
     def hint(self, name: str, others: Iterable[str]) -> str:
         """Return the columns that there are."""
@@ -78,9 +153,3 @@ class DeltaVersion(TableVersion):
         """Return another version, with the columns that it had."""
         segment = self.log.segment(int(number)) if int(number) <= self.log.newest else None
         return None if segment is None else DeltaVersion(self.log, state_at(self.log, segment), self.stream)
-
-
-def input_file(table: Location, path: str, size: int, stream: str) -> InputFile:
-    """Return a data file, ready to be opened."""
-    place = table / path
-    return InputFile(place.filesystem, place.path, size, str(place), stream)

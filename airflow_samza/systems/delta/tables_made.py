@@ -18,10 +18,8 @@ from airflow_samza.systems.delta.log import commit_path
 from airflow_samza.systems.delta.output_options import OutputOptions
 from airflow_samza.systems.delta.partition_values import WRITTEN
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.tables.output_options import MADE
 from airflow_samza.systems.tables.output_target import check_partition_columns
-
-MADE = "samza.made"
-"""Property of the tables that outputs have made: who commits to them merges small files."""
 
 _WORDS = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
 _NTZ = "timestamp_ntz"
@@ -36,7 +34,7 @@ def make_table(
     check_columns(options, columns, stream)
     features = ["timestampNtz"] if any(_has(field.type, _NTZ) for field in columns.fields) else []
     mapping = _Mapping() if _is_mapped(options) else None
-    fields = list(map(partial(_field, mapping), *_parts(columns)))
+    fields = [_field(mapping, one.name, one.type, one.nullable) for one in columns.fields]
     protocol: dict[str, Any] = {"minReaderVersion": 1, "minWriterVersion": 2}
     if mapping is not None:
         protocol = {"minReaderVersion": 2, "minWriterVersion": 5}
@@ -106,11 +104,6 @@ def _paths(names: Iterable[str], kinds: Iterable[DataType]) -> Iterator[str]:
         yield name
         inner = {"array": ("element",), "map": ("key", "value")}.get(kind.name, kind.names)
         yield from (f"{name}.{path}" for path in _paths(inner, kind.children))
-
-
-def _parts(columns: Schema) -> tuple[list[str], list[DataType], list[bool]]:
-    fields = columns.fields
-    return [one.name for one in fields], [one.type for one in fields], [one.nullable for one in fields]
 
 
 class _Mapping:

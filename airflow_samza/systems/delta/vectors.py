@@ -10,6 +10,7 @@ from uuid import UUID
 from airflow_samza.systems.delta.state import count
 from airflow_samza.systems.files.formats.file_format import InputFile, reading
 from airflow_samza.systems.files.location import Location
+from airflow_samza.systems.tables.inputs.table_version import input_file
 from airflow_samza.systems.tables.vectors import Positions, bitmap_positions, part_of, vector_positions
 
 _INLINE, _BESIDE = "i", "u"
@@ -46,15 +47,6 @@ class DeltaVector(NamedTuple):
         offset = described.get("offset")
         return cls(length, rows, path, _BEHIND_VERSION if offset is None else count(offset))
 
-    @classmethod
-    def of(cls, data: Mapping[str, Any]) -> DeltaVector:
-        """Return the vector that an input range describes."""
-        return cls(**data)
-
-    def plain(self) -> dict[str, Any]:
-        """Return its description in an input range."""
-        return {name: value for name, value in self._asdict().items() if value is not None}
-
 
 def z85(text: str) -> bytes:
     """Return the bytes that a text of base 85 is, with the digits of ZeroMQ.
@@ -73,7 +65,6 @@ def deleted_positions(table: Location, vector: DeltaVector, rows: int, stream: s
             return bitmap_positions(z85(vector.inline)[: vector.length], rows)
     assert vector.path is not None
     assert vector.offset is not None
-    place = table / vector.path
-    file = InputFile(place.filesystem, place.path, vector.offset + vector.length + _FRAME, str(place), stream)
+    file = input_file(table / vector.path, vector.offset + vector.length + _FRAME, stream)
     with reading(file, "deletion vector"), file.random_access() as source:
         return vector_positions(part_of(source, vector.offset, vector.length + _FRAME), rows)

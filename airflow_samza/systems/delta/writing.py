@@ -91,8 +91,15 @@ def added_file(columns: TableColumns, staged: Mapping[str, Any], stats: str | Ma
     words = {column.name: column.type.word for column in columns.fields}
     pairs = zip(columns.partitions, staged["partition"], strict=True)
     partition = {columns.physical[name]: partition_text(value, words[name]) for name, value in pairs}
-    path = str(staged["path"])
-    return AddedFile(path, int(staged["bytes"]), partition, stats, None, quote(path))
+    return written_file(staged, partition, stats)
+
+
+def written_file(
+    described: Mapping[str, Any], partition: Mapping[str, str | None], stats: str | Mapping[str, Any] | None
+) -> AddedFile:
+    """Return a data file that was written here, of a partition, as the log has it."""
+    path = str(described["path"])
+    return AddedFile(path, int(described["bytes"]), partition, stats, None, quote(path))
 
 
 def is_append_only(state: TableState) -> bool:

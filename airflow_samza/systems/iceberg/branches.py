@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.capabilities import OutputCommit
@@ -99,11 +99,10 @@ def begin_branch(table: Table, name: str, run: str, mine: Committed) -> None:
         _commit_nothing(table)  # a branch begins with a snapshot
         raise BranchMade
     begun = Branch(run, str(main))
-    head: dict[str, Any] = {"ref-name": name, "type": "branch", "snapshot-id": main}
-    known: dict[str, Any] = {"ref": name, "snapshot-id": None if ref is None else ref.snapshot_id}
+    known = {"ref": name, "snapshot-id": None if ref is None else ref.snapshot_id}
     table._do_commit(
         (
-            SetSnapshotRefUpdate.model_validate(head),
+            SetSnapshotRefUpdate.model_validate({"ref-name": name, "type": "branch", "snapshot-id": main}),
             SetPropertiesUpdate(updates={f"{AUDITED}{name}": begun.text}),
         ),
         (
@@ -162,10 +161,9 @@ def fast_forward(
             stream=stream,
             branch=name,
         )
-    head: dict[str, Any] = {"ref-name": MAIN, "type": "branch", "snapshot-id": ref.snapshot_id}
     table._do_commit(
         (
-            SetSnapshotRefUpdate.model_validate(head),
+            SetSnapshotRefUpdate.model_validate({"ref-name": MAIN, "type": "branch", "snapshot-id": ref.snapshot_id}),
             RemoveSnapshotRefUpdate.model_validate({"ref-name": name}),
             SetPropertiesUpdate(updates=dict(waiting.records)),
             RemovePropertiesUpdate(removals=[f"{AUDITED}{name}"]),
@@ -181,10 +179,8 @@ def fast_forward(
 
 def published_snapshot(table: Table, committed: Collection[OutputCommit]) -> str | None:
     """Return the snapshot with the last of what was committed to a branch that is published; None: it is not."""
-    records = {one.owner: one.snapshot for _, one in TableView.of(_name(table), table.properties).commits()}
-    snapshots = [records.get((output_digest(one.producer, one.stream), one.generation)) for one in committed]
     ages = {str(one.snapshot_id): one.sequence_number or 0 for one in table.metadata.snapshots}
-    return None if None in snapshots else max(snapshots, key=lambda one: ages.get(str(one), 0), default=None)
+    return TableView.of(_name(table), table.properties).published(committed, lambda one: ages.get(one, 0))
 
 
 def drop_branch(table: Table, name: str, run: str, stream: str, tried: list[Branch]) -> bool:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from airflow_samza.systems.files.formats.parquet_output import leaf_fields
 from airflow_samza.systems.tables.staged_files import StagedFiles
 from airflow_samza.systems.tables.transforms import partition_value
@@ -37,7 +35,8 @@ def as_data_files(staged: StagedFiles, table: Table, like: Sequence[DataFile] = 
     ]
     for described, footer, partition in zip(staged.files, staged.footers(), partitions, strict=True):
         # By the ids in the file: since it was written, columns may have been renamed, and others have their names.
-        ids = field_ids(footer.schema.to_arrow_schema())
+        leaves = leaf_fields(footer.schema.to_arrow_schema())
+        ids = {path: int(field.metadata[b"PARQUET:field_id"]) for path, field in leaves}
         wanted = {number: plan.get(number) or _nothing_of(number) for number in ids.values()}
         statistics = data_file_statistics_from_parquet_metadata(footer, wanted, ids).to_serialized_dict()
         file = DataFile.from_args(
@@ -55,11 +54,6 @@ def as_data_files(staged: StagedFiles, table: Table, like: Sequence[DataFile] = 
         file.spec_id = spec.spec_id
         files.append(file)
     return files
-
-
-def field_ids(schema: pa.Schema) -> dict[str, int]:
-    """Return the field ids of the columns of plain values of a data file, by their paths in it."""
-    return {path: int(field.metadata[b"PARQUET:field_id"]) for path, field in leaf_fields(schema)}
 
 
 def _statistics_plan(table: Table) -> dict[int, StatisticsCollector]:

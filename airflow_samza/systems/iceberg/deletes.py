@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from airflow_samza.systems.files.formats.file_format import InputFile, reading
 from airflow_samza.systems.files.formats.parquet import ParquetInput
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.system import ColumnBound
+from airflow_samza.systems.tables.inputs.table_version import input_file
 from airflow_samza.systems.tables.vectors import NONE, Positions, check_count, part_of, vector_positions
 
 _MAGIC = b"PFA1"
@@ -28,22 +30,13 @@ class DeleteFile(NamedTuple):
     offset: int | None = None
     length: int | None = None
 
-    @classmethod
-    def of(cls, data: Mapping[str, Any]) -> DeleteFile:
-        """Return the file that an input range describes."""
-        return cls(str(data["path"]), int(data["size"]), data.get("offset"), data.get("length"))
-
-    def plain(self) -> dict[str, Any]:
-        """Return its description in an input range."""
-        return {name: value for name, value in self._asdict().items() if value is not None}
-
 
 def deleted_positions(place: Location, file: DeleteFile, data_file: str, rows: int, stream: str) -> Positions:
     """Return the positions that a file of deletes has of a data file, by the path that the metadata has for that.
 
     More than its ``rows`` are an error, before they are in memory.
     """
-    opened = InputFile(place.filesystem, place.path, file.size, str(place), stream)
+    opened = input_file(place, file.size, stream)
     if file.offset is None or file.length is None:
         with reading(opened, "parquet"):
             return _of_rows(opened, data_file, rows)
@@ -53,7 +46,7 @@ def deleted_positions(place: Location, file: DeleteFile, data_file: str, rows: i
 
 def _of_rows(file: InputFile, data_file: str, rows: int) -> Positions:
     bounds = (ColumnBound("file_path", "=", data_file),)
-    opened = ParquetInput(InputFile(file.filesystem, file.path, file.size, file.shown, file.stream, bounds))
+    opened = ParquetInput(dataclasses.replace(file, bounds=bounds))
     try:
         found, count = [NONE], 0
         for batch in opened.batches(0, None, ("file_path", "pos"), None):

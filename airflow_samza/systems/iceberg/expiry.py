@@ -22,6 +22,7 @@ from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.fs as pafs
+from cachetools import LRUCache, cached
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.iceberg.branches import AUDITED
@@ -74,9 +75,8 @@ LEAST = "history.expire.min-snapshots-to-keep"
 _DELETES = "write.metadata.delete-after-commit.enabled"
 _TAKES_OUT = ("overwrite", "delete", "replace")
 _THREADS = 8
-_MOST = 1000
-_named: dict[str, frozenset[str]] = {}
-"""Paths that files of metadata and manifest lists name, which this process has read; such files never change."""
+_REMEMBERED = 1000
+"""Files of metadata, and manifest lists, of which a process knows the paths that they name: they never change."""
 
 
 def may_delete(properties: Mapping[str, str]) -> bool:
@@ -236,17 +236,10 @@ def metadata_folder(metadata: TableMetadata) -> str:
     return f"{metadata.location.rstrip('/')}/metadata"
 
 
-def _remembered(path: str, read: Callable[[str], Iterable[str]]) -> frozenset[str]:
-    if path not in _named:
-        if len(_named) >= _MOST:
-            _named.clear()
-        _named[path] = frozenset(read(path))
-    return _named[path]
-
-
+@cached(LRUCache(_REMEMBERED), key=lambda io, path: path)
 def lists_in(io: FileIO, path: str) -> frozenset[str]:
     """Return the manifest lists that a file of metadata names; none of one that is not there, or is damaged."""
-    return _remembered(path, lambda path: _lists(_described(io, path)))
+    return frozenset(_lists(_described(io, path)))
 
 
 def files_of(io: FileIO, lists: Iterable[str]) -> set[str]:
@@ -254,8 +247,13 @@ def files_of(io: FileIO, lists: Iterable[str]) -> set[str]:
     paths = set(lists)
     for path in sorted(paths):
         with suppress(FileNotFoundError):
-            paths |= _remembered(path, lambda path: (one.manifest_path for one in _manifests(io, path)))
+            paths |= _manifests_in(io, path)
     return paths
+
+
+@cached(LRUCache(_REMEMBERED), key=lambda io, path: path)
+def _manifests_in(io: FileIO, path: str) -> frozenset[str]:
+    return frozenset(one.manifest_path for one in _manifests(io, path))
 
 
 def _manifests(io: FileIO, path: str) -> Iterator[ManifestFile]:

@@ -5,7 +5,7 @@ A reader has three of them: that of its newest plan or end, and the two before, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_samza.systems.output_slots import digest
 
@@ -27,9 +27,9 @@ def hold_snapshot(table: Table, reader: str, version: str) -> None:
         return
     order = {one.snapshot_id: one.sequence_number or 0 for one in table.metadata.snapshots}
     tags = [(order.get(ref.snapshot_id, 0), name) for name, ref in table.metadata.refs.items() if name.startswith(mine)]
-    made: dict[str, Any] = {"ref-name": tag, "type": "tag", "snapshot-id": int(version)}
-    updates: list[TableUpdate] = [SetSnapshotRefUpdate.model_validate(made)]
+    updates: list[TableUpdate] = [
+        SetSnapshotRefUpdate.model_validate({"ref-name": tag, "type": "tag", "snapshot-id": int(version)})
+    ]
     for _, name in sorted(tags)[: len(tags) - KEPT + 1] if len(tags) >= KEPT else ():
         updates.append(RemoveSnapshotRefUpdate.model_validate({"ref-name": name}))
-    known: dict[str, Any] = {"ref": tag, "snapshot-id": None}
-    table._do_commit(tuple(updates), (AssertRefSnapshotId.model_validate(known),))
+    table._do_commit(tuple(updates), (AssertRefSnapshotId.model_validate({"ref": tag, "snapshot-id": None}),))

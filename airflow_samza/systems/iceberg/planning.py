@@ -6,18 +6,18 @@ of the table as it is now, and prunes no deletes; what cannot be read is rejecte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import TopicError
-from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, InputFile, TimeRange, reading
+from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, TimeRange, reading
 from airflow_samza.systems.iceberg.bounds import check_address
 from airflow_samza.systems.iceberg.deletes import DeleteFile, puffin_vectors
 from airflow_samza.systems.iceberg.storage import TableStorage
 from airflow_samza.systems.system import ColumnBound, StreamSpec
-from airflow_samza.systems.tables.columns import TableField
-from airflow_samza.systems.tables.inputs.table_version import TableFile
+from airflow_samza.systems.tables.columns import TIME_UNITS, TableField
+from airflow_samza.systems.tables.inputs.table_version import TableFile, input_file
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -31,9 +31,6 @@ _COMPARED = {"=": "EqualTo", "<": "LessThan", "<=": "LessThanOrEqual", ">": "Gre
 _PRUNED = {"int": int, "long": int, "string": str}
 """Types by whose bounds files are pruned, and the values of bounds; dates are days. No floats: of NaN no statistics
 tell."""
-
-_UNITS = {"timestamp": 1, "timestamptz": 1, "date": 86_400_000_000, "long": 1000, "int": 1000}
-"""Microseconds of one unit of the types of event times."""
 
 
 def files_of(
@@ -58,27 +55,16 @@ def files_of(
             raise _rejected(name, stream.name, "has equality deletes", str(entry.data_file.file_path))
         index.add_delete_file(entry, partition_key=entry.data_file.partition)
     data = [one for one in manifests if one.content == ManifestContent.DATA]
-    partitions = _Partitions(table, schema)
-    begins = _beginning(schema, stream)
+    files = _Files(table, schema, stream)
     vectors = _Vectors(storage, stream.name)
-    files = []
+    found = []
     for entry in _entries(_planner(table, schema, where), data):
         file = entry.data_file
-        _check_file(file, name, stream.name)
         sequence = entry.sequence_number or INITIAL_SEQUENCE_NUMBER
         applied = index.for_data_file(sequence, file, partition_key=file.partition)
-        files.append(
-            TableFile(
-                file.file_path,
-                file.file_size_in_bytes,
-                file.record_count,
-                *partitions.of(file),
-                tuple(vectors.deletes(file.file_path, sorted(applied, key=lambda one: one.file_path))),
-                begins(file),
-                sequence,
-            )
-        )
-    return sorted(files)
+        sorted_deletes = sorted(applied, key=lambda one: one.file_path)
+        found.append(files.of(file, vectors.deletes(file.file_path, sorted_deletes), sequence))
+    return sorted(found)
 
 
 def added_files(
@@ -87,24 +73,20 @@ def added_files(
     """Return the data files that snapshots have added and the filter does not rule out, snapshot by snapshot."""
     from pyiceberg.manifest import ManifestContent, ManifestEntryStatus
 
-    name, partitions, begins = ".".join(table.name()), _Partitions(table, schema), _beginning(schema, stream)
-    planner = _planner(table, schema, where)
-    files = []
+    files, planner = _Files(table, schema, stream), _planner(table, schema, where)
+    found: list[TableFile] = []
     for snapshot in snapshots:
-        added = []
         own = [
             manifest
             for manifest in snapshot.manifests(table.io)
             if manifest.content == ManifestContent.DATA and manifest.added_snapshot_id == snapshot.snapshot_id
         ]
-        for entry in _entries(planner, own):
-            if entry.status == ManifestEntryStatus.ADDED and entry.snapshot_id == snapshot.snapshot_id:
-                file = entry.data_file
-                _check_file(file, name, stream.name)
-                size, rows = file.file_size_in_bytes, file.record_count
-                added.append(TableFile(file.file_path, size, rows, *partitions.of(file), (), begins(file)))
-        files += sorted(added)
-    return files
+        found += sorted(
+            files.of(entry.data_file)
+            for entry in _entries(planner, own)
+            if entry.status == ManifestEntryStatus.ADDED and entry.snapshot_id == snapshot.snapshot_id
+        )
+    return found
 
 
 def _planner(table: Table, schema: Schema, where: BooleanExpression) -> ManifestGroupPlanner:
@@ -115,13 +97,6 @@ def _planner(table: Table, schema: Schema, where: BooleanExpression) -> Manifest
     return ManifestGroupPlanner(metadata, table.io, where)
 
 
-def _check_file(file: DataFile, table: str, stream: str) -> None:
-    if file.file_format.value != "PARQUET":
-        raise _rejected(table, stream, f"has files of {file.file_format.value}", file.file_path)
-    if file.key_metadata is not None:
-        raise _rejected(table, stream, "is encrypted", file.file_path)
-
-
 def _beginning(schema: Schema, stream: StreamSpec) -> Callable[[DataFile], int | None]:
     """Return the function that reads the least event time of a stream from the bounds of a file."""
     from pyiceberg.conversions import from_bytes
@@ -129,7 +104,7 @@ def _beginning(schema: Schema, stream: StreamSpec) -> Callable[[DataFile], int |
 
     field = next((field for field in schema.fields if field.name == stream.timestamp), None)
     kind = field.field_type if field is not None else None
-    if field is None or not isinstance(kind, PrimitiveType) or str(kind) not in _UNITS:
+    if field is None or not isinstance(kind, PrimitiveType) or str(kind) not in TIME_UNITS:
         return lambda _: None
 
     def begins(file: DataFile) -> int | None:
@@ -158,15 +133,19 @@ def _rejected(table: str, stream: str, what: str, file: str) -> TopicError:
     )
 
 
-class _Partitions:
-    """Values of the partitions of files, by the specs of a table; those that many files share are made once."""
+class _Files:
+    """Data files of a table as readers have them; what many of them share of their partitions is made once."""
 
-    def __init__(self, table: Table, schema: Schema) -> None:
+    def __init__(self, table: Table, schema: Schema, stream: StreamSpec) -> None:
+        from pyiceberg.schema import index_by_id
         from pyiceberg.transforms import IdentityTransform
 
+        self._table = ".".join(table.name())
+        self._stream = stream.name
+        self._begins = _beginning(schema, stream)
         self._fields: dict[int, list[tuple[str, Any, Any, int | None]]] = {}
         self._known: dict[tuple[int, str], tuple[dict[str, str], dict[str, Any]]] = {}
-        types = {field.field_id: field.field_type for field in _with_inner(schema)}
+        types = {number: field.field_type for number, field in index_by_id(schema).items()}
         for spec_id, spec in table.specs().items():
             self._fields[spec_id] = [
                 (
@@ -178,7 +157,16 @@ class _Partitions:
                 for field in spec.fields
             ]
 
-    def of(self, file: DataFile) -> tuple[dict[str, str], dict[str, Any]]:
+    def of(self, file: DataFile, deletes: Iterable[DeleteFile] = (), sequence: int = 0) -> TableFile:
+        """Return a data file; one that cannot be read here is rejected."""
+        if file.file_format.value != "PARQUET":
+            raise _rejected(self._table, self._stream, f"has files of {file.file_format.value}", file.file_path)
+        if file.key_metadata is not None:
+            raise _rejected(self._table, self._stream, "is encrypted", file.file_path)
+        size, rows, begins = file.file_size_in_bytes, file.record_count, self._begins(file)
+        return TableFile(file.file_path, size, rows, *self._partition(file), tuple(deletes), begins, sequence)
+
+    def _partition(self, file: DataFile) -> tuple[dict[str, str], dict[str, Any]]:
         fields = self._fields[file.spec_id]
         values = [file.partition[place] for place in range(len(fields))]
         key = file.spec_id, repr(values)  # not by the values themselves: 0.0 equals -0.0
@@ -193,12 +181,6 @@ class _Partitions:
                 {str(column): _plain(one) for (_, _, _, column), one in described if column is not None},
             )
         return self._known[key]
-
-
-def _with_inner(schema: Schema) -> list[Any]:
-    from pyiceberg.schema import index_by_id
-
-    return list(index_by_id(schema).values())
 
 
 def _plain(value: Any) -> Any:
@@ -230,8 +212,7 @@ class _Vectors:
     def _of(self, file: DataFile) -> dict[str, tuple[int, int]]:
         found = self._known.get(file.file_path)
         if found is None:
-            place = self._storage.at(file.file_path)
-            opened = InputFile(place.filesystem, place.path, file.file_size_in_bytes, str(place), self._stream)
+            opened = input_file(self._storage.at(file.file_path), file.file_size_in_bytes, self._stream)
             with reading(opened, "puffin"), opened.random_access() as source:
                 vectors = puffin_vectors(source, file.file_size_in_bytes)
                 found = {path: (offset, length) for path, offset, length in vectors}
@@ -251,7 +232,7 @@ def filter_of(
         one = _expression(bound, column) if column is not None else None
         found = And(found, one) if one is not None else found
     if within is not None and within.column in columns:
-        unit = _UNITS.get(columns[within.column].type.word)
+        unit = TIME_UNITS.get(columns[within.column].type.word)
         if unit is not None:
             found = And(found, _between(within, unit))
     return found

@@ -6,13 +6,9 @@ import dataclasses
 import logging
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.systems.capabilities import OutputCommit
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.iceberg.bounds import check_address
 from airflow_samza.systems.iceberg.branches import (
@@ -20,10 +16,7 @@ from airflow_samza.systems.iceberg.branches import (
     Branch,
     BranchMade,
     begin_branch,
-    drop_branch,
-    fast_forward,
     properties_of,
-    published_snapshot,
     reject_foreign,
 )
 from airflow_samza.systems.iceberg.catalogs import load_table, opened_catalog
@@ -44,20 +37,17 @@ from airflow_samza.systems.iceberg.partitions import partitions_by
 from airflow_samza.systems.iceberg.reading import IcebergConsumer
 from airflow_samza.systems.iceberg.rewrites import entries_by_era, replacing, rewriting
 from airflow_samza.systems.iceberg.storage import TableStorage
-from airflow_samza.systems.iceberg.table_version import IcebergVersion
-from airflow_samza.systems.iceberg.tables_made import MADE
+from airflow_samza.systems.iceberg.table_version import IcebergVersion, described
 from airflow_samza.systems.iceberg.transactions import transaction_of
 from airflow_samza.systems.output_slots import run_of
-from airflow_samza.systems.system import ColumnBound, Publication, StreamSpec
+from airflow_samza.systems.system import Publication, StreamSpec
 from airflow_samza.systems.tables.columns import TableField, columns_of
 from airflow_samza.systems.tables.commits import Committed, Slot, TableView
-from airflow_samza.systems.tables.inputs.consumer import file_rows
-from airflow_samza.systems.tables.inputs.table_version import TableFile
 from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile
-from airflow_samza.systems.tables.output_options import MAIN
+from airflow_samza.systems.tables.output_options import MADE, MAIN
 from airflow_samza.systems.tables.output_target import OutputTarget
 from airflow_samza.systems.tables.publication_checks import dropped
-from airflow_samza.systems.tables.publishing import UNKNOWN_TRIES, TableCommit
+from airflow_samza.systems.tables.publishing import TableCommit
 from airflow_samza.systems.tables.staged_files import StagedFiles
 from airflow_samza.systems.tables.sweeping import ORPHAN_SECONDS
 
@@ -68,8 +58,6 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 FILE_MERGE = "samza.file-merge.enabled"
 """Property of a table that says whether who commits to it merges small files; Iceberg has none for that."""
@@ -93,41 +81,6 @@ def publish(
         return _Publisher(settings, storage, stream, publication, catalog, is_ours).run()
 
 
-def publish_branch(
-    settings: CatalogSettings, stream: StreamSpec, run: str, committed: Collection[OutputCommit]
-) -> str | None:
-    """Publish the branch of a run; return the snapshot that readers see now, None: there was nothing to publish."""
-    return _settled(settings, stream, lambda table, name: fast_forward(table, name, run, stream.name, committed))
-
-
-def find_published(settings: CatalogSettings, stream: StreamSpec, committed: Collection[OutputCommit]) -> str | None:
-    """Return the snapshot by which readers see what was committed to a branch; None: they do not."""
-    return _settled(settings, stream, lambda table, _: published_snapshot(table, committed))
-
-
-def discard_branch(settings: CatalogSettings, stream: StreamSpec, run: str) -> bool:
-    """Drop the branch of a run; return False where there is none, or it is published meanwhile."""
-    tried: list[Branch] = []
-    return _settled(settings, stream, lambda table, name: drop_branch(table, name, run, stream.name, tried))
-
-
-def _settled(settings: CatalogSettings, stream: StreamSpec, act: Callable[[Table, str], T]) -> T:
-    """Act on the branch of an output; where the outcome is not known, look the table up and act again."""
-    options = OutputOptions.of(stream)
-    with opened_catalog(settings) as catalog:
-        for _ in range(UNKNOWN_TRIES - 1):
-            table = load_table(catalog, settings, options.identifier, stream.name, written=True)
-            try:
-                return act(table, options.branch)
-            except SamzaError:
-                raise
-            except Exception as error:  # catalogs and their clients raise whatever they have
-                logger.info(
-                    "the outcome of an act on a branch is not known, and is looked up: %s", type(error).__name__
-                )
-        return act(load_table(catalog, settings, options.identifier, stream.name, written=True), options.branch)
-
-
 class _Publisher(MergingPublisher["Table", "DataFile"]):
     by_ids = True
     version = "snapshot"
@@ -143,8 +96,6 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
     ) -> None:
         self._storage = storage
         self._is_ours = is_ours
-        self._within: dict[str, TableFile] = {}
-        self.place_of = storage.at
         options = OutputOptions.of(stream)
         super().__init__(options, stream, publication, settings.system)
         self.settings = settings
@@ -155,17 +106,13 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
         self._leftovers: tuple[Callable[[], None], ...] = ()
 
     def place(self, path: str) -> Location:
-        return self.place_of(path)
+        return self._storage.at(path)
 
     def load(self) -> Table:
-        self._within = {}
         return load_table(self.catalog, self.settings, self.identifier, self.stream.name, written=True)
 
     def view(self, table: Table) -> TableView:
         return TableView.of(self.options.table, properties_of(table, self.branch), self.sought)
-
-    def new_files(self, table: Table) -> list[DataFile]:
-        return as_data_files(self.staged, table)
 
     def live_files(self, table: Table) -> Iterable[DataFile]:
         return live_files(table, self._head(table))
@@ -195,28 +142,19 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
     def merged_target(self, table: Table) -> OutputTarget:
         return OutputTarget.of(fix_target(table, self.stream.name, ""))
 
-    def files_within(self, table: Table, bounds: Sequence[ColumnBound]) -> list[DataFile]:
-        found = {file.path: file for file in self._version(table).files(bounds)}
-        self._within.update(found)
-        return [file for file in self.live_files(table) if self.path_of(file) in found]
-
-    def rows_of(self, table: Table, file: DataFile, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        consumer = partial(IcebergConsumer, self._storage)
-        return file_rows(self._version(table), self._within[self.path_of(file)], consumer, names)
-
-    def _version(self, table: Table) -> IcebergVersion:
-        snapshot, stream = (
-            table.metadata.snapshot_by_name(self._head(table)),
-            StreamSpec(self.stream.name, partitions=1),
-        )
+    def version_of(self, table: Table) -> IcebergVersion:
+        snapshot = table.metadata.snapshot_by_name(self._head(table))
+        stream = StreamSpec(self.stream.name, partitions=1)
         return IcebergVersion(table, snapshot, table.schema(), stream, self._storage)
+
+    def consumer(self, stream: StreamSpec, slice: Mapping[str, Any]) -> IcebergConsumer:
+        return IcebergConsumer(self._storage, stream, slice)
 
     def described_files(self, table: Table, staged: StagedFiles) -> list[DataFile]:
         return as_data_files(staged, table)
 
     def present(self, table: Table) -> tuple[str, int, Iterable[TableField]]:
-        fields = table.schema().model_dump(mode="json", by_alias=True)["fields"]
-        return str(table.metadata.table_uuid), table.spec().spec_id, columns_of(fields)
+        return str(table.metadata.table_uuid), table.spec().spec_id, columns_of(described(table.schema()))
 
     def commit(self, table: Table, commit: TableCommit[DataFile]) -> Committed:
         table.metadata.properties[_NO_RETRIES] = "0"  # of this handle alone: it is not stored
@@ -288,12 +226,9 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
             except SamzaError as error:
                 logger.warning("%s %s", error.sentence, error.hint)
 
-    def merge_target(self, table: Table) -> OutputTarget | None:
-        """Return the table for merged files, if it has the property for them, or this package has made it."""
+    def merges(self, table: Table) -> bool:
         wanted = table.properties.get(FILE_MERGE, table.properties.get(MADE, "false"))
-        if wanted.lower() == "false" or self.branch != MAIN or table.metadata.format_version < 2:
-            return None
-        return OutputTarget.of(fix_target(table, self.stream.name, ""))
+        return wanted.lower() != "false" and self.branch == MAIN and table.metadata.format_version >= 2
 
     def small_files(self, table: Table, own: Committed) -> Iterator[SmallFile[DataFile]]:
         """Yield the live files of a generation to which no deletes apply."""
@@ -329,10 +264,6 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
         places = [self.place(self.path_of(file)) for file in files]
         found = places[0].filesystem.get_file_info([place.path for place in places])
         return min(int((info.mtime_ns or 0) / 1e6) for info in found) + int(ORPHAN_SECONDS * 1000)
-
-    def _facts(self, committed: Committed, leaving: Iterable[DataFile]) -> dict[str, Any]:
-        facts = super()._facts(committed, leaving)
-        return facts if self.branch == MAIN else {**facts, "branch": self.branch}
 
     def _leave(self, *cleaning: Callable[[], None]) -> None:
         self._leftovers = cleaning

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, InputFile
+from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.iceberg.deletes import DeleteFile, deleted_positions
 from airflow_samza.systems.iceberg.storage import TableStorage
-from airflow_samza.systems.iceberg.table_version import input_file
 from airflow_samza.systems.system import StreamSpec
 from airflow_samza.systems.tables.inputs.consumer import TableConsumer
 from airflow_samza.systems.tables.projection import FileField, file_fields
@@ -26,11 +26,11 @@ class IcebergConsumer(TableConsumer):
         self._storage = storage
         self._snapshot = slice["snapshot"]
         self._names = slice["names"]
-        self._deletes = [DeleteFile.of(one) for one in slice["deletes"]]
+        self._deletes = [DeleteFile(**one) for one in slice["deletes"]]
 
-    def input_file(self, listed: Mapping[str, Any]) -> InputFile:
-        """Return a data file of the range, ready to be opened."""
-        return input_file(self._storage, listed["path"], int(listed["size"]), self.stream.name)
+    def place(self, path: str) -> Location:
+        """Return the place of a data file of the range."""
+        return self._storage.at(path)
 
     def positions(self, places: Sequence[int], listed: Mapping[str, Any], rows: int) -> list[Positions]:
         """Return the positions of rows of a data file that some of the range's deletes have: of its ``rows``."""

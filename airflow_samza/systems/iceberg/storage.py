@@ -46,18 +46,12 @@ class TableStorage:
     def at(self, uri: str) -> Location:
         """Return the place of a file, as the table's metadata writes it: a URI, or a path of this host."""
         scheme, authority, path = Address.of(uri)
-        if scheme in ("", "file"):
-            return self._local().at("/" + path.lstrip("/"))
-        top = self._opened.get(f"{scheme}://{authority}")
-        if top is None:
-            top = open_location(f"{scheme}://{authority}", self._options(scheme))
-            self._opened[f"{scheme}://{authority}"] = top
-        return top / path
-
-    def _local(self) -> Location:
-        if "file" not in self._opened:
-            self._opened["file"] = open_location("/")
-        return self._opened["file"]
+        is_local = scheme in ("", "file")
+        top = "/" if is_local else f"{scheme}://{authority}"
+        if top not in self._opened:
+            self._opened[top] = open_location(top, self._options(scheme))
+        opened = self._opened[top]
+        return opened.at("/" + path.lstrip("/")) if is_local else opened / path
 
     def _options(self, scheme: str) -> dict[str, Any]:
         options: dict[str, Any] = {}

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.capabilities import OutputCommit
 from airflow_samza.systems.files.location import Location
-from airflow_samza.systems.iceberg.branches import properties_of, reject_foreign
+from airflow_samza.systems.iceberg.branches import (
+    Branch,
+    drop_branch,
+    fast_forward,
+    properties_of,
+    published_snapshot,
+    reject_foreign,
+)
 from airflow_samza.systems.iceberg.catalogs import find_table, load_table, opened_catalog
 from airflow_samza.systems.iceberg.data_files import live_entries
 from airflow_samza.systems.iceberg.expiry import expiring, may_delete, metadata_folder, names_in_use
@@ -24,7 +32,7 @@ from airflow_samza.systems.iceberg.options import CatalogSettings, TableOptions,
 from airflow_samza.systems.iceberg.output_options import OutputOptions
 from airflow_samza.systems.iceberg.output_target import data_folder, fix_target
 from airflow_samza.systems.iceberg.partitions import reject_untold
-from airflow_samza.systems.iceberg.publishing import discard_branch, find_published, publish, publish_branch
+from airflow_samza.systems.iceberg.publishing import publish
 from airflow_samza.systems.iceberg.reading import IcebergConsumer
 from airflow_samza.systems.iceberg.rewrites import entries_by_era
 from airflow_samza.systems.iceberg.snapshots import first_since, time_of
@@ -41,15 +49,18 @@ from airflow_samza.systems.tables.commits import TableView
 from airflow_samza.systems.tables.folded_records import Heading
 from airflow_samza.systems.tables.output import file_name
 from airflow_samza.systems.tables.output_options import MAIN, REPLACE_PARTITIONS
-from airflow_samza.systems.tables.output_target import with_run_column
 from airflow_samza.systems.tables.outputs import TableOutputs
+from airflow_samza.systems.tables.publishing import UNKNOWN_TRIES
 from airflow_samza.systems.tables.sweeping import DATA_FILES, METADATA_FILES, sweep_files
-from airflow_samza.systems.tables.upserts import made_columns
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class _Tables(NamedTuple):
@@ -81,10 +92,9 @@ class IcebergSystem(TableOutputs):
     versions = ("snapshot", "as_of")
 
     def __init__(self, name: str, binding: SystemBinding, root: str | None = None) -> None:
-        super().__init__(name, binding)
+        super().__init__(name, binding, root)
         self.settings = CatalogSettings.of(name, binding)
         self._storage = TableStorage(self.settings.properties)
-        self._under = root
 
     @contextmanager
     def tables(self) -> Iterator[_Tables]:
@@ -108,15 +118,12 @@ class IcebergSystem(TableOutputs):
         """Return the catalog and the name of a stream's table."""
         return f"{self.settings.place}#{'.'.join(identifier_of(table_name(stream, dict(stream.options))))}"
 
-    def create(self, streams: Sequence[StreamSpec]) -> None:
-        """Make the missing tables of outputs that say so; their columns must be known."""
-        for stream in streams:
-            options = OutputOptions.of(stream)
-            if options.create and stream.schema is not None:
-                with opened_catalog(self.settings, create=True) as catalog:
-                    if find_table(catalog, options.identifier) is None:
-                        columns = with_run_column(made_columns(Schema.of(stream.schema), options), options, stream.name)
-                        make_table(catalog, options, columns, stream.name, partial(self._note_made, options))
+    def make_missing(self, stream: StreamSpec, options: OutputOptions, schema: Schema) -> None:
+        """Make the table of an output, if it is not there."""
+        with opened_catalog(self.settings, create=True) as catalog:
+            if find_table(catalog, options.identifier) is None:
+                columns = self.columns_to_make(stream, schema)
+                make_table(catalog, options, columns, stream.name, partial(self._note_made, options))
 
     def target(self, stream: StreamSpec, run: str) -> dict[str, Any] | None:
         """Load the table of an output for a plan; return what tasks need to write to it, None: it is to be made."""
@@ -142,10 +149,10 @@ class IcebergSystem(TableOutputs):
         return publish(self.settings, self._storage, stream, publication, is_ours)
 
     def _note_made(self, options: OutputOptions, metadata: TableMetadata) -> None:
-        note_made(self._under, str(metadata.table_uuid), _made(options, metadata))
+        note_made(self.root, str(metadata.table_uuid), _made(options, metadata))
 
     def _is_ours(self, options: OutputOptions, metadata: TableMetadata) -> bool:
-        return was_made(self._under, str(metadata.table_uuid), _made(options, metadata))
+        return was_made(self.root, str(metadata.table_uuid), _made(options, metadata))
 
     def hold(self, stream: StreamSpec, reader: str, version: str) -> str | None:
         """Tag a snapshot up to which a reader has read, so that it does not expire; return why that is not possible."""
@@ -166,15 +173,33 @@ class IcebergSystem(TableOutputs):
 
     def publish_branch(self, stream: StreamSpec, run: str, committed: Collection[OutputCommit]) -> str | None:
         """Publish the branch of a run: ``main`` takes its snapshot, in one commit with the records of its commits."""
-        return publish_branch(self.settings, stream, run, committed)
+        return self._settled(stream, lambda table, name: fast_forward(table, name, run, stream.name, committed))
 
     def published_version(self, stream: StreamSpec, committed: Collection[OutputCommit]) -> str | None:
         """Return the snapshot by which readers see what was committed to a branch; None: they do not."""
-        return find_published(self.settings, stream, committed)
+        return self._settled(stream, lambda table, _: published_snapshot(table, committed))
 
     def drop_branch(self, stream: StreamSpec, run: str) -> bool:
         """Drop the branch of a run; return False where there is none, or it is published meanwhile."""
-        return discard_branch(self.settings, stream, run)
+        tried: list[Branch] = []
+        return self._settled(stream, lambda table, name: drop_branch(table, name, run, stream.name, tried))
+
+    def _settled(self, stream: StreamSpec, act: Callable[[Table, str], T]) -> T:
+        """Act on the branch of an output; where the outcome is not known, look the table up and act again."""
+        options = OutputOptions.of(stream)
+        with opened_catalog(self.settings) as catalog:
+            for _ in range(UNKNOWN_TRIES - 1):
+                table = load_table(catalog, self.settings, options.identifier, stream.name, written=True)
+                try:
+                    return act(table, options.branch)
+                except SamzaError:
+                    raise
+                except Exception as error:  # catalogs and their clients raise whatever they have
+                    logger.info(
+                        "the outcome of an act on a branch is not known, and is looked up: %s", type(error).__name__
+                    )
+            table = load_table(catalog, self.settings, options.identifier, stream.name, written=True)
+            return act(table, options.branch)
 
     def sweep_output(
         self, stream: StreamSpec, is_held: Callable[[str, float], bool], now: float, *, dry: bool = False

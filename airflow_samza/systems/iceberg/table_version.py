@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.rejections import did_you_mean, listed
-from airflow_samza.systems.files.formats.file_format import InputFile, TimeRange
+from airflow_samza.systems.files.formats.file_format import TimeRange
+from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.packing import Unit
 from airflow_samza.systems.iceberg.planning import files_of, filter_of
 from airflow_samza.systems.iceberg.storage import TableStorage
@@ -58,7 +59,7 @@ class IcebergVersion(TableVersion):
 
     @cached_property
     def _columns(self) -> list[Any]:
-        return _described(self.table_schema)
+        return described(self.table_schema)
 
     def facts(self) -> dict[str, Any]:
         """Return the columns, and what else files are read by."""
@@ -86,9 +87,9 @@ class IcebergVersion(TableVersion):
             self.storage.at(folder)
         return super().units(files, threshold)
 
-    def opened(self, file: TableFile) -> InputFile:
-        """Return a data file, ready to be opened."""
-        return input_file(self.storage, file.path, file.size, self.stream.name)
+    def place(self, path: str) -> Location:
+        """Return the place of a data file."""
+        return self.storage.at(path)
 
     def at(self, number: int | str) -> IcebergVersion | None:
         """Return another snapshot, read by the same schema, with the columns that it had if it names them."""
@@ -98,7 +99,7 @@ class IcebergVersion(TableVersion):
         schemas = self.table.metadata.schemas
         own = next((one for one in schemas if one.schema_id == then.schema_id), self.table_schema)
         return IcebergVersion(
-            self.table, then, self.table_schema, self.stream, self.storage, columns_of(_described(own))
+            self.table, then, self.table_schema, self.stream, self.storage, columns_of(described(own))
         )
 
     def hint(self, name: str, others: Iterable[str]) -> str:
@@ -115,12 +116,7 @@ class IcebergVersion(TableVersion):
         return f"{did_you_mean(name, others)}Its columns are {listed(names.values())}."
 
 
-def input_file(storage: TableStorage, path: str, size: int, stream: str) -> InputFile:
-    """Return a data file, ready to be opened."""
-    place = storage.at(path)
-    return InputFile(place.filesystem, place.path, size, str(place), stream)
-
-
-def _described(schema: TableSchema) -> list[Any]:
+def described(schema: TableSchema) -> list[Any]:
+    """Return the columns of a schema as JSON."""
     fields: list[Any] = schema.model_dump(mode="json", by_alias=True)["fields"]
     return fields

@@ -10,6 +10,7 @@ from airflow_samza.errors import ConfigError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.iceberg.catalogs import find_table
 from airflow_samza.systems.iceberg.output_options import Ordered, OutputOptions
+from airflow_samza.systems.tables.output_options import MADE
 from airflow_samza.systems.tables.output_target import check_partition_columns
 
 if TYPE_CHECKING:
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update.sorting import UpdateSortOrder
     from pyiceberg.table.update.spec import UpdateSpec
-
-MADE = "samza.made"
-"""Property of the tables that outputs have made: who commits to them merges small files."""
 
 BOUNDED = {
     MADE: "true",

@@ -38,6 +38,10 @@ _PLAIN = {
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 
 
+TIME_UNITS = {"timestamp": 1, "timestamptz": 1, "date": 86_400_000_000, "long": 1000, "int": 1000}
+"""Microseconds of one unit of the types of event times."""
+
+
 class TableType(NamedTuple):
     """Type of a field: a word of Iceberg, and the fields within a struct, a list (one) or a map (key and value)."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -20,6 +20,7 @@ from typing import Any, cast
 
 from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.records import plain
+from airflow_samza.systems.capabilities import OutputCommit
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.output_slots import Order, OutputSlot, SlotCode, SlotWriter, Turn, digest, run_of
 from airflow_samza.systems.tables.folded_records import BLOCK, FOLDED, FoldedRecords, Heading
@@ -111,11 +112,6 @@ class Slot:
     key: str
     slot: OutputSlot | None
     commits: tuple[Committed, ...] = ()
-
-    @property
-    def code(self) -> SlotCode | None:
-        """The slot in short."""
-        return self.slot.code if self.slot is not None else None
 
     def encoded(self) -> str:
         """Return the property's value."""
@@ -231,6 +227,15 @@ class TableView:
     def newest(self, producer: str, stream: str) -> tuple[int, ...] | None:
         """Return the newest generation that a producer has committed."""
         return self._newest.get(output_digest(producer, stream))
+
+    def published(self, committed: Collection[OutputCommit], age: Callable[[str], int]) -> str | None:
+        """Return the version with the last of what was committed to a branch; None: the table does not have all of it.
+
+        ``age`` orders versions.
+        """
+        versions = {one.owner: one.snapshot for _, one in self.commits()}
+        found = [versions.get((output_digest(one.producer, one.stream), one.generation)) for one in committed]
+        return None if None in found else max(found, key=lambda one: age(str(one)), default=None)
 
     def stands(self, slot: Slot, committed: Committed) -> bool:
         """Return whether readers see what a generation has committed."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -117,12 +117,9 @@ class FoldedRecords:
         """Return the records with further ones, and with blocks whose records are those that ``instead`` says."""
         changed = (instead.get(number, block) for number, block in enumerate(self.blocks))
         blocks = [one if isinstance(one, Block) else Block.of(one) for one in changed if one]
-        return FoldedRecords((*blocks, *_blocks(records)))
+        new = (Block.of(records[place : place + BLOCK]) for place in range(0, len(records), BLOCK))
+        return FoldedRecords((*blocks, *new))
 
 
 def _touch(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
     return one is not None and other is not None and one[0] <= other[1] and other[0] <= one[1]
-
-
-def _blocks(records: Sequence[tuple[Heading, str]]) -> Iterable[Block]:
-    return (Block.of(records[place : place + BLOCK]) for place in range(0, len(records), BLOCK))

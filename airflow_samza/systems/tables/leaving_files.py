@@ -6,9 +6,9 @@ Publishers of both lake formats ask it which files a commit removes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +17,8 @@ from airflow_samza.errors import TopicError
 from airflow_samza.systems.system import ColumnBound, Publication, StreamSpec
 from airflow_samza.systems.tables.columns import TableField
 from airflow_samza.systems.tables.commits import UNTOLD, Committed, Slot, TableView, partition_name, run_digest
+from airflow_samza.systems.tables.inputs.consumer import TableConsumer, file_rows
+from airflow_samza.systems.tables.inputs.table_version import TableFile, TableVersion
 from airflow_samza.systems.tables.output import file_name
 from airflow_samza.systems.tables.output_options import REPLACE_PARTITIONS, REPLACE_TABLE, TableOutputOptions
 from airflow_samza.systems.tables.output_target import OutputTarget
@@ -34,6 +36,16 @@ class TableFiles(ABC, Generic[Table, File]):
         self.publication = publication
         self.described = [publication.staged[task] for task in sorted(publication.staged)]
         self.run_digest = run_digest(publication.producer)
+        self._found: dict[str, TableFile] = {}
+        """Live files that were looked for, as readers have them, by path."""
+
+    @abstractmethod
+    def version_of(self, table: Table) -> TableVersion:
+        """Return the version that a table is now, for reading files that are written anew."""
+
+    @abstractmethod
+    def consumer(self, stream: StreamSpec, slice: Mapping[str, Any]) -> TableConsumer:
+        """Return a consumer of a part of a version."""
 
     @abstractmethod
     def present(self, table: Table) -> tuple[str, int, Iterable[TableField]]:
@@ -42,14 +54,6 @@ class TableFiles(ABC, Generic[Table, File]):
     @abstractmethod
     def merged_target(self, table: Table) -> OutputTarget:
         """Return the table for files that are written anew, under a name that no run has."""
-
-    @abstractmethod
-    def files_within(self, table: Table, bounds: Sequence[ColumnBound]) -> Iterable[File]:
-        """Return the live files that may have rows which fulfil all bounds."""
-
-    @abstractmethod
-    def rows_of(self, table: Table, file: File, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a live file, without deleted ones, in some columns of the table; None: in all."""
 
     @abstractmethod
     def live_files(self, table: Table) -> Iterable[File]:
@@ -62,6 +66,16 @@ class TableFiles(ABC, Generic[Table, File]):
     @abstractmethod
     def partitions_of(self, table: Table, files: Collection[File], spec: int) -> list[Hashable]:
         """Return the partition of each file by a partitioning of a number; None: its own does not tell."""
+
+    def files_within(self, table: Table, bounds: Sequence[ColumnBound]) -> list[File]:
+        """Return the live files that may have rows which fulfil all bounds."""
+        found = {file.path: file for file in self.version_of(table).files(bounds)}
+        self._found.update(found)
+        return [file for file in self.live_files(table) if self.path_of(file) in found]
+
+    def rows_of(self, table: Table, file: File, names: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a file that was found, without deleted ones, in some columns of the table; None: in all."""
+        return file_rows(self.version_of(table), self._found[self.path_of(file)], self.consumer, names)
 
     def written_by(self, one: Committed, files: Iterable[File]) -> dict[str, File]:
         """Return those of some files that a generation has written, by their paths."""

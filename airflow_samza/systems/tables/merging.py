@@ -88,8 +88,8 @@ class MergingPublisher(TablePublisher[Table, File]):
     """Publisher of an epoch that merges small files of its generation behind the commit, if the table wants it."""
 
     @abstractmethod
-    def merge_target(self, table: Table) -> OutputTarget | None:
-        """Return the table for merged files; None: files of this one are not merged."""
+    def merges(self, table: Table) -> bool:
+        """Return whether small files of a table are merged: it has the property for that, or an output has made it."""
 
     @abstractmethod
     def small_files(self, table: Table, own: Committed) -> Iterable[SmallFile[File]]:
@@ -115,9 +115,9 @@ class MergingPublisher(TablePublisher[Table, File]):
 
     def _merge(self) -> None:
         table = self.load()
-        target = self.merge_target(table)
-        if target is None:
+        if not self.merges(table):
             return
+        target = self.merged_target(table)
         view = self.view(table)
         slot = view.slots.get(self.key)
         own = self._own(slot) if slot is not None else None

@@ -31,6 +31,9 @@ BRANCH = "branch"
 MAIN = "main"
 """The branch that readers see."""
 
+MADE = "samza.made"
+"""Property of the tables that outputs have made: who commits to them merges small files."""
+
 OF_OUTPUT = ("table", MODE, "create", "partition_by", RUN_COLUMN, BRANCH)
 """Names of the options of an output; others have a dot, and are properties of a table that is made."""
 

@@ -121,14 +121,14 @@ def _check_fields(messages: DataType, columns: Sequence[TableField], table: str,
     by_name = {field.name: field for field in columns}
     kinds = dict(zip(messages.names or by_name, messages.children, strict=False))
     for name in (one for one in kinds if one not in by_name):
-        raise _misfit(
+        raise SchemaError(
             f"The table {table} has no column {within + name!r}, and the messages of the output {stream!r} have one of "
             "this name.",
-            f"{did_you_mean(name, by_name.keys() - kinds.keys())}Add the column to the table, or leave it out with "
-            f"select. The table's columns are {listed(within + one for one in by_name)}.",
-            table,
-            stream,
-            within + name,
+            hint=f"{did_you_mean(name, by_name.keys() - kinds.keys())}Add the column to the table, or leave it out "
+            f"with select. The table's columns are {listed(within + one for one in by_name)}.",
+            table=table,
+            stream=stream,
+            column=within + name,
         )
     for field in columns:
         path = within + field.name
@@ -137,24 +137,24 @@ def _check_fields(messages: DataType, columns: Sequence[TableField], table: str,
             if kind.name == its_type.name and kind.children:
                 _check_fields(kind, field.type.fields, table, stream, f"{path}.")
             elif not kind.reads_as(its_type) or (kind.is_integer and _narrower(its_type.name, kind.name)):
-                raise _misfit(
+                raise SchemaError(
                     f"Column {path!r} of the output {stream!r} is {kind.ddl()}, and in the table {table} it is "
                     f"{field.type.word} ({its_type.ddl()}).",
-                    f"Give it that type where {within.partition('.')[0]!r} is made."
+                    hint=f"Give it that type where {within.partition('.')[0]!r} is made."
                     if within
                     else f"Cast it with select: cast({path} as {its_type.ddl()}) as {path}.",
-                    table,
-                    stream,
-                    path,
+                    table=table,
+                    stream=stream,
+                    column=path,
                 )
         elif field.required:
-            raise _misfit(
+            raise SchemaError(
                 f"The table {table} requires the column {path!r}, and the messages of the output {stream!r} have none "
                 "of this name.",
-                f"Name a column so with select; their columns are {listed(kinds)}.",
-                table,
-                stream,
-                path,
+                hint=f"Name a column so with select; their columns are {listed(kinds)}.",
+                table=table,
+                stream=stream,
+                column=path,
             )
 
 
@@ -209,18 +209,14 @@ def _narrower(name: str, than: str) -> bool:
     return name in _INTEGERS and _INTEGERS.index(name) < _INTEGERS.index(than)
 
 
-def _misfit(text: str, hint: str, table: str, stream: str, column: str) -> SchemaError:
-    return SchemaError(text, hint=hint, table=table, stream=stream, column=column)
-
-
 def _filled(table: str, stream: str, column: str) -> SchemaError:
-    return _misfit(
+    return SchemaError(
         f"The messages of the output {stream!r} have the column {column!r}, which is filled with a name of the run "
         f"(run_column={column!r}).",
-        "Leave it out with select, or name another run_column.",
-        table,
-        stream,
-        column,
+        hint="Leave it out with select, or name another run_column.",
+        table=table,
+        stream=stream,
+        column=column,
     )
 
 

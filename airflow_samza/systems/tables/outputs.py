@@ -7,23 +7,25 @@ from __future__ import annotations
 
 import uuid
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from airflow_samza.schema import Schema
-from airflow_samza.systems.capabilities import Written
+from airflow_samza.systems.capabilities import Written, rows_missing
 from airflow_samza.systems.files.durable_files import write_probe
 from airflow_samza.systems.files.failures import storage_errors
+from airflow_samza.systems.files.formats.file_format import BATCH_ROWS
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from airflow_samza.systems.tables.commits import Committed, TableView, heading, output_digest
 from airflow_samza.systems.tables.folded_records import Heading
 from airflow_samza.systems.tables.inputs.table_inputs import TableInputs
-from airflow_samza.systems.tables.output import TableProducer
-from airflow_samza.systems.tables.output_options import MAIN, TableOutputOptions
+from airflow_samza.systems.tables.output import TableProducer, file_name
+from airflow_samza.systems.tables.output_options import MAIN
 from airflow_samza.systems.tables.output_target import (
     OutputTarget,
     check_messages,
@@ -31,22 +33,26 @@ from airflow_samza.systems.tables.output_target import (
     fix_run_column,
     with_run_column,
 )
+from airflow_samza.systems.tables.projection import constant
 from airflow_samza.systems.tables.publication_checks import reject_namesake
+from airflow_samza.systems.tables.staged_files import reading_staged
 from airflow_samza.systems.tables.upserts import ChangeProducer, check_options, fix_key, made_columns
-from airflow_samza.systems.tables.written_rows import written_rows
 
 
 class TableOutputs(TableInputs):
     """System of tables that are written, too, but for what each format does in its own way.
 
-    ``planned`` has the tables of outputs as :meth:`fix_output` has loaded them: a plan loads each once.
+    ``planned`` has the tables of outputs as :meth:`fix_output` has loaded them: a plan loads each once. ``root`` is
+    that of the runs, if there is one.
     """
 
     kind: str
-    options_of: Callable[[StreamSpec], TableOutputOptions]
+    options_of: Callable[[StreamSpec], Any]
+    """The format's options of an output, which are :class:`TableOutputOptions`."""
 
-    def __init__(self, name: str, binding: SystemBinding) -> None:
+    def __init__(self, name: str, binding: SystemBinding, root: str | None) -> None:
         super().__init__(name, binding)
+        self.root = root
         self.planned: dict[str, Any] = {}
 
     @abstractmethod
@@ -56,6 +62,10 @@ class TableOutputs(TableInputs):
     @abstractmethod
     def check_made(self, stream: StreamSpec, columns: Schema) -> None:
         """Reject columns with which a table cannot be made."""
+
+    @abstractmethod
+    def make_missing(self, stream: StreamSpec, options: Any, schema: Schema) -> None:
+        """Make the table of an output for messages with some columns, if it is not there."""
 
     @abstractmethod
     def folder(self, stream: StreamSpec, data: str) -> Location:
@@ -88,13 +98,24 @@ class TableOutputs(TableInputs):
         if fixed is None:
             if columns is None:
                 raise columns_unknown(options, stream.name)
-            columns = made_columns(columns, options)
-            self.check_made(stream, with_run_column(columns, options, stream.name))
+            self.check_made(stream, self.columns_to_make(stream, columns))
             return {"kind": self.kind, "table": options.table, "made": True}
         fixed = fix_run_column(fix_key(fixed, options, stream), options, stream.name)
         if columns is not None:
             check_messages(OutputTarget.of(fixed), columns, stream.name)
         return fixed
+
+    def columns_to_make(self, stream: StreamSpec, messages: Schema) -> Schema:
+        """Return the columns of a table that is made for the messages of an output."""
+        options = self.options_of(stream)
+        return with_run_column(made_columns(messages, options), options, stream.name)
+
+    def create(self, streams: Sequence[StreamSpec]) -> None:
+        """Make the missing tables of outputs that say so; their columns must be known."""
+        for stream in streams:
+            options = self.options_of(stream)
+            if options.create and stream.schema is not None:
+                self.make_missing(stream, options, Schema.of(stream.schema))
 
     def check_writable(self, stream: StreamSpec, fixed: Mapping[str, Any] | None = None) -> None:
         """Reject a table that does not exist, or cannot be written here, and a folder that may not be written.
@@ -117,9 +138,19 @@ class TableOutputs(TableInputs):
         return kind(self.folder(stream, target.data), stream, writer, target)
 
     def written_rows(self, stream: StreamSpec, written: Written) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of data files that a task has staged, and that may be committed since."""
+        """Yield the rows of data files that a task has staged, and that may be committed since.
+
+        Columns have their names in the table. That which tells runs apart is left out: it differs in all rows.
+        """
         target = OutputTarget.of(written.fixed or {})
-        return written_rows(self.folder(stream, target.data), stream, target, written.described)
+        for file in written.described["files"]:
+            place = self.folder(stream, target.data) / file_name(str(file["path"]))
+            with (
+                reading_staged(place, stream.name, rows_missing(stream.name, str(place))),
+                pq.ParquetFile(place.filesystem.open_input_file(place.path)) as opened,
+            ):
+                for batch in opened.iter_batches(BATCH_ROWS):
+                    yield _as_of_table(batch, target, file)
 
     def standing(self, stream: StreamSpec, producer: str) -> str | None:
         """Return the newest generation of a producer that has committed to a table; None when it never has."""
@@ -169,3 +200,12 @@ class TableOutputs(TableInputs):
 
 def _of_producer(stream: StreamSpec, producer: str) -> Heading:
     return heading(None, output_digest(producer, stream.name))
+
+
+def _as_of_table(batch: pa.RecordBatch, target: OutputTarget, file: Mapping[str, Any]) -> pa.RecordBatch:
+    found = dict(zip((column.id for column in target.columns_of_files), batch.columns, strict=True))
+    if not target.in_files:
+        for (_, column), value in zip(target.partition_columns, file["partition"], strict=True):
+            found[column.id] = constant(column, value, batch.num_rows)
+    shown = [column for column in target.columns if column.name != target.run_column]
+    return pa.RecordBatch.from_arrays([found[column.id] for column in shown], [column.name for column in shown])

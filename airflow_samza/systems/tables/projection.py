@@ -6,7 +6,6 @@ Readers of both lake formats go through it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from airflow_samza.systems.files.formats.casts import cast
 from airflow_samza.systems.files.formats.nested import offsets_of
 from airflow_samza.systems.files.formats.plain_types import as_plain, uuid_texts
 from airflow_samza.systems.tables.columns import LIST, MAP, STRUCT, TableField, TableType, data_type
+from airflow_samza.systems.tables.transforms import partition_value
 
 _ID = b"PARQUET:field_id"
 
@@ -78,10 +78,12 @@ def projected(column: pa.Array, found: FileField, wanted: TableType) -> pa.Array
         return _struct(column, found, wanted)
     if wanted.word == LIST:
         plain = column if types.is_list(column.type) else column.cast(pa.list_(column.type.value_field))
-        return pa.ListArray.from_arrays(offsets_of(plain), projected(plain.values, found.fields[0], _at(wanted, 0)))
+        return pa.ListArray.from_arrays(
+            offsets_of(plain), projected(plain.values, found.fields[0], wanted.fields[0].type)
+        )
     if wanted.word == MAP:
-        keys = projected(column.keys, found.fields[0], _at(wanted, 0))
-        items = projected(column.items, found.fields[1], _at(wanted, 1))
+        keys = projected(column.keys, found.fields[0], wanted.fields[0].type)
+        items = projected(column.items, found.fields[1], wanted.fields[1].type)
         return pa.MapArray.from_arrays(offsets_of(column), keys, items)
     target = data_type(wanted).to_arrow()
     if column.type.equals(target) or is_encoded_as(column, target):
@@ -89,10 +91,6 @@ def projected(column: pa.Array, found: FileField, wanted: TableType) -> pa.Array
     if wanted.word == "uuid" and types.is_fixed_size_binary(column.type):
         return uuid_texts(column)
     return cast(as_plain(column), target)
-
-
-def _at(kind: TableType, place: int) -> TableType:
-    return kind.fields[place].type
 
 
 def _struct(column: pa.StructArray, found: FileField, wanted: TableType) -> pa.StructArray:
@@ -113,18 +111,6 @@ def _struct(column: pa.StructArray, found: FileField, wanted: TableType) -> pa.S
 
 def constant(field: TableField, value: Any, rows: int) -> pa.Array:
     """Return a column of one value of the table's metadata; None is null."""
-    target = data_type(field.type).to_arrow()
-    if value is None:
-        return pa.nulls(rows, target)
     word = field.type.word
-    if word == "date":
-        one = pa.array([int(value)], pa.int32()).cast(target)
-    elif word in ("timestamp", "timestamptz", "time"):
-        one = pa.array([int(value)], pa.int64()).cast(target)
-    elif word.startswith("decimal"):
-        one = pa.array([Decimal(value)], target)
-    elif types.is_floating(target):
-        one = pa.array([float(value)], target)
-    else:
-        one = pa.array([bytes.fromhex(value) if types.is_binary(target) else value], target)
-    return pa.repeat(one[0], rows)
+    one = value if word == "uuid" else partition_value(value, word)  # which is a text here
+    return pa.repeat(pa.scalar(one, data_type(field.type).to_arrow()), rows)

@@ -45,7 +45,7 @@ from airflow_samza.systems.tables.commits import (
 )
 from airflow_samza.systems.tables.leaving_files import File, LeavingFiles, Table, TableFiles, are_in
 from airflow_samza.systems.tables.output import TableProducer, file_name, name_prefix
-from airflow_samza.systems.tables.output_options import REPLACE_PARTITIONS, REPLACE_TABLE, TableOutputOptions
+from airflow_samza.systems.tables.output_options import MAIN, REPLACE_PARTITIONS, REPLACE_TABLE, TableOutputOptions
 from airflow_samza.systems.tables.output_target import OutputTarget, changes
 from airflow_samza.systems.tables.publication_checks import reject_late, reject_met, reject_namesake
 from airflow_samza.systems.tables.staged_files import StagedFiles
@@ -159,17 +159,13 @@ class TablePublisher(TableFiles[Table, File]):
     def view(self, table: Table) -> TableView:
         """Return the records of the commits to a table."""
 
-    @abstractmethod
-    def new_files(self, table: Table) -> list[File]:
-        """Return the staged files as the table's metadata has them."""
-
     def change_feed(self, table: Table, target: OutputTarget) -> TableProducer | None:
         """Return the producer of files that say what becomes of each row, where the table wants that; else None."""
         return None
 
     @abstractmethod
     def described_files(self, table: Table, staged: StagedFiles) -> list[File]:
-        """Return data files that were written anew as the table's metadata has them."""
+        """Return data files that were staged, or written anew, as the table's metadata has them."""
 
     @abstractmethod
     def commit(self, table: Table, commit: TableCommit[File]) -> Committed:
@@ -181,11 +177,10 @@ class TablePublisher(TableFiles[Table, File]):
 
     def names(self) -> dict[str, str]:
         """Return what a commit tells people."""
-        publication = self.publication
         return {
-            PRODUCER: publication.producer,
-            GENERATION: publication.generation,
-            EPOCH: str(publication.epoch),
+            PRODUCER: self.publication.producer,
+            GENERATION: self.publication.generation,
+            EPOCH: str(self.publication.epoch),
         }
 
     def outdated_plan(self, what: str) -> TopicError:
@@ -272,7 +267,7 @@ class TablePublisher(TableFiles[Table, File]):
         former = self._replaced(view, slot) if own is None else []
         if self.upserts:
             return self._upsert(table, view, slot, own)
-        new = self.new_files(table)
+        new = self.described_files(table, self.staged)
         files = LeavingFiles(self, table, view, former, new, begins=own is None)
         leaving = files.chosen()
         commit = self._commit_of(table, view, slot, own, former, new, leaving, takes_all=files.takes_all)
@@ -396,14 +391,15 @@ class TablePublisher(TableFiles[Table, File]):
         return TableCommit(view, committed, slot, new, leaving, others)
 
     def _facts(self, committed: Committed, leaving: Iterable[File]) -> dict[str, Any]:
-        return {
+        facts = {
             "path": self.options.table,
-            self.version: committed.snapshot,
+            self.version: committed.snapshot or None,
             "rows": sum(int(one["rows"]) for one in self.described),
             "bytes": sum(int(one["bytes"]) for one in self.described),
             "files": [file_name(str(file["path"])) for one in self.described for file in one["files"]],
             "superseded": [file_name(self.path_of(file)) for file in leaving],
         }
+        return facts if self.options.branch == MAIN else {**facts, "branch": self.options.branch}
 
     def _discard(self, view: TableView) -> None:
         """Remove the staged files, if no snapshot has them and none will get them: the record says so.

@@ -1,12 +1,13 @@
 """Data files that an epoch has staged for a table, with their footers, from which statistics are made.
 
-Publishers of both lake formats take them.
+Publishers of both lake formats take them, and who reads the rows of staged files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -41,15 +42,27 @@ class StagedFiles:
 
     def _footer(self, file: Mapping[str, Any]) -> pq.FileMetaData:
         place = self._at(str(file["path"]))
-        with storage_errors(path=str(place), stream=self._stream, doing="read"):
-            try:
-                return pq.read_metadata(place.path, filesystem=place.filesystem)
-            except OSError as error:
-                if not is_missing(error):
-                    raise
-                raise TopicError(
-                    f"The data file {place} of the output {self._stream!r} is gone before it was committed.",
-                    hint=CLEAR_STAGE,
-                    path=str(place),
-                    stream=self._stream,
-                ) from error
+        with reading_staged(place, self._stream, gone("data file", place, self._stream)):
+            return pq.read_metadata(place.path, filesystem=place.filesystem)
+
+
+@contextmanager
+def reading_staged(place: Location, stream: str, missing: TopicError) -> Iterator[None]:
+    """Turn what the storage raises inside the block into an error: ``missing`` of a file that is not there."""
+    with storage_errors(path=str(place), stream=stream, doing="read"):
+        try:
+            yield
+        except OSError as error:
+            if not is_missing(error):
+                raise
+            raise missing from error
+
+
+def gone(what: str, place: Location, stream: str) -> TopicError:
+    """Return the error of a file that tasks have staged, and that is not there any more."""
+    return TopicError(
+        f"The {what} {place} of the output {stream!r} is gone before it was committed.",
+        hint=CLEAR_STAGE,
+        path=str(place),
+        stream=stream,
+    )

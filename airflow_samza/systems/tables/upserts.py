@@ -14,6 +14,7 @@ from datetime import date
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -22,7 +23,7 @@ from airflow_samza.application.descriptors import ROW_DELETED
 from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import ConfigError, SchemaError, TopicError
 from airflow_samza.schema import Schema
-from airflow_samza.systems.files.failures import is_missing, storage_errors
+from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.output_slots import UPSERT
 from airflow_samza.systems.system import ColumnBound, StreamSpec
@@ -32,8 +33,8 @@ from airflow_samza.systems.tables.inputs.change_columns import ADDED, AFTER, BEF
 from airflow_samza.systems.tables.output import TableProducer
 from airflow_samza.systems.tables.output_options import BRANCH, RUN_COLUMN, TableOutputOptions
 from airflow_samza.systems.tables.output_target import OutputTarget
-from airflow_samza.systems.tables.row_hashes import row_hashes
-from airflow_samza.systems.topic_rejections import CLEAR_STAGE
+from airflow_samza.systems.tables.row_hashes import Words, row_hashes
+from airflow_samza.systems.tables.staged_files import gone, reading_staged
 
 _FEW_KEYS = 200
 """Keys by which files are left out one by one; of more their bounds are looked at."""
@@ -175,12 +176,8 @@ class Upserts:
         self.key = tuple(key)
         batch = changes.combine_chunks().to_batches()
         whole = batch[0] if batch else pa.RecordBatch.from_pylist([], schema=changes.schema)
-        keys = whole.select(list(key))
-        first, second = row_hashes(keys)
-        order = np.lexsort((np.arange(len(first)), second, first))
-        last = np.ones(len(order), bool)
-        last[:-1] = (first[order][1:] != first[order][:-1]) | (second[order][1:] != second[order][:-1])
-        chosen = order[last]
+        first, second = row_hashes(whole.select(list(key)))
+        chosen = _last_of_each(first, second)
         self._changed = _KeySet(first[chosen], second[chosen])
         rows = whole.take(pa.array(np.sort(chosen)))
         self.keys = rows.select(list(key))
@@ -201,7 +198,9 @@ class Upserts:
             names = {column[0]: column[3] for column in one["columns"]}
             inner = _InnerNames.of(one, target)
             for file in one["files"]:
-                found = _changes(place(str(file["path"])), stream)
+                at = place(str(file["path"]))
+                with reading_staged(at, stream, gone("file of changes", at, stream)):
+                    found = pq.read_table(at.path, filesystem=at.filesystem)
                 columns = [
                     inner.of_now(found[names[column.id]], names[column.id], column).cast(field.type)
                     if column.id in names
@@ -283,21 +282,6 @@ _LOST = TableType("")
 """The type of a field that a table has not any more."""
 
 
-def _changes(place: Location, stream: str) -> pa.Table:
-    with storage_errors(path=str(place), stream=stream, doing="read"):
-        try:
-            return pq.read_table(place.path, filesystem=place.filesystem)
-        except OSError as error:
-            if not is_missing(error):
-                raise
-            raise TopicError(
-                f"The file of changes {place} of the output {stream!r} is gone before it was committed.",
-                hint=CLEAR_STAGE,
-                path=str(place),
-                stream=stream,
-            ) from error
-
-
 Rows = Callable[[Any, "Sequence[str] | None"], "Iterator[pa.RecordBatch]"]
 """Returns the rows of a data file, without deleted ones, in some columns of the table; None: in all."""
 
@@ -350,14 +334,10 @@ class _KeySet(NamedTuple):
     @classmethod
     def of(cls, batches: Iterable[pa.RecordBatch], key: Sequence[str]) -> _KeySet:
         hashes = [row_hashes(batch.select(list(key))) for batch in batches]
-        if not hashes:
-            return cls(np.zeros(0, np.uint64), np.zeros(0, np.uint64))
-        first, second = (np.concatenate([one[side] for one in hashes]) for side in (0, 1))
-        order = np.lexsort((second, first))
-        first, second = first[order], second[order]
-        new = np.ones(len(first), bool)
-        new[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
-        return cls(first[new], second[new])
+        none = np.empty(0, np.uint64)
+        first, second = (np.concatenate([none, *(one[side] for one in hashes)]) for side in (0, 1))
+        chosen = _last_of_each(first, second)
+        return cls(first[chosen], second[chosen])
 
     def has(self, rows: pa.RecordBatch, key: Sequence[str]) -> Any:
         """Return which rows have a key that is among them."""
@@ -366,3 +346,11 @@ class _KeySet(NamedTuple):
             return np.zeros(len(first), bool)
         places = np.searchsorted(self.first, first).clip(max=len(self.first) - 1)
         return (self.first[places] == first) & (self.second[places] == second)
+
+
+def _last_of_each(first: Words, second: Words) -> npt.NDArray[np.int64]:
+    """Return the places of hashes in their order, of equal ones the last that came."""
+    order = np.lexsort((second, first))  # keeps the order of equal ones
+    last = np.ones(len(order), bool)
+    last[:-1] = (first[order][1:] != first[order][:-1]) | (second[order][1:] != second[order][:-1])
+    return order[last]

@@ -224,9 +224,14 @@ def _ruled_out(column: pq.ColumnChunkMetaData, bound: ColumnBound, rows: int) ->
         return False
     low, high = _comparable(statistics.min), _comparable(statistics.max)
     values = [_comparable(value) for value in (bound.value if bound.op == "in" else (bound.value,))]
+    return excludes(bound.op, values, low, high)
+
+
+def excludes(op: str, values: Sequence[Any], low: Any, high: Any) -> bool:
+    """Return whether no value between two can be compared so with one of some values; None is of an unknown type."""
     if any(value is None or type(value) is not type(low) or type(low) is not type(high) for value in values):
         return False  # the file has another type than the stream
-    test = _RULED_OUT["=" if bound.op == "in" else bound.op]
+    test = _RULED_OUT["=" if op == "in" else op]
     return all(test(low, high, value) for value in values)
 
 

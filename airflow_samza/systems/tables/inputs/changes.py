@@ -22,7 +22,7 @@ from airflow_samza.systems.files.packing import pack
 from airflow_samza.systems.files.slicing import split_threshold
 from airflow_samza.systems.tables.columns import TableField, column_type
 from airflow_samza.systems.tables.inputs.change_columns import ADDED, CARRIED, CHANGE, REMOVED
-from airflow_samza.systems.tables.inputs.table_version import TableFile, TableVersion
+from airflow_samza.systems.tables.inputs.table_version import TableFile, TableVersion, plain_deletes
 
 
 class FileChange(NamedTuple):
@@ -65,7 +65,7 @@ def carried_rows(before: Sequence[TableFile], now: Sequence[TableFile]) -> list[
 
 
 def _plain(file: TableFile) -> tuple[dict[str, Any], ...]:
-    return tuple(one.plain() for one in file.deletes)
+    return tuple(map(plain_deletes, file.deletes))
 
 
 def changed_range(version: TableVersion, partitions: int, since: str, remedy: str, *, carried: bool) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from airflow_samza.systems.files.formats.casts import Conformer
 from airflow_samza.systems.files.formats.file_format import InputFile, Unreadable, reading, rows_without_columns
 from airflow_samza.systems.files.formats.limits import check_values
 from airflow_samza.systems.files.formats.options import FileOptions
+from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.packing import Split
 from airflow_samza.systems.files.reading import Within, fitting
 from airflow_samza.systems.files.split_reading import SplitConsumer, projected_schema
@@ -31,7 +32,7 @@ from airflow_samza.systems.tables.columns import TableField, TableType, columns_
 from airflow_samza.systems.tables.inputs.change_columns import ADDED, BEFORE, CHANGE, COMMIT, COMMITTED, REMOVED
 from airflow_samza.systems.tables.inputs.rewritten import RewrittenRows
 from airflow_samza.systems.tables.inputs.rows import TableRows
-from airflow_samza.systems.tables.inputs.table_version import TableFile, TableVersion
+from airflow_samza.systems.tables.inputs.table_version import TableFile, TableVersion, input_file
 from airflow_samza.systems.tables.projection import FileField
 from airflow_samza.systems.tables.vectors import NONE, Positions
 
@@ -106,7 +107,8 @@ class TableConsumer(SplitConsumer):
         *,
         dictionaries: bool = False,
     ) -> Generator[pa.RecordBatch | Unreadable, None, None]:
-        file = dataclasses.replace(self.input_file(listed), dictionaries=dictionaries)
+        file = input_file(self.place(listed["path"]), int(listed["size"]), self.stream.name)
+        file = dataclasses.replace(file, dictionaries=dictionaries)
         try:
             with reading(file, "parquet"):
                 yield from self._conformed(file, listed, split, wanted, bounds)
@@ -176,8 +178,8 @@ class TableConsumer(SplitConsumer):
         return deleted, None if only is None else np.setdiff1d(only, deleted, assume_unique=True)
 
     @abstractmethod
-    def input_file(self, listed: Mapping[str, Any]) -> InputFile:
-        """Return a data file of the range, ready to be opened."""
+    def place(self, path: str) -> Location:
+        """Return the place of a data file of the range."""
 
     @abstractmethod
     def file_fields(self, schema: pa.Schema, file: InputFile, listed: Mapping[str, Any]) -> tuple[FileField, ...]:

@@ -17,10 +17,10 @@ from airflow_samza.systems.tables.inputs.arrivals import (
     ArrivalsRequest,
     TableHistory,
     arrived_range,
+    changes_range,
     reject_one_version,
     reject_other_table,
 )
-from airflow_samza.systems.tables.inputs.changed_arrivals import changes_range
 from airflow_samza.systems.tables.inputs.changes import changed_range
 from airflow_samza.systems.tables.inputs.table_version import TableVersion
 

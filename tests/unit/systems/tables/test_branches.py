@@ -220,7 +220,7 @@ def test_a_drop_that_meets_a_publisher_says_whether_readers_see_the_rows(
 def _before_the_act(output: Output, first: str, meet: Callable[[], None]) -> tuple[Any, str, Any]:
     """Return what is to be replaced so that somebody comes first: an object, a name and a value."""
     owner: Any = Table if isinstance(output, OfIceberg) else Branch if first == "the publisher" else _Publisher
-    name = {Table: "_do_commit", Branch: "_path"}.get(owner, "new_files")
+    name = {Table: "_do_commit", Branch: "_path"}.get(owner, "described_files")
     act = getattr(owner, name)
 
     def later(*arguments: Any, **options: Any) -> Any:
