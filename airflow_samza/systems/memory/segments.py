@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.log.records import Segment
-from airflow_samza.systems.log.segment_store import FileSegments
+from airflow_samza.systems.log.segment_store import SegmentReader, SegmentStore
 from airflow_samza.systems.log.segments import SegmentWriter
 from airflow_samza.systems.log.topic import Topic
 from airflow_samza.systems.memory.wire import Wire, WireForm
@@ -16,7 +16,7 @@ from airflow_samza.systems.memory.wire import Wire, WireForm
 _Segments = dict[str, list["pa.RecordBatch"]]
 
 
-class MemorySegments(FileSegments):
+class MemorySegments(SegmentStore):
     """Store of the topics of one system; those that have a form (``forms``, by topic) keep bytes."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class MemorySegmentWriter(SegmentWriter):
         self._batches = []
 
 
-class MemorySegmentReader:
+class MemorySegmentReader(SegmentReader):
     """Reader of the segments of a topic, whose batches come whole: bytes have no columns."""
 
     def __init__(self, segments: _Segments) -> None:
@@ -103,15 +103,6 @@ class MemorySegmentReader:
     def read(self, segment: Segment, batch: int, columns: Sequence[str] | None = None) -> pa.RecordBatch:
         """Return one record batch."""
         return self._segments[segment.name][batch]
-
-    def verify(self, segment: Segment) -> None:
-        """Do nothing: memory keeps what it is given."""
-
-    def leave(self, partition: int) -> None:
-        """Do nothing: nothing is open."""
-
-    def close(self) -> None:
-        """Do nothing: nothing is open."""
 
 
 def _bytes(batches: Sequence[pa.RecordBatch]) -> int:

@@ -28,7 +28,7 @@ from airflow_samza.systems.kafka.own_topics.frames import OVERHEAD
 from airflow_samza.systems.kafka.own_topics.reading import MessageSegmentReaders
 from airflow_samza.systems.kafka.own_topics.writing import MessageSegmentWriter, send_control
 from airflow_samza.systems.log.records import Segment
-from airflow_samza.systems.log.segment_store import CLEAR_ITS_WRITER
+from airflow_samza.systems.log.segment_store import CLEAR_ITS_WRITER, SegmentStore
 from airflow_samza.systems.log.topic import Topic, topic_directory
 
 BEGINNING = "samza."
@@ -77,7 +77,7 @@ class LeftTopic:
         return True
 
 
-class MessageSegments:
+class MessageSegments(SegmentStore):
     """Store of the own topics of runs in one system, whose records lie under a root."""
 
     def __init__(self, brokers: Brokers, files: Filesystem) -> None:
