@@ -20,27 +20,7 @@ from airflow_samza.systems.log.topic import Topic
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_samza.systems.log.segments import SegmentWriter
-
-
-class SegmentReader:
-    """Reader of the segments of a topic; each store has one of its own."""
-
-    def read(self, segment: Segment, batch: int, columns: Sequence[str] | None = None) -> pa.RecordBatch:
-        """Return one record batch, checked."""
-        raise NotImplementedError
-
-    def verify(self, segment: Segment) -> None:
-        """Read a whole segment and check every batch."""
-        for batch in range(len(segment.rows)):
-            self.read(segment, batch)
-
-    def leave(self, partition: int) -> None:
-        """Give back what reading a partition holds; it may be read again."""
-
-    def close(self) -> None:
-        """Give back all that it holds."""
-
+    from airflow_samza.systems.log.segments import SegmentReader, SegmentWriter
 
 CLEAR_ITS_WRITER = "Clear the stage that wrote it: nothing of this epoch has been published."
 

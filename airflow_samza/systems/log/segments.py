@@ -21,7 +21,6 @@ from airflow_samza.systems.dictionaries import GrowingDictionary, is_encoded_as
 from airflow_samza.systems.filesystems.contents import NewFile
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segment_checks import check_unpacked
-from airflow_samza.systems.log.segment_store import SegmentReader
 from airflow_samza.systems.log.topic import Topic
 from airflow_samza.systems.topic_rejections import check_partition, no_column
 from airflow_samza.systems.topic_rows import plain_schema, to_schema
@@ -239,6 +238,25 @@ class _CheckedSink(NewFile):
         discard = getattr(self._file, "discard", self._file.close)
         with contextlib.suppress(OSError, TopicError):
             discard()
+
+
+class SegmentReader:
+    """Reader of the segments of a topic; each store has one of its own."""
+
+    def read(self, segment: Segment, batch: int, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+        """Return one record batch, checked."""
+        raise NotImplementedError
+
+    def verify(self, segment: Segment) -> None:
+        """Read a whole segment and check every batch."""
+        for batch in range(len(segment.rows)):
+            self.read(segment, batch)
+
+    def leave(self, partition: int) -> None:
+        """Give back what reading a partition holds; it may be read again."""
+
+    def close(self) -> None:
+        """Give back all that it holds."""
 
 
 class SegmentReaders(SegmentReader):

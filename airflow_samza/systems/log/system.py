@@ -16,9 +16,8 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.commits import load_tail
 from airflow_samza.systems.log.consumer import LogConsumer
-from airflow_samza.systems.log.deletion import finish_in_place
 from airflow_samza.systems.log.index import Control, LogIndex
-from airflow_samza.systems.log.maintenance import ExpiringLogTopic
+from airflow_samza.systems.log.maintenance import ExpiringLogTopic, finish_in_place
 from airflow_samza.systems.log.producer import LogProducer, publish_segments
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segment_store import FILES, SegmentStore, store_of, with_store

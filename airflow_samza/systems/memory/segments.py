@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.log.records import Segment
-from airflow_samza.systems.log.segment_store import SegmentReader, SegmentStore
-from airflow_samza.systems.log.segments import SegmentWriter
+from airflow_samza.systems.log.segment_store import SegmentStore
+from airflow_samza.systems.log.segments import SegmentReader, SegmentWriter
 from airflow_samza.systems.log.topic import Topic
 from airflow_samza.systems.memory.wire import Wire, WireForm
 

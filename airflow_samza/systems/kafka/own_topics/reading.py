@@ -19,7 +19,7 @@ from airflow_samza.systems.kafka.clients import PASSING, consumer
 from airflow_samza.systems.kafka.failures import UNKNOWN_TOPIC, failed, silent
 from airflow_samza.systems.kafka.own_topics.frames import PART, WRITER, NoColumn, unframed
 from airflow_samza.systems.log.records import Segment
-from airflow_samza.systems.log.segment_store import SegmentReader
+from airflow_samza.systems.log.segments import SegmentReader
 from airflow_samza.systems.log.topic import Topic
 from airflow_samza.systems.topic_rejections import no_column
 

@@ -52,9 +52,6 @@ def broker_topic(root: str, name: str) -> str:
 
 
 _NOTES = "kafka"
-_USUAL_LARGEST = 1_000_000
-"""Bytes of a message that brokers take by default, and a little less."""
-
 _KEPT = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
 """Settings of a run's own topic: it keeps its messages until it is deleted."""
 
@@ -99,12 +96,11 @@ class MessageSegments(SegmentStore):
         topic = self._create(at_brokers, partitions)
         if topic.partitions != partitions:
             raise other_count(at_brokers, self.brokers.system, topic.partitions, partitions)
-        largest = self.brokers.setting(at_brokers, "max.message.bytes", self.brokers.patience)
         return {
             "system": self.brokers.system,
             "topic": at_brokers,
             "id": topic.identity,
-            "largest": max(int(largest or _USUAL_LARGEST), 2 * OVERHEAD),
+            "largest": max(self.brokers.largest_message(at_brokers), 2 * OVERHEAD),
         }
 
     def _create(self, at_brokers: str, partitions: int) -> BrokersTopic:
