@@ -117,18 +117,18 @@ class EndOfStreamBookkeeping:
             if not state.ended
         }
 
-    def checkpoint(self) -> list[dict[str, Any]]:
+    def checkpoint(self, *, names_of_ended: bool = True) -> list[dict[str, Any]]:
         """Return the state as JSON, one object per partition that anything is known of (rule C6).
 
-        What has ended names no producers any more: with every task naming every task, manifests would grow with their
-        number squared.
+        What has ended needs no names of producers any more (``names_of_ended`` False): with every task naming every
+        task, manifests would grow with their number squared.
         """
         return [
             {
                 "stream": stream,
                 "partition": partition,
                 "total_tasks": state.total,
-                "tasks": [] if state.ended else sorted(state.tasks),
+                "tasks": sorted(state.tasks) if names_of_ended or not state.ended else [],
                 "ended": state.ended,
                 "emitted": state.emitted,
                 "final": state.final,

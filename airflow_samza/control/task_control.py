@@ -105,7 +105,7 @@ class TaskControl:
 
     def checkpoint(self) -> dict[str, list[dict[str, Any]]]:
         """Return both bookkeepings as JSON, to be committed with the offsets (rule C6)."""
-        return {"end_of_stream": self.ends.checkpoint(), "watermarks": self.watermarks.checkpoint()}
+        return {"end_of_stream": self.ends.checkpoint(names_of_ended=False), "watermarks": self.watermarks.checkpoint()}
 
     @understood("of a task's checkpoint")
     def restore(self, checkpoint: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[ControlEvent]:

@@ -436,7 +436,7 @@ class SectionRun:
 
     def _checkpoint(self) -> TaskCheckpoint:
         if self._whole:
-            ends = self._control.ends.checkpoint() if self._operators else []
+            ends = self._control.ends.checkpoint(names_of_ended=False) if self._operators else []
             return TaskCheckpoint(offsets=self._offsets, control={"end_of_stream": ends})
         self._control.watermarks.note_who_holds_back(self._control.beside)
         return TaskCheckpoint(
