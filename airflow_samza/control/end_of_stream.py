@@ -12,7 +12,6 @@ from typing import Any
 
 from airflow_samza.control.messages import EndOfStreamMessage, ProducerEnds
 from airflow_samza.control.task_counts import TaskCounts
-from airflow_samza.grouping import grouped
 from airflow_samza.planner.plan import ExecutionPlan
 
 
@@ -203,25 +202,6 @@ def _sources(
     return sources
 
 
-def producing_tasks(
-    sources: Mapping[str, Iterable[str]], owners: Mapping[str, Iterable[str]]
-) -> dict[str, frozenset[str]]:
-    """Return for each output stream the distinct tasks that own a partition of an input that reaches it.
-
-    Their number is ``taskCount``.
-    """
-    return {
-        output: frozenset(task for stream in streams for task in owners.get(stream, ()))
-        for output, streams in sources.items()
-    }
-
-
-def stream_owners(assignment: Mapping[str, Iterable[tuple[str, int]]]) -> dict[str, frozenset[str]]:
-    """Return for each stream the tasks that own a partition of it, from the partitions of each task."""
-    owners = grouped((stream, task) for task, partitions in assignment.items() for stream, _ in partitions)
-    return {stream: frozenset(tasks) for stream, tasks in owners.items()}
-
-
 def task_name(number: int) -> str:
     """Return the name of task ``number`` of a stage."""
     return f"task-{number}"
@@ -241,13 +221,6 @@ def task_partitions(plan: ExecutionPlan, stage_id: str, number: int) -> list[tup
     ]
 
 
-def stage_assignment(plan: ExecutionPlan, stage_id: str) -> dict[str, list[tuple[str, int]]]:
-    """Return the partitions of each task of a stage, by the task's name."""
-    return {
-        task_name(number): task_partitions(plan, stage_id, number) for number in range(plan.stage(stage_id).task_count)
-    }
-
-
 def stage_output_sources(plan: ExecutionPlan, stage_id: str) -> dict[str, frozenset[str]]:
     """Return for each output of a stage the inputs of the stage that reach it (rule C7)."""
     stage = plan.stage(stage_id)
@@ -265,13 +238,11 @@ def stage_output_sources(plan: ExecutionPlan, stage_id: str) -> dict[str, frozen
 
 
 def producing_task_count(plan: ExecutionPlan, stage_id: str, output: str) -> int:
-    """Return the number of tasks of a stage that end an output, without naming them."""
+    """Return how many tasks of a stage end an output: those that own a partition of an input that reaches it (rule C7).
+
+    They are the first ones, as task k owns the partitions k. Their number is ``taskCount``.
+    """
     tasks = plan.stage(stage_id).task_count
     sources = [plan.stream(name) for name in stage_output_sources(plan, stage_id).get(output, ())]
     owners = [(tasks if source.partitions else 0) if source.broadcast else source.partitions for source in sources]
     return min(max(owners, default=0), tasks)
-
-
-def stage_producing_tasks(plan: ExecutionPlan, stage_id: str) -> dict[str, frozenset[str]]:
-    """Return for each output of a stage the tasks that end it."""
-    return producing_tasks(stage_output_sources(plan, stage_id), stream_owners(stage_assignment(plan, stage_id)))

@@ -7,9 +7,8 @@ C2–C6 within a section) (decision 21). Readers of shared streams keep the runs
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from airflow_samza.control.end_of_stream import EndOfStreamBookkeeping
 from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
@@ -21,7 +20,7 @@ class _Section:
     ends: EndOfStreamBookkeeping
     marks: WatermarkBookkeeping
     watermark: int = NONE_YET  # the last one before the section ended
-    ended: bool = field(default=False)
+    ended: bool = False
 
 
 class SectionBookkeeping:
@@ -63,32 +62,6 @@ class SectionBookkeeping:
                 section.ends.update(self._stream, self._partition, message, offset=offset) is not None or section.ended
             )
         return self._news()
-
-    def checkpoint(self) -> dict[str, Any]:
-        """Return the state as JSON, to be kept with the offset behind the recorded messages (rule C6)."""
-        return {
-            "told": self._watermark,
-            "ended": self._ended,
-            "sections": {
-                run: {
-                    "end_of_stream": section.ends.checkpoint(names_of_ended=False),
-                    "watermarks": section.marks.checkpoint(),
-                    "watermark": section.watermark,
-                    "ended": section.ended,
-                }
-                for run, section in self._sections.items()
-            },
-        }
-
-    def restore(self, checkpoint: Mapping[str, Any]) -> None:
-        """Restore what :meth:`checkpoint` wrote."""
-        self._watermark, self._ended = int(checkpoint["told"]), bool(checkpoint["ended"])
-        for run, kept in checkpoint["sections"].items():
-            section = self._sections.get(run)
-            if section is not None:
-                section.ends.restore(kept["end_of_stream"])
-                section.marks.restore(kept["watermarks"])
-                section.watermark, section.ended = int(kept["watermark"]), bool(kept["ended"])
 
     def _news(self) -> list[WatermarkMessage | EndOfStreamMessage]:
         news: list[WatermarkMessage | EndOfStreamMessage] = []

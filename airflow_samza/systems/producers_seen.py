@@ -80,18 +80,16 @@ class SlotTurns:
     turns: dict[str, Turn] = field(default_factory=dict)
 
 
+@dataclass
 class ProducersSeen:
-    """The standing of every producer of a topic, and the turns at its slots, brought up to date commit by commit."""
+    """The standing of every producer of a topic, and the turns at its slots, brought up to date commit by commit.
 
-    def __init__(
-        self,
-        standings: Mapping[str, Standing] | None = None,
-        slots: Mapping[OutputSlot, SlotTurns] | None = None,
-        roots: Mapping[str, str] | None = None,
-    ) -> None:
-        self._standings: dict[str, Standing] = dict(standings or {})
-        self._slots: dict[OutputSlot, SlotTurns] = dict(slots or {})
-        self._roots: dict[str, str] = dict(roots or {})
+    ``_roots`` are the identities of the roots of producers, as far as commits have them.
+    """
+
+    _standings: dict[str, Standing] = field(default_factory=dict)
+    _slots: dict[OutputSlot, SlotTurns] = field(default_factory=dict)
+    _roots: dict[str, str] = field(default_factory=dict)
 
     def copy(self) -> ProducersSeen:
         """Return a copy that can be moved on by itself."""
@@ -101,20 +99,18 @@ class ProducersSeen:
                 for name, standing in self._standings.items()
             },
             {slot: SlotTurns(standing.holder, dict(standing.turns)) for slot, standing in self._slots.items()},
-            self._roots,
+            dict(self._roots),
         )
 
     @classmethod
-    def from_json(
-        cls, data: Mapping[str, Any], slots: Iterable[Any] = (), roots: Mapping[str, Any] | None = None
-    ) -> ProducersSeen:
-        """Return it from what :meth:`to_json`, :meth:`slots_to_json` and :meth:`roots` wrote."""
+    def from_json(cls, data: Mapping[str, Any]) -> ProducersSeen:
+        """Return it from what :meth:`to_json` wrote, which may lie among other keys."""
         standings = {
             producer: Standing(generation, [list(span) for span in epochs])
-            for producer, (generation, epochs) in data.items()
+            for producer, (generation, epochs) in data["seen"].items()
         }
         slots_held: dict[OutputSlot, SlotTurns] = {}
-        for description, (number, run), turns in slots:
+        for description, (number, run), turns in data.get("slots", ()):
             slot = from_plain(OutputSlot, description)
             slot.code  # noqa: B018 - its interval is two moments
             at = slots_held[slot] = SlotTurns((int(number), str(run)))
@@ -124,15 +120,23 @@ class ProducersSeen:
                     standings[producer].slot = slot
             if all(turn.order != at.holder for turn in at.turns.values()):
                 raise ValueError(f"the turn {at.holder} of a slot is of nobody")
-        return cls(standings, slots_held, {producer: str(root) for producer, root in (roots or {}).items()})
+        return cls(standings, slots_held, {producer: str(root) for producer, root in data.get("roots", {}).items()})
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON form of the standings without their slots, kept in snapshots."""
-        return {producer: [standing.generation, standing.epochs] for producer, standing in self._standings.items()}
+        """Return the JSON form, kept in snapshots: standings, slots with their turns, and roots, where there are any.
 
-    def roots(self) -> dict[str, str]:
-        """Return the identities of the roots of producers, as far as commits have them."""
-        return dict(self._roots)
+        A slot has its newest turn, and those of producers at it.
+        """
+        seen = {producer: [standing.generation, standing.epochs] for producer, standing in self._standings.items()}
+        slots = [
+            [
+                plain(slot),
+                list(at.holder),
+                {turn.producer: [turn.number, turn.generation] for turn in at.turns.values()},
+            ]
+            for slot, at in self._slots.items()
+        ]
+        return {"seen": seen, **({"slots": slots} if slots else {}), **({"roots": self._roots} if self._roots else {})}
 
     def reject_namesake(self, stream: str, producer: str, root: str) -> None:
         """Reject a producer if one of its name, under another root than that of this identity, has published."""
@@ -145,17 +149,6 @@ class ProducersSeen:
                 generation=self._standings[producer].generation,
                 root=theirs,
             )
-
-    def slots_to_json(self) -> list[Any]:
-        """Return the JSON form of the slots: each with its newest turn, and those of producers at it."""
-        return [
-            [
-                plain(slot),
-                list(at.holder),
-                {turn.producer: [turn.number, turn.generation] for turn in at.turns.values()},
-            ]
-            for slot, at in self._slots.items()
-        ]
 
     def is_published(
         self, stream: str, producer: str, generation: str, epoch: int, slot: OutputSlot | None = None

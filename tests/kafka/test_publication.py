@@ -278,7 +278,7 @@ def test_makes_a_topic_that_is_missing_with_the_planned_count_and_rejects_anothe
 ) -> None:
     found, spec = outputs(kafka.address, tmp_path), stream(new_topic())
     found.create([spec])
-    topic = found._brokers.find(spec.name)
+    topic = found.brokers.find(spec.name)
     assert topic is not None
     assert topic.partitions == 3
     other = stream(spec.name)
@@ -312,7 +312,7 @@ def test_messages_that_brokers_do_not_take_are_published_by_the_next_try(kafka: 
     staged = stage(found, spec, [rows(0, 20)])
     away = outputs("127.0.0.1:1", tmp_path, patience=1.0)
     away._largest = {spec.name: 1_000_000}
-    away._brokers.find = found._brokers.find  # type: ignore[method-assign]
+    away.brokers.find = found.brokers.find  # type: ignore[method-assign]
     with pytest.raises(StorageUnavailable):
         away.publish(spec, publication(staged))
     found.publish(spec, publication(staged))

@@ -36,10 +36,10 @@ def system(kafka: Kafka, tmp_path: Path) -> KafkaSystem:
 
 def test_a_publication_that_is_held_up_publishes_each_message_once(kafka: Kafka, system: KafkaSystem) -> None:
     spec = stream(new_topic())
-    system.outputs.create([spec])
+    system.create([spec])
     for epoch in range(3):
-        staged = stage(system.outputs, spec, [rows(10_000 * epoch, 10_000)])
-        system.outputs.publish(spec, publication(staged, epoch, final=epoch == 2))
+        staged = stage(system, spec, [rows(10_000 * epoch, 10_000)])
+        system.publish(spec, publication(staged, epoch, final=epoch == 2))
     assert sorted(ids_of(read_all(kafka.address, spec.name))) == list(range(30_000))
 
 

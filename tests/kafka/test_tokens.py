@@ -64,10 +64,10 @@ def test_reading_goes_on_with_new_tokens(system: KafkaSystem, endpoint: TokenEnd
 @pytest.mark.nightly
 def test_publishing_goes_on_with_new_tokens(kafka: Kafka, system: KafkaSystem, endpoint: TokenEndpoint) -> None:
     spec = stream(new_topic())
-    system.outputs.create([spec])
+    system.create([spec])
     for epoch in range(3):
-        staged = stage(system.outputs, spec, [rows(100 * epoch, 100)])
-        system.outputs.publish(spec, publication(staged, epoch, final=epoch == 2))
+        staged = stage(system, spec, [rows(100 * epoch, 100)])
+        system.publish(spec, publication(staged, epoch, final=epoch == 2))
         given = endpoint.given
         until(lambda: endpoint.given >= given + 3, 120)  # noqa: B023
     assert sorted(ids_of(read_all(kafka.address, spec.name))) == list(range(300))

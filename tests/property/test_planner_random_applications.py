@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from airflow_samza.application.application import ApplicationSpec, StreamApplication
 from airflow_samza.application.windows import count, tumbling
-from airflow_samza.control.end_of_stream import producing_task_count, stage_producing_tasks
+from airflow_samza.control.end_of_stream import producing_task_count, stage_output_sources, task_partitions
 from airflow_samza.errors import PlanError, PlanErrors
 from airflow_samza.planner.difference import difference
 from airflow_samza.planner.explain import explain
@@ -218,8 +218,12 @@ def test_a_plan_is_deterministic_and_independent_of_declaration_order(drawn: Dra
         assert ExecutionPlan.from_json(one.to_json()) == one
         assert difference(one, other) == ()
         for stage in one.stages:
-            by_name = {output: len(tasks) for output, tasks in stage_producing_tasks(one, stage.stage_id).items()}
-            assert {output: producing_task_count(one, stage.stage_id, output) for output in by_name} == by_name
+            owned = [
+                {stream for stream, _ in task_partitions(one, stage.stage_id, task)} for task in range(stage.task_count)
+            ]
+            for output, sources in stage_output_sources(one, stage.stage_id).items():
+                enders = [task for task, streams in enumerate(owned) if streams & sources]
+                assert enders == list(range(producing_task_count(one, stage.stage_id, output)))
     else:
         assert _without_places(one) == _without_places(same) == _without_places(other)
 

@@ -205,13 +205,7 @@ def _orphans(files: Filesystem, log: LogSystem, now: float) -> Iterator[Topic]:
             continue
         if not log.store.holds(topic):
             continue
-        created = log.creation_time(name)
-        if (
-            topic.owner
-            and name.count("/") >= 2
-            and created is not None
-            and created / 1000 < now - _HALF_WRITTEN_SECONDS
-        ):
+        if topic.is_runs_own and topic.created is not None and topic.created / 1000 < now - _HALF_WRITTEN_SECONDS:
             run = RunFolder(topic.owner[0], name.split("/")[1])
             if not run.plan_generations(files):
                 yield topic

@@ -23,6 +23,9 @@ from airflow_samza.systems.kafka.failures import UNKNOWN_TOPIC, cannot_create, e
 _TIMESTAMP_TYPE = "message.timestamp.type"
 _ON_APPEND = "LogAppendTime"
 
+_USUAL_LARGEST = 1_000_000
+"""Bytes of a message that brokers take by default, and a little less."""
+
 _CLEANUP, _KEEPS, _DELETES = "cleanup.policy", "min.compaction.lag.ms", "delete.retention.ms"
 
 T = TypeVar("T")
@@ -106,7 +109,7 @@ class Brokers:
         def ask(spec: OffsetSpec) -> int:
             return self._ask_offsets({place: spec}, IsolationLevel.READ_UNCOMMITTED)[partition]
 
-        return self._of_topic(topic, lambda: (ask(OffsetSpec.earliest()), ask(OffsetSpec.latest())))
+        return self._answered(lambda: (ask(OffsetSpec.earliest()), ask(OffsetSpec.latest())), topic)
 
     def first_at(self, topic: Topic, millis: int) -> list[int | None]:
         """Return by partition the offset of the first message, or transaction marker, of this time or a later one.
@@ -118,11 +121,11 @@ class Brokers:
     def stamps_on_append(self, topic: Topic) -> bool:
         """Return whether brokers give messages the time at which they come; False where that may not be asked."""
         # Where there is no answer soon, to read on costs time only.
-        return self.setting(topic.name, _TIMESTAMP_TYPE, min(ANSWER_SECONDS, self.patience)) == _ON_APPEND
+        return self.settings(topic.name, min(ANSWER_SECONDS, self.patience)).get(_TIMESTAMP_TYPE) == _ON_APPEND
 
-    def setting(self, topic: str, name: str, seconds: float) -> str | None:
-        """Return a setting of a topic; None where it may not be asked, or no answer comes for so long."""
-        return self.settings(topic, seconds).get(name)
+    def largest_message(self, topic: str) -> int:
+        """Return how many bytes a message of a topic may have; the usual bound where that may not be asked."""
+        return int(self.settings(topic, self.patience).get("max.message.bytes", _USUAL_LARGEST))
 
     def settings(self, topic: str, seconds: float) -> dict[str, str]:
         """Return the settings of a topic; none where they may not be asked, or no answer comes for so long."""
@@ -185,7 +188,7 @@ class Brokers:
 
     def _offsets(self, topic: Topic, spec: OffsetSpec) -> list[int]:
         places = {TopicPartition(topic.name, partition): spec for partition in range(topic.partitions)}
-        offsets = self._of_topic(topic.name, lambda: self._ask_offsets(places, IsolationLevel.READ_COMMITTED))
+        offsets = self._answered(lambda: self._ask_offsets(places, IsolationLevel.READ_COMMITTED), topic.name)
         return [offsets[partition] for partition in range(topic.partitions)]
 
     def _ask_offsets(self, places: dict[TopicPartition, OffsetSpec], isolation: IsolationLevel) -> dict[int, int]:
@@ -194,22 +197,14 @@ class Brokers:
         )
         return {place.partition: int(answer.result().offset) for place, answer in answers.items()}
 
-    def _of_topic(self, name: str, ask: Callable[[], T]) -> T:
-        """Return the answer to a question about a topic; one that is missing is a TopicError."""
-        try:
-            return self._answered(ask, name)
-        except _NotThere as error:
-            raise missing(name, self.system) from error
-
     def _answered(self, ask: Callable[[], T], topic: str) -> T:
-        """Return the answer to a question, which is asked again while the brokers are away, or change their roles."""
+        """Return the answer to a question about a topic; one that is missing is a TopicError.
+
+        It is asked again while the brokers are away, or change their roles.
+        """
         try:
             return answer_to(ask, self.patience, self.waiting("Answers"), lambda: renew_admin(self.access))
         except KafkaException as error:
             if error_of(error).code() in UNKNOWN_TOPIC:
-                raise _NotThere from error
+                raise missing(topic, self.system) from error
             raise failed(self.access, error_of(error), topic, self.patience) from error
-
-
-class _NotThere(Exception):
-    """The brokers know no such topic."""

@@ -11,7 +11,7 @@ import time
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from airflow_samza.systems.kafka.access import KafkaAccess
@@ -158,6 +158,14 @@ def _says(error: KafkaError) -> int:
     if error.code() == KafkaError._AUTHENTICATION:
         return 2
     return int(error.code() != KafkaError._ALL_BROKERS_DOWN)
+
+
+def close_producer(client: Producer) -> None:
+    """Close the connections of a producer; what it has not sent is thrown away."""
+    with suppress(KafkaException, SystemError):  # what has failed before fails once more
+        client.purge()
+        client.flush(0)
+    released(client)
 
 
 _admins: Shared[KafkaAccess, AdminClient] = Shared()

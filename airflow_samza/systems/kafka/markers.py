@@ -153,14 +153,11 @@ class Markers:
                 return int(offset or 0)
             if error.code() in PASSING or error.retriable():
                 return 0
-            raise self._failed(error)
+            raise failed(self.brokers.access, error, self.name, self.brokers.patience)
         key, value = message.key(), message.value()
         if key is not None and value is not None and key.startswith(scope):
             values[key.decode()] = value
         return int(offset or 0) + 1
-
-    def _failed(self, error: KafkaError) -> Exception:
-        return failed(self.brokers.access, error, self.name, self.brokers.patience)
 
 
 def marker_of(values: Mapping[str, bytes], key: str) -> Marker | None:

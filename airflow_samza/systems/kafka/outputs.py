@@ -1,9 +1,13 @@
-"""Outputs of a system of kind ``kafka``: their topics, what is staged for them, and what runs have published."""
+"""Outputs of a system of kind ``kafka``: their topics, what is staged for them, and what runs have published.
+
+The Kafka system derives from it.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -21,9 +25,10 @@ from airflow_samza.systems.kafka.failures import other_count
 from airflow_samza.systems.kafka.markers import TOPIC, Marker, MarkerKeys, Markers, marker_of
 from airflow_samza.systems.kafka.output import STAGED, KafkaProducer, MessageEncoder
 from airflow_samza.systems.kafka.output_options import OutputOptions
-from airflow_samza.systems.kafka.publication import Place, Publisher, facts_of
+from airflow_samza.systems.kafka.publication import Place, Publisher
 from airflow_samza.systems.kafka.write_failures import TRANSACTIONAL_IDS, published_before, superseded
 from airflow_samza.systems.kafka.writing import Fenced
+from airflow_samza.systems.log.producer import LogProducer
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segments import SegmentReaders
 from airflow_samza.systems.log.system import LogSystem
@@ -36,41 +41,34 @@ from airflow_samza.systems.topic_rejections import CLEAR_STAGE
 MARKERS_OPTION = "publications.topic"
 """The option of a system that names the topic of markers."""
 
-_USUAL_LARGEST = 1_000_000
-"""Bytes of a message that brokers take by default, and a little less."""
-
 
 class KafkaOutputs:
     """Outputs of one system, whose options are ``settings``. ``root``: where runs keep what they stage."""
 
     def __init__(self, brokers: Brokers, settings: Mapping[str, Any], root: str | None) -> None:
-        self._brokers = brokers
+        self.brokers = brokers
         self._settings = settings
         self._markers = Markers(brokers, str(settings.get(MARKERS_OPTION) or TOPIC))
         self._root = root
-        self._log: LogSystem | None = None
-        self._identity: str | None = None
         self._largest: dict[str, int] = {}
         self._publishers: dict[Place, Publisher] = {}
 
-    @property
+    @cached_property
     def log(self) -> LogSystem:
         """The log under the root, in whose topics messages are staged."""
-        if self._log is None:
-            self._log = LogSystem(self._brokers.system, SystemBinding(EMBEDDED), self._root)
-        return self._log
+        return LogSystem(self.brokers.system, SystemBinding(EMBEDDED), self._root)
 
-    def identity(self, stream: StreamSpec) -> str | None:
+    def staging_identity(self, stream: StreamSpec) -> str | None:
         """Return what tells the topic in which messages wait from another one of its name."""
         return self.log.identity(StreamSpec(_staging_name(stream)))
 
     def create(self, streams: Sequence[StreamSpec]) -> None:
         """Make the topics of outputs that are missing, and that of the markers; another partition count is rejected."""
-        topics = self._brokers.find_all([stream.name for stream in streams]) if streams else {}
+        topics = self.brokers.find_all([stream.name for stream in streams]) if streams else {}
         for stream in streams:
             topic = topics.get(stream.name)
             if topic is None:
-                self._brokers.create(stream.name, stream.partitions or 1)
+                self.brokers.create(stream.name, stream.partitions or 1)
             else:
                 self._check_count(stream, topic)
             if stream.through is not None:
@@ -83,13 +81,13 @@ class KafkaOutputs:
         options = OutputOptions.of(stream)
         if stream.schema:
             self.value_serde(stream)
-        check_writable(self._brokers.access, [stream.name])
-        check_writable(self._brokers.access, [self._markers.name])
-        check_readable(self._brokers.access, [self._markers.name])
+        check_writable(self.brokers.access, [stream.name])
+        check_writable(self.brokers.access, [self._markers.name])
+        check_readable(self.brokers.access, [self._markers.name])
         if options.delivery.exactly_once:
-            check_transactional_id(self._brokers.access, TRANSACTIONAL_IDS)
+            check_transactional_id(self.brokers.access, TRANSACTIONAL_IDS)
 
-    def producer(self, stream: StreamSpec, writer: str) -> KafkaProducer:
+    def producer(self, stream: StreamSpec, writer: str) -> LogProducer | KafkaProducer:
         """Return a producer that stages the messages of one try at a task."""
         return KafkaProducer(
             self._staging(stream),
@@ -102,7 +100,7 @@ class KafkaOutputs:
     def value_serde(self, stream: StreamSpec) -> Serde:
         """Return the serde of an output's values; columns that cannot be messages are rejected."""
         if stream.schema is None:  # columns are known when they are sent
-            name, system = stream.name, self._brokers.system
+            name, system = stream.name, self.brokers.system
             return bind_serde(str(stream.serde), pa.schema([]), name, options=self._settings, system=system)
         return self._encoder(stream, Schema.of(stream.schema).to_arrow()).serde
 
@@ -113,7 +111,7 @@ class KafkaOutputs:
     def describe_output(self, stream: StreamSpec, claim: OutputClaim) -> str:
         """Return what readers of an output will see, for the plan; a rerun that is not permitted is rejected."""
         text = f"published to {stream.name!r} {OutputOptions.of(stream).delivery}"
-        marked = self._brokers.find(self._markers.name) is not None
+        marked = self.brokers.find(self._markers.name) is not None
         rerun = self._rerun(stream, claim, self._markers.read(self._keys(stream, claim.producer)) if marked else {})
         return text if rerun is None else f"{text}; {rerun}: readers will see these and the new ones"
 
@@ -149,11 +147,12 @@ class KafkaOutputs:
                 self.log.filesystem.delete(topic.segment_path(segment.name))
         if publication.final:
             self._close(stream, publication.producer)
-        return facts_of(publication, count, staged, stream.name)
+        size = sum(int(task.get("bytes", 0)) for task in staged.values())
+        return {"topic": stream.name, "rows": count, "bytes": size}
 
     def waiting(self, stream: StreamSpec, staged: Iterable[Mapping[str, Any]]) -> int:
         """Return how many messages of the tasks of an epoch are staged still: what is published is deleted."""
-        if self.identity(stream) is None:
+        if self.staging_identity(stream) is None:
             return 0
         topic = self.log.topic(_staging_name(stream))
         segments = [Segment.from_json(one) for one in staged if one.get("segment")]
@@ -162,11 +161,11 @@ class KafkaOutputs:
 
     def has_begun(self, stream: StreamSpec) -> bool:
         """Return whether a generation has begun its output, so that no lower one publishes."""
-        return self.identity(stream) is not None and self.log.filesystem.exists(self._claimed(stream))
+        return self.staging_identity(stream) is not None and self.log.filesystem.exists(self._claimed(stream))
 
     def standing(self, stream: StreamSpec, producer: str) -> str | None:
         """Return the newest generation of a producer that has published to an output; None when none has."""
-        if self._brokers.find(self._markers.name) is None:
+        if self.brokers.find(self._markers.name) is None:
             return None
         keys = self._keys(stream, producer)
         marker = marker_of(self._markers.read(keys), keys.of_run(producer))
@@ -214,7 +213,7 @@ class KafkaOutputs:
         place = Place(self._keys(stream, producer), producer)
         if place not in self._publishers:
             self._markers.create()
-            topic, options = self._brokers.topic(stream.name), OutputOptions.of(stream)
+            topic, options = self.brokers.topic(stream.name), OutputOptions.of(stream)
             self._check_count(stream, topic)
             self._publishers[place] = Publisher(self._markers, place, self._bound(stream.name), options.delivery)
         return self._publishers[place]
@@ -225,12 +224,11 @@ class KafkaOutputs:
             publisher.close()
 
     def _keys(self, stream: StreamSpec, producer: str) -> MarkerKeys:
-        return MarkerKeys(self._root_identity(), producer.partition("/")[0], stream.name)
+        return MarkerKeys(self._root_identity, producer.partition("/")[0], stream.name)
 
+    @cached_property
     def _root_identity(self) -> str:
-        if self._identity is None:
-            self._identity = root_identity(self.log.filesystem)
-        return self._identity
+        return root_identity(self.log.filesystem)
 
     def _staging(self, stream: StreamSpec) -> Topic:
         return create_topic(self.log.filesystem, self.log.name, _staging_name(stream), 1, STAGED, stream.owner)
@@ -239,18 +237,17 @@ class KafkaOutputs:
         return self.log.topic(_staging_name(stream)).staging_note
 
     def _encoder(self, stream: StreamSpec, schema: pa.Schema) -> MessageEncoder:
-        return MessageEncoder(stream, schema, self._brokers.system, self._settings)
+        return MessageEncoder(stream, schema, self.brokers.system, self._settings)
 
     def _bound(self, topic: str) -> int:
-        """Return how many bytes a message of a topic may have; the usual bound where that may not be asked."""
+        """Return how many bytes a message of a topic may have, which is asked once."""
         if topic not in self._largest:
-            largest = self._brokers.setting(topic, "max.message.bytes", self._brokers.patience)
-            self._largest[topic] = _USUAL_LARGEST if largest is None else int(largest)
+            self._largest[topic] = self.brokers.largest_message(topic)
         return self._largest[topic]
 
     def _check_count(self, stream: StreamSpec, topic: KafkaTopic) -> None:
         if stream.partitions is not None and stream.partitions != topic.partitions:
-            raise other_count(stream.name, self._brokers.system, topic.partitions, stream.partitions)
+            raise other_count(stream.name, self.brokers.system, topic.partitions, stream.partitions)
 
 
 def _staging_name(stream: StreamSpec) -> str:

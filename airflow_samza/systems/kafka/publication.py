@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import Any
 
 import pyarrow as pa
 
@@ -182,10 +181,3 @@ def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for first in range(0, batch.num_rows, CHUNK_ROWS):
             yield batch.slice(first, CHUNK_ROWS)
-
-
-def facts_of(
-    publication: Publication, count: int, staged: Mapping[int, Mapping[str, Any]], topic: str
-) -> dict[str, Any]:
-    """Return the facts of a publication for the stage's result."""
-    return {"topic": topic, "rows": count, "bytes": sum(int(task.get("bytes", 0)) for task in staged.values())}

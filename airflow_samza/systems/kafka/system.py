@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
-from airflow_samza.systems.capabilities import Compaction, ExpiringTopic, OutputClaim
+from airflow_samza.systems.capabilities import Compaction, ExpiringTopic
 from airflow_samza.systems.delivery import Delivery
 from airflow_samza.systems.kafka.access import access_of
 from airflow_samza.systems.kafka.access_check import PATIENCE as CHECK_PATIENCE
@@ -16,10 +17,12 @@ from airflow_samza.systems.kafka.columns import RAW, MessageColumns, browsed, gr
 from airflow_samza.systems.kafka.failures import recreated
 from airflow_samza.systems.kafka.group_offsets import GroupCommitter
 from airflow_samza.systems.kafka.input_range import fix_range, missing_messages, without_expired
+from airflow_samza.systems.kafka.output import KafkaProducer
 from airflow_samza.systems.kafka.output_options import OutputOptions
 from airflow_samza.systems.kafka.outputs import KafkaOutputs
 from airflow_samza.systems.kafka.own_topics.system import OwnTopics, is_own
 from airflow_samza.systems.kafka.reading import KafkaConsumer
+from airflow_samza.systems.log.producer import LogProducer
 from airflow_samza.systems.serdes.serde import Serde
 from airflow_samza.systems.system import (
     Publication,
@@ -27,14 +30,13 @@ from airflow_samza.systems.system import (
     StreamSpec,
     SystemBinding,
     SystemConsumer,
-    SystemProducer,
 )
 
 PATIENCE_SECONDS = 180.0
 """Time for which brokers may be away, or silent, before a plan or a task gives up."""
 
 
-class KafkaSystem:
+class KafkaSystem(KafkaOutputs):
     """System of topics of Kafka. The options of its binding are settings of librdkafka (``bootstrap.servers``, …)."""
 
     kind = "kafka"
@@ -42,18 +44,13 @@ class KafkaSystem:
     def __init__(self, name: str, binding: SystemBinding, root: str | None = None) -> None:
         self.name = name
         self.binding = binding
-        self.brokers = Brokers(access_of(name, binding), PATIENCE_SECONDS)
-        self.outputs = KafkaOutputs(self.brokers, binding.options, root)
+        super().__init__(Brokers(access_of(name, binding), PATIENCE_SECONDS), binding.options, root)
         self._groups = GroupCommitter(self.brokers)
-        self._root = root
-        self._own: OwnTopics | None = None
 
-    @property
+    @cached_property
     def own_topics(self) -> OwnTopics:
         """The topics between stages."""
-        if self._own is None:
-            self._own = OwnTopics(self.brokers, self._root)
-        return self._own
+        return OwnTopics(self.brokers, self._root)
 
     @property
     def admin(self) -> KafkaSystem:
@@ -71,7 +68,7 @@ class KafkaSystem:
     def value_serde(self, stream: StreamSpec) -> Serde:
         """Return the serde of a stream's values, for the columns inside of them."""
         if stream.written:
-            return self.outputs.value_serde(stream)
+            return super().value_serde(stream)
         return MessageColumns.of(stream).value_serde(self.name, self.binding.options)
 
     def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
@@ -154,7 +151,7 @@ class KafkaSystem:
         if is_own(stream):
             return self.own_topics.identity(stream)
         if stream.through is not None:
-            return self.outputs.identity(stream)
+            return self.staging_identity(stream)
         topic = self.brokers.find(stream.name)
         return topic.identity if topic is not None else None
 
@@ -172,44 +169,24 @@ class KafkaSystem:
     def create(self, streams: Sequence[StreamSpec]) -> None:
         """Make the topics between stages and of outputs that are missing, and where messages wait for the commit."""
         self.own_topics.admin.create([stream for stream in streams if is_own(stream)])
-        self.outputs.create([stream for stream in streams if not is_own(stream)])
+        super().create([stream for stream in streams if not is_own(stream)])
 
-    def producer(self, stream: StreamSpec, writer: str) -> SystemProducer:
+    def producer(self, stream: StreamSpec, writer: str) -> LogProducer | KafkaProducer:
         """Return a producer: of messages between stages, or one that stages an output's under the root."""
-        return (self.own_topics if is_own(stream) else self.outputs).producer(stream, writer)
+        return self.own_topics.producer(stream, writer) if is_own(stream) else super().producer(stream, writer)
 
     def check_writable(self, stream: StreamSpec) -> None:
         """Reject columns that cannot be messages, and a user who may not publish."""
         if not is_own(stream):
-            self.outputs.check_writable(stream)
+            super().check_writable(stream)
 
     def delivery(self, stream: StreamSpec) -> Delivery:
         """Return the delivery of an output, as its option says."""
         return OutputOptions.of(stream).delivery
 
-    def describe_output(self, stream: StreamSpec, claim: OutputClaim) -> str:
-        """Return what readers of an output will see, for the plan; reject a rerun that is not permitted."""
-        return self.outputs.describe_output(stream, claim)
-
-    def claim(self, stream: StreamSpec, claim: OutputClaim) -> None:
-        """Begin a generation of an output: from now on no lower one publishes."""
-        self.outputs.claim(stream, claim)
-
     def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
         """Publish what an epoch has staged: each message once, whoever died on the way."""
-        return (self.own_topics if is_own(stream) else self.outputs).publish(stream, publication)
-
-    def waiting(self, stream: StreamSpec, staged: Iterable[Mapping[str, Any]]) -> int:
-        """Return how many messages of the tasks of an epoch are staged still."""
-        return self.outputs.waiting(stream, staged)
-
-    def has_begun(self, stream: StreamSpec) -> bool:
-        """Return whether a generation has begun its output, so that no lower one publishes."""
-        return self.outputs.has_begun(stream)
-
-    def standing(self, stream: StreamSpec, producer: str) -> str | None:
-        """Return the newest generation of a producer that has published to an output; None when it never has."""
-        return self.outputs.standing(stream, producer)
+        return self.own_topics.publish(stream, publication) if is_own(stream) else super().publish(stream, publication)
 
     def lost(self, stream: StreamSpec, producer: str, generation: str) -> str | None:
         """Return that the topic or the record of its publications is missing; how long messages stay is the topic's."""
@@ -221,9 +198,10 @@ class KafkaSystem:
 
     def discard(self, stream: StreamSpec, staged: Mapping[str, Any]) -> None:
         """Delete what a producer staged and nobody will publish."""
-        (self.own_topics if is_own(stream) else self.outputs).discard(stream, staged)
+        discard = self.own_topics.discard if is_own(stream) else super().discard
+        discard(stream, staged)
 
     def expiring(self, name: str) -> ExpiringTopic | None:
         """Return a topic of a run: one between stages, or one under the root, in which messages wait."""
         own = self.own_topics.expiring(name)
-        return own if own is not None else self.outputs.log.expiring(name)
+        return own if own is not None else self.log.expiring(name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -13,10 +12,10 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from airflow_samza.systems.kafka.broker_answers import Waiting
 from airflow_samza.systems.kafka.brokers import Brokers
-from airflow_samza.systems.kafka.clients import CLIENT_LOG
+from airflow_samza.systems.kafka.clients import CLIENT_LOG, close_producer
 from airflow_samza.systems.kafka.failures import cause_of, error_of
 from airflow_samza.systems.kafka.output_options import IN_TRANSACTIONS, ONE_BY_ONE
-from airflow_samza.systems.kafka.pools import guarded, released
+from airflow_samza.systems.kafka.pools import guarded
 from airflow_samza.systems.kafka.write_failures import FENCED, write_failed
 
 T = TypeVar("T")
@@ -134,10 +133,7 @@ class Writer:
         """Give the client up; what is in flight is thrown away, and an open transaction is aborted by the next one."""
         if self._process != os.getpid():  # it is the parent's
             return
-        with suppress(KafkaException, SystemError):  # what has failed before fails once more
-            self._client.purge()
-            self._client.flush(0)
-        released(self._client)
+        close_producer(self._client)
 
     def _flush(self) -> None:
         waiting = self._waiting("Receipts for messages")

@@ -65,7 +65,7 @@ def tail_of_snapshot(topic: Topic, last: int) -> Tail:
     try:
         state = record["state"]
         offsets = [int(offset) for offset in state["next"]]
-        seen = ProducersSeen.from_json(state["seen"], state.get("slots", ()), state.get("roots", {}))
+        seen = ProducersSeen.from_json(state)
         schema = state["schema"]
     except (KeyError, ValueError, TypeError, RecordUnreadable) as error:
         raise topic.damaged(path, f"cannot be understood ({error!r})") from None

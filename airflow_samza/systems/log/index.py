@@ -7,6 +7,7 @@ Consumers and tails of the log look up in it; the page and the command line do f
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
@@ -150,13 +151,11 @@ class LogIndex:
                 return first
         return self.head[partition]
 
-    def slice(self, partition: int, start: int, end: int) -> Iterator[Entry]:
-        """Yield the entries that overlap ``[start, end)``; commits that lie before or after it are not read."""
-        for owned in self.owned_slice(partition, start, end):
-            yield from owned.entries
-
     def owned_slice(self, partition: int, start: int, end: int, *, together: bool = False) -> Iterator[Owned]:
-        """Yield the same with their owners; ``together`` puts the ends of a commit's tasks into one entry."""
+        """Yield the entries that overlap ``[start, end)`` with their owners.
+
+        Commits that lie before or after it are not read. ``together`` puts the ends of a commit's tasks into one entry.
+        """
         if start >= end:
             return
         for commit in self._commits_from(partition, start):
@@ -177,20 +176,17 @@ class LogIndex:
 
     def entries(self, partition: int) -> list[Entry]:
         """Return all entries of a partition that readers see, in offset order; all commits are read."""
-        return list(self.slice(partition, 0, self.head[partition]))
+        return [entry for owned in self.owned(partition) for entry in owned.entries]
 
     def _commits_from(self, partition: int, start: int) -> Iterator[Commit]:
         """Return the commits from one that ends before ``start`` on, found by the offsets in the snapshots."""
         numbers = record_numbers(self.topic, "snapshots", self._parts)
         snapshots = [last for last in numbers if last < self.number]
-        low, high = 0, len(snapshots)
-        while low < high:  # the first snapshot that reaches beyond start
-            middle = (low + high) // 2
-            tail = tail_of_snapshot(self.topic, snapshots[middle])
-            low, high = (middle + 1, high) if tail.next[partition] <= start else (low, middle)
-        if low == 0:
+        # The first snapshot that reaches beyond start.
+        place = bisect_right(snapshots, start, key=lambda last: tail_of_snapshot(self.topic, last).next[partition])
+        if place == 0:
             return self.commits()
-        first = max(snapshots[low - 1] + 1, self.floor.commit)
+        first = max(snapshots[place - 1] + 1, self.floor.commit)
         return read_commits(self.topic, first, self.number - 1, self._parts)
 
     def owned(self, partition: int) -> Iterator[Owned]:

@@ -1,4 +1,4 @@
-"""Maintenance of a log: expiring, and sweeping what is expired or left behind.
+"""Maintenance of a log: expiring, sweeping what is expired or left behind, and deleting topics.
 
 None of it changes an offset, and none of it needs a lock: a reader that opened before finds what it needs for the grace
 time. Retention of a root does it, and the system of Spark for the topics that it goes through.
@@ -10,19 +10,21 @@ import functools
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.filesystems.trash import empty_trash, move_to_trash, trash_place
+from airflow_samza.systems.filesystems.trash import YOUNG_SECONDS, empty_trash, move_to_trash, trash_place
 from airflow_samza.systems.log.commits import read_commits
-from airflow_samza.systems.log.deletion import delete_in_place, finish_in_place
 from airflow_samza.systems.log.index import LogIndex, read_floor
 from airflow_samza.systems.log.segment_store import FILES, SegmentStore, store_of, with_store
 from airflow_samza.systems.log.topic import (
+    DELETING,
     SEGMENT,
     VERSION,
     Topic,
+    find_topic,
     forget_topic,
     list_half_deleted,
     list_topics,
@@ -174,6 +176,48 @@ def delete_topic(topic: Topic, is_held: Callable[[], bool] = lambda: False) -> b
         filesystem.delete_empty("/".join(parts[:end]))
     store.delete(topic)
     return True
+
+
+def delete_in_place(topic: Topic, is_held: Callable[[], bool]) -> bool:
+    """Delete a topic in its place, where the storage renames no folder in one step; returns as :func:`delete_topic`.
+
+    A note stands before anything is deleted, and goes last: until then nobody makes a topic of this name, and whoever
+    finds the note when its writer has long stopped goes on. The topic's record goes next, so that nobody opens the
+    topic any more, and the topic is given back by it. Of the rest the segments go first: who has opened the topic
+    before finds one missing, never fewer messages.
+    """
+    filesystem, path, note = topic.filesystem, f"{topic.directory}/topic.json", f"{topic.directory}/{DELETING}"
+    filesystem.put(note, json.dumps({"version": VERSION, "at": time.time()}).encode())
+    standing = find_topic(filesystem, topic.system, topic.name)
+    if standing is None or standing.identity != topic.identity:
+        if standing is not None or not set(own_files(topic)[0]) - {DELETING}:
+            filesystem.delete(note)
+        return False
+    record = filesystem.read(path)
+    filesystem.delete(path)
+    if is_held():
+        filesystem.put_if_absent(path, record)
+        filesystem.delete(note)
+        return False
+    _delete_rest(topic)
+    return True
+
+
+def finish_in_place(topic: Topic) -> None:
+    """Finish a deletion that was interrupted, unless the process that has begun it may still be at it."""
+    with suppress(FileNotFoundError):  # nobody has begun one
+        begun = topic.filesystem.modified(f"{topic.directory}/{DELETING}")
+        if begun <= time.time() - YOUNG_SECONDS:
+            _delete_rest(topic)
+
+
+def _delete_rest(topic: Topic) -> None:
+    names = own_files(topic)[0]
+    for name in ("segments", "expired.json", "snapshots", "written", "commits"):
+        if name in names:
+            path = f"{topic.directory}/{name}"
+            (topic.filesystem.delete if name.endswith(".json") else topic.filesystem.delete_tree)(path)
+    topic.filesystem.delete(f"{topic.directory}/{DELETING}")
 
 
 def deleting(topic: Topic, is_held: Callable[[], bool] = lambda: False, *, dry: bool = False) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from airflow_samza.control.messages import ControlMessage
 from airflow_samza.errors import TopicError
@@ -20,127 +20,64 @@ from airflow_samza.systems.log.topic import Topic
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_samza.systems.log.segments import SegmentWriter
-
-
-class SegmentReader(Protocol):
-    """Reader of segments, as :class:`~airflow_samza.systems.log.segments.SegmentReaders`."""
-
-    def read(self, segment: Segment, batch: int, columns: Sequence[str] | None = None) -> pa.RecordBatch:
-        """Return one record batch, checked."""
-        ...
-
-    def verify(self, segment: Segment) -> None:
-        """Read a whole segment and check every batch."""
-        ...
-
-    def leave(self, partition: int) -> None:
-        """Give back what reading a partition holds; it may be read again."""
-        ...
-
-    def close(self) -> None:
-        """Give back all that it holds."""
-        ...
-
-
-class SegmentStore(Protocol):
-    """Place of the segments of topics."""
-
-    def holds(self, topic: Topic) -> bool:
-        """Return whether the messages of a topic lie here."""
-        ...
-
-    def check(self) -> None:
-        """Reject, soon, a place that cannot be asked at all."""
-        ...
-
-    def make(self, name: str, partitions: int) -> Mapping[str, Any] | None:
-        """Make the place of a topic's messages, before its record; return what the record keeps of it."""
-        ...
-
-    def is_there(self, topic: Topic) -> bool:
-        """Return whether the place of a topic's messages is still the one that was made."""
-        ...
-
-    def delete(self, topic: Topic) -> None:
-        """Delete the place of a topic's messages, whose record is gone."""
-        ...
-
-    def sweep(self, filesystem: Filesystem, before: float, *, dry: bool) -> Iterable[str]:
-        """Delete places that were made before a time (s since 1970) and have no record; yield the topics' names."""
-        ...
-
-    def writer(self, topic: Topic, name: str, schema: pa.Schema | None, *, durable: bool) -> SegmentWriter:
-        """Return a writer of one segment."""
-        ...
-
-    def readers(self, topic: Topic) -> SegmentReader:
-        """Return a reader of a topic's segments."""
-        ...
-
-    def discard(self, topic: Topic, segment: str) -> None:
-        """Delete a segment that was staged and will never be committed, where it can be deleted."""
-        ...
-
-    def as_committed(self, segments: Sequence[Segment]) -> list[Segment]:
-        """Return what tasks have staged as a commit names it; its order is that of the messages."""
-        ...
-
-    def before_commit(self, topic: Topic, segments: Sequence[Segment], control: Sequence[ControlMessage]) -> None:
-        """Reject segments that are not there, before a commit names them."""
-        ...
-
+    from airflow_samza.systems.log.segments import SegmentReader, SegmentWriter
 
 CLEAR_ITS_WRITER = "Clear the stage that wrote it: nothing of this epoch has been published."
 
 
-class FileSegments:
-    """Store of the log itself: files beside the commits, which go with the topic's folder."""
+class SegmentStore:
+    """Place of the segments of topics: the log's own, files beside the commits, which go with the topic's folder.
+
+    A store of another place says so in each of its methods.
+    """
 
     def holds(self, topic: Topic) -> bool:
         """Return whether the messages of a topic lie here."""
         return topic.messages is None
 
     def check(self) -> None:
-        """Do nothing: who has read the record can read the folder."""
+        """Reject, soon, a place that cannot be asked at all; who has read the record can read the folder."""
 
     def make(self, name: str, partitions: int) -> Mapping[str, Any] | None:
-        """Do nothing: the folder is made with the first file."""
+        """Make the place of a topic's messages, before its record; return what the record keeps of it.
+
+        A folder is made with its first file.
+        """
         return None
 
     def is_there(self, topic: Topic) -> bool:
-        """Return True: the record lies in the same folder."""
+        """Return whether the place of a topic's messages is still the one that was made: the folder has the record."""
         return True
 
     def delete(self, topic: Topic) -> None:
-        """Do nothing: they are deleted with the record."""
+        """Delete the place of a topic's messages, whose record is gone, and the folder with it."""
 
     def sweep(self, filesystem: Filesystem, before: float, *, dry: bool) -> Iterable[str]:
-        """Return nothing: there is no place without a record."""
+        """Delete places that were made before a time (s since 1970) and have no record; yield the topics' names."""
         return ()
 
     def writer(self, topic: Topic, name: str, schema: pa.Schema | None, *, durable: bool) -> SegmentWriter:
-        """Return a writer of one file."""
+        """Return a writer of one segment."""
         from airflow_samza.systems.log.segments import SegmentWriter
 
         return SegmentWriter(topic, name, schema, durable=durable)
 
     def readers(self, topic: Topic) -> SegmentReader:
-        """Return a reader of files."""
+        """Return a reader of a topic's segments."""
         from airflow_samza.systems.log.segments import SegmentReaders
 
         return SegmentReaders(topic)
 
     def discard(self, topic: Topic, segment: str) -> None:
-        """Delete a file."""
+        """Delete a segment that was staged and will never be committed, where it can be deleted."""
         topic.filesystem.delete(topic.segment_path(segment))
 
     def as_committed(self, segments: Sequence[Segment]) -> list[Segment]:
-        """Return them as they are: one task's messages after the other's."""
+        """Return what tasks have staged as a commit names it, in the order of messages: one task after the other."""
         return list(segments)
 
     def before_commit(self, topic: Topic, segments: Sequence[Segment], control: Sequence[ControlMessage]) -> None:
-        """Reject files that are missing, or have another size than was written."""
+        """Reject segments that are missing, or have another size than was written, before a commit names them."""
         # A commit must never name what is not there: readers would find out only later.
         for segment in segments:
             path = topic.segment_path(segment.name)
@@ -162,7 +99,7 @@ class FileSegments:
             return -1
 
 
-FILES = FileSegments()
+FILES = SegmentStore()
 
 
 def store_of(topic: Topic) -> SegmentStore:

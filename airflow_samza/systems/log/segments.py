@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import zlib
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
+from cachetools import LRUCache
 
 from airflow_samza.errors import TopicError
 from airflow_samza.partitioner import partition_array, split_by_partition
@@ -143,11 +143,7 @@ class SegmentWriter:
             self._gather(partition, piece)
 
     def _gather(self, partition: int, piece: pa.RecordBatch) -> None:
-        held = self._pieces.get(partition)
-        if held is None:
-            self._pieces[partition] = [piece]
-        else:
-            held.append(piece)
+        self._pieces.setdefault(partition, []).append(piece)
 
     def _flush_when_full(self) -> None:
         if self._buffered >= self._bound:
@@ -244,13 +240,32 @@ class _CheckedSink(NewFile):
             discard()
 
 
-class SegmentReaders:
+class SegmentReader:
+    """Reader of the segments of a topic; each store has one of its own."""
+
+    def read(self, segment: Segment, batch: int, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+        """Return one record batch, checked."""
+        raise NotImplementedError
+
+    def verify(self, segment: Segment) -> None:
+        """Read a whole segment and check every batch."""
+        for batch in range(len(segment.rows)):
+            self.read(segment, batch)
+
+    def leave(self, partition: int) -> None:
+        """Give back what reading a partition holds; it may be read again."""
+
+    def close(self) -> None:
+        """Give back all that it holds."""
+
+
+class SegmentReaders(SegmentReader):
     """The segments that a consumer has open; the longest unused is closed when there are more than ``limit``."""
 
     def __init__(self, topic: Topic, limit: int = 64) -> None:
         self._topic = topic
-        self._limit = limit
-        self._open: OrderedDict[tuple[str, tuple[str, ...] | None], tuple[Any, Any]] = OrderedDict()
+        # Batches that were handed out keep their mapping alive; only the handle goes.
+        self._open: LRUCache[tuple[str, tuple[str, ...] | None], tuple[Any, Any]] = LRUCache(limit)
 
     def read(self, segment: Segment, batch: int, columns: Sequence[str] | None = None) -> pa.RecordBatch:
         """Return one record batch, checked. A missing segment is FileNotFoundError, a damaged one a TopicError."""
@@ -278,17 +293,9 @@ class SegmentReaders:
             )
         return rows if columns is None else rows.select(list(columns))
 
-    def verify(self, segment: Segment) -> None:
-        """Read a whole segment and check every batch."""
-        source, _ = self._reader(segment, None)
-        for batch in range(len(segment.rows)):
-            self._check(source, segment, batch)
-            self.read(segment, batch)
-
     def _reader(self, segment: Segment, columns: tuple[str, ...] | None) -> tuple[Any, Any]:
         key = (segment.name, columns)
         if key in self._open:
-            self._open.move_to_end(key)
             return self._open[key]
         source = self._topic.filesystem.open_input(self._topic.segment_path(segment.name))
         try:
@@ -312,9 +319,6 @@ class SegmentReaders:
                 segment, f"has {reader.num_record_batches} batches, and the commit says {len(segment.rows)}"
             )
         self._open[key] = (source, reader)
-        while len(self._open) > self._limit:
-            # Batches that were handed out keep their mapping alive; only the handle goes.
-            self._open.popitem(last=False)
         return source, reader
 
     def _check(self, source: Any, segment: Segment, batch: int) -> Any:
@@ -329,9 +333,6 @@ class SegmentReaders:
 
     def _damaged(self, segment: Segment, what: str) -> TopicError:
         return self._topic.damaged(self._topic.segment_path(segment.name), what)
-
-    def leave(self, partition: int) -> None:
-        """Do nothing: files are not opened by partition."""
 
     def close(self) -> None:
         """Close all of them."""

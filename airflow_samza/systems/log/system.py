@@ -16,9 +16,8 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.commits import load_tail
 from airflow_samza.systems.log.consumer import LogConsumer
-from airflow_samza.systems.log.deletion import finish_in_place
 from airflow_samza.systems.log.index import Control, LogIndex
-from airflow_samza.systems.log.maintenance import ExpiringLogTopic
+from airflow_samza.systems.log.maintenance import ExpiringLogTopic, finish_in_place
 from airflow_samza.systems.log.producer import LogProducer, publish_segments
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segment_store import FILES, SegmentStore, store_of, with_store
@@ -27,7 +26,6 @@ from airflow_samza.systems.log.topic import (
     Topic,
     cached_topic,
     create_topic,
-    creation_time,
     find_topic,
     list_topics,
     open_topic,
@@ -82,7 +80,11 @@ class LogSystem:
         # What a run stages can be made again from its input: by default only commit records wait for the disk
         # (decision 9).
         self.durable = str(binding.options.get("durable", "false")).lower() == "true"
-        self.admin = LogAdmin(self)
+
+    @property
+    def admin(self) -> LogSystem:
+        """The system is its own admin."""
+        return self
 
     def topic(self, name: str) -> Topic:
         """Return the topic of this name; one that is missing is a TopicError."""
@@ -107,7 +109,8 @@ class LogSystem:
 
         None: there is none.
         """
-        return creation_time(self.filesystem, name)
+        topic = find_topic(self.filesystem, self.name, name)
+        return topic.created if topic is not None else None
 
     def location(self, stream: StreamSpec) -> str:
         """Return the place of the topic: the same text for all names under which this log is bound."""
@@ -152,6 +155,23 @@ class LogSystem:
             raise rows_missing(stream.name, self.filesystem.location(topic.segment_path(segment.name))) from None
         finally:
             reader.close()
+
+    def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
+        """Return partition count, oldest and latest offset per partition, and schema; missing topics are left out."""
+        metadata = {}
+        for stream in streams:
+            topic = find_topic(self.filesystem, self.name, stream.name)
+            if topic is not None:
+                index = LogIndex(topic)
+                oldest = tuple(index.oldest(partition) for partition in range(topic.partitions))
+                metadata[stream.name] = StreamMetadata(topic.partitions, oldest, index.head, index.schema)
+        return metadata
+
+    def create(self, streams: Sequence[StreamSpec]) -> None:
+        """Make the topics that are missing; one with another partition count, schema or owner is rejected."""
+        for stream in streams:
+            partitions = declared_partitions(stream)
+            self.make(stream.name, partitions, stream.schema, stream.owner)
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
         """Return the input range of a run, with the identity of the topic (``topic``), where it has one.
@@ -315,27 +335,3 @@ def _batches(rows: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch]) -> Iter
     if isinstance(rows, pa.Table):
         return list(rows.to_batches()) or [pa.RecordBatch.from_pylist([], schema=rows.schema)]
     return [rows] if isinstance(rows, pa.RecordBatch) else rows
-
-
-class LogAdmin:
-    """Admin of topics."""
-
-    def __init__(self, system: LogSystem) -> None:
-        self._system = system
-
-    def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
-        """Return partition count, oldest and latest offset per partition, and schema; missing topics are left out."""
-        metadata = {}
-        for stream in streams:
-            topic = find_topic(self._system.filesystem, self._system.name, stream.name)
-            if topic is not None:
-                index = LogIndex(topic)
-                oldest = tuple(index.oldest(partition) for partition in range(topic.partitions))
-                metadata[stream.name] = StreamMetadata(topic.partitions, oldest, index.head, index.schema)
-        return metadata
-
-    def create(self, streams: Sequence[StreamSpec]) -> None:
-        """Make the topics that are missing; one with another partition count, schema or owner is rejected."""
-        for stream in streams:
-            partitions = declared_partitions(stream)
-            self._system.make(stream.name, partitions, stream.schema, stream.owner)

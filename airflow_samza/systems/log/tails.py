@@ -70,9 +70,7 @@ class Tail:
 
     def state(self) -> dict[str, Any]:
         """Return what a snapshot keeps of it."""
-        state = {"next": list(self.next), "seen": self.seen.to_json(), "schema": self.schema}
-        later = {"slots": self.seen.slots_to_json(), "roots": self.seen.roots()}
-        return {**state, **{name: value for name, value in later.items() if value}}
+        return {"next": self.next, "schema": self.schema, **self.seen.to_json()}
 
 
 def read_commit(

@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote
@@ -41,7 +41,7 @@ class Topic:
     under its name has another. Empty where the record was written before there were identities. ``owner``: the run
     whose own topic it is (:attr:`StreamSpec.owner`), () for anybody's. ``messages``: where another system keeps them,
     by its record; None: they are segments in the topic's folder. ``store`` reads and writes them
-    (``segment_store.py``).
+    (``segment_store.py``). ``created`` is when it was made, in ms since 1970; None: its record does not say so.
     """
 
     filesystem: Filesystem
@@ -53,6 +53,7 @@ class Topic:
     owner: tuple[str, ...] = ()
     messages: Mapping[str, Any] | None = field(default=None, hash=False)
     store: Any = field(default=None, compare=False)
+    created: int | None = field(default=None, compare=False)
 
     @property
     def is_runs_own(self) -> bool:
@@ -103,15 +104,32 @@ class Topic:
 
         A missing one is FileNotFoundError.
         """
-        return read_record(self.filesystem, path, self.name)
+        return self.parse_json(path, self.filesystem.read(path))
 
     def parse_json(self, path: str, data: bytes) -> dict[str, Any]:
         """Return a record of this topic from the bytes of its file."""
-        return parse_record(self.filesystem, path, self.name, data)
+        try:
+            record = json.loads(data)
+        except ValueError as error:
+            raise self.damaged(path, f"is not JSON ({error})" if data else "is empty") from None
+        except RecursionError:
+            raise self.damaged(path, "is nested too deeply") from None
+        if not isinstance(record, dict) or record.get("version") != VERSION:
+            version = record.get("version") if isinstance(record, dict) else None
+            raise self.damaged(path, f"has the version {version!r} where {VERSION} is known")
+        return record
 
     def damaged(self, path: str, what: str) -> TopicError:
         """Return the error for a file that is not as it was written."""
-        return damaged(self.filesystem, path, self.name, what)
+        location = self.filesystem.location(path)
+        return TopicError(
+            f"The topic {self.name!r} is damaged: {location} {what}.",
+            hint=f"Run 'airflow-samza topics fsck {self.name}' to see all that is damaged, then clear the stage that "
+            "writes the topic.",
+            stream=self.name,
+            path=location,
+            what=what,
+        )
 
     def of_other_count(self, path: str, partitions: int) -> TopicError:
         """Return the error for a record of a topic with another partition count."""
@@ -141,68 +159,38 @@ def topic_directory(name: str) -> str:
     return "/".join([ROOT, *encoded])
 
 
-def read_record(filesystem: Filesystem, path: str, name: str) -> dict[str, Any]:
-    """Return a JSON object of this version."""
-    return parse_record(filesystem, path, name, filesystem.read(path))
-
-
-def parse_record(filesystem: Filesystem, path: str, name: str, data: bytes) -> dict[str, Any]:
-    """Return a JSON object of this version, from the bytes of its file."""
-    try:
-        record = json.loads(data)
-    except ValueError as error:
-        raise damaged(filesystem, path, name, f"is not JSON ({error})" if data else "is empty") from None
-    except RecursionError:
-        raise damaged(filesystem, path, name, "is nested too deeply") from None
-    if not isinstance(record, dict) or record.get("version") != VERSION:
-        version = record.get("version") if isinstance(record, dict) else None
-        raise damaged(filesystem, path, name, f"has the version {version!r} where {VERSION} is known")
-    return record
-
-
-def damaged(filesystem: Filesystem, path: str, name: str, what: str) -> TopicError:
-    """Return the error for a file of a topic that is not as it was written."""
-    return TopicError(
-        f"The topic {name!r} is damaged: {filesystem.location(path)} {what}.",
-        hint=f"Run 'airflow-samza topics fsck {name}' to see all that is damaged, then clear the stage that writes "
-        "the topic.",
-        stream=name,
-        path=filesystem.location(path),
-        what=what,
-    )
-
-
 def find_topic(filesystem: Filesystem, system: str, name: str) -> Topic | None:
     """Return the topic of this name; None when there is none."""
-    path = f"{topic_directory(name)}/topic.json"
+    topic = Topic(filesystem, system, name, 0, None)
+    path = f"{topic.directory}/topic.json"
     try:
-        record = read_record(filesystem, path, name)
+        record = topic.read_json(path)
     except FileNotFoundError:
         return None
     partitions: Any = record.get("partitions")
     schema = record.get("schema")
     is_count = isinstance(partitions, int) and not isinstance(partitions, bool)
     if not is_count or not 1 <= partitions <= MAX_PARTITIONS or not isinstance(schema, str | None):
-        raise damaged(filesystem, path, name, f"has {partitions!r} as its partition count and {schema!r} as its schema")
+        raise topic.damaged(path, f"has {partitions!r} as its partition count and {schema!r} as its schema")
     identity = record.get("id", "")
     if not isinstance(identity, str):
-        raise damaged(filesystem, path, name, f"has {identity!r} as its identity")
+        raise topic.damaged(path, f"has {identity!r} as its identity")
     owner = record.get("owner", [])
     if not isinstance(owner, list) or not all(isinstance(part, str) for part in owner):
-        raise damaged(filesystem, path, name, f"has {owner!r} as its owner")
+        raise topic.damaged(path, f"has {owner!r} as its owner")
     messages = record.get("messages")
     if not isinstance(messages, dict | None):
-        raise damaged(filesystem, path, name, f"has {messages!r} as the place of its messages")
-    return Topic(filesystem, system, name, partitions, schema, identity, tuple(owner), messages)
-
-
-def creation_time(filesystem: Filesystem, name: str) -> int | None:
-    """Return when a topic was made, in ms since 1970; None when there is none."""
-    try:
-        created = read_record(filesystem, f"{topic_directory(name)}/topic.json", name).get("created")
-    except FileNotFoundError:
-        return None
-    return created if isinstance(created, int) else None
+        raise topic.damaged(path, f"has {messages!r} as the place of its messages")
+    created = record.get("created")
+    return replace(
+        topic,
+        partitions=partitions,
+        schema=schema,
+        identity=identity,
+        owner=tuple(owner),
+        messages=messages,
+        created=created if isinstance(created, int) else None,
+    )
 
 
 def open_topic(filesystem: Filesystem, system: str, name: str) -> Topic:
@@ -257,7 +245,17 @@ def create_topic(
         messages = make(name, partitions)
         record |= {"messages": messages} if messages is not None else {}
         if filesystem.put_if_absent(path, json.dumps(record).encode()):
-            return Topic(filesystem, system, name, partitions, declared, record["id"], tuple(owner), messages)
+            return Topic(
+                filesystem,
+                system,
+                name,
+                partitions,
+                declared,
+                record["id"],
+                tuple(owner),
+                messages,
+                created=record["created"],
+            )
     topic = topic or open_topic(filesystem, system, name)
     check_owner(name, topic.owner, owner)
     check_same_topic(

@@ -32,13 +32,13 @@ def list_facts(log: LogSystem, matching: str = "") -> Iterator[dict[str, Any]]:
 
 def topic_facts(index: LogIndex) -> dict[str, Any]:
     """Return the sizes of one topic, as :func:`list_facts` has them."""
-    user, control = _messages(index)
+    partitions = partition_facts(index)
     commits = list(index.live_commits())
     return {
         "topic": index.topic.name,
-        "partitions": index.topic.partitions,
-        "messages": user,
-        "control": control,
+        "partitions": len(partitions),
+        "messages": sum(facts["messages"] for facts in partitions),
+        "control": sum(facts["control"] for facts in partitions),
         "bytes": _bytes(index),
         "last_commit": commits[-1].at if commits else None,
         "expires": index.floor.expires_at,
@@ -94,12 +94,6 @@ def partition_facts(index: LogIndex) -> list[dict[str, int]]:
             }
         )
     return facts
-
-
-def _messages(index: LogIndex) -> tuple[int, int]:
-    entries = [entry for partition in range(index.topic.partitions) for entry in index.entries(partition)]
-    user = sum(entry.rows for entry in entries if isinstance(entry, Run))
-    return user, sum(not isinstance(entry, Run) for entry in entries)
 
 
 def _bytes(index: LogIndex) -> int:

@@ -19,8 +19,8 @@ from airflow_samza.systems.log.consumer import LogConsumer
 from airflow_samza.systems.log.index import Control, LogIndex, Run
 from airflow_samza.systems.log.producer import LogProducer
 from airflow_samza.systems.log.records import Segment
-from airflow_samza.systems.log.segment_store import FileSegments
-from airflow_samza.systems.log.segments import SegmentWriter
+from airflow_samza.systems.log.segment_store import SegmentStore
+from airflow_samza.systems.log.segments import SegmentReader, SegmentWriter
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.log.topic import Topic
 from airflow_samza.systems.serdes.binding import bind_serde, with_schema_file
@@ -80,7 +80,7 @@ class Wire:
         yield from envelopes(ssp, offset, batch.column(0), self._serde, in_band=form.in_band, tolerant=form.tolerant)
 
 
-class MemorySegments(FileSegments):
+class MemorySegments(SegmentStore):
     """Store of the topics of one system; those that have a form (``forms``, by topic) keep bytes."""
 
     def __init__(self) -> None:
@@ -158,7 +158,7 @@ class MemorySegmentWriter(SegmentWriter):
         self._batches = []
 
 
-class MemorySegmentReader:
+class MemorySegmentReader(SegmentReader):
     """Reader of the segments of a topic, whose batches come whole: bytes have no columns."""
 
     def __init__(self, segments: _Segments) -> None:
@@ -167,15 +167,6 @@ class MemorySegmentReader:
     def read(self, segment: Segment, batch: int, columns: Sequence[str] | None = None) -> pa.RecordBatch:
         """Return one record batch."""
         return self._segments[segment.name][batch]
-
-    def verify(self, segment: Segment) -> None:
-        """Do nothing: memory keeps what it is given."""
-
-    def leave(self, partition: int) -> None:
-        """Do nothing: nothing is open."""
-
-    def close(self) -> None:
-        """Do nothing: nothing is open."""
 
 
 def _bytes(batches: Sequence[pa.RecordBatch]) -> int:

@@ -22,7 +22,7 @@ class TaskOutputs:
         self, program: StageProgram, task: int, producers: Mapping[str, Writer], sent: Mapping[str, int]
     ) -> None:
         self._producing_tasks = program.producing_tasks
-        self._name = task_name(task)
+        self._task = task
         self._reports: dict[str, OutputReport] = {}
         self.sent = dict(sent)
         self.writers = {
@@ -34,19 +34,19 @@ class TaskOutputs:
 
     def end(self, stream: str, final: bool) -> None:
         """Add an end-of-stream message: everything that this task sends to an output has been sent."""
-        tasks = self._producing_tasks.get(stream, frozenset())
-        if self._name in tasks:
+        tasks = self._producing_tasks.get(stream, 0)
+        if self._task < tasks:
             self._report(stream).end_of_stream = EndOfStreamMessage(
-                self._name, len(tasks), stream_id=stream, final=final
+                task_name(self._task), tasks, stream_id=stream, final=final
             )
 
     def advance(self, watermarks: Mapping[str, int]) -> None:
         """Send watermarks (ms) to outputs that stay open, where they are later than those sent before."""
         for stream, timestamp in watermarks.items():
-            tasks = self._producing_tasks.get(stream, frozenset())
-            if self._name in tasks and timestamp > self.sent.get(stream, NONE_YET):
+            tasks = self._producing_tasks.get(stream, 0)
+            if self._task < tasks and timestamp > self.sent.get(stream, NONE_YET):
                 self.sent[stream] = timestamp
-                self._report(stream).watermark = WatermarkMessage(self._name, len(tasks), timestamp=timestamp)
+                self._report(stream).watermark = WatermarkMessage(task_name(self._task), tasks, timestamp=timestamp)
 
     def reports(self) -> dict[str, OutputReport]:
         """Return reports of what was written, by stream, with the control messages to commit behind it."""

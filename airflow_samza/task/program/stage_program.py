@@ -17,7 +17,7 @@ from airflow_samza.application.operator_spec import CATALYST, OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, SendToTableSpec, TableJoinSpec
 from airflow_samza.chooser.default import check_chooser, looks_at_messages
 from airflow_samza.config import Config
-from airflow_samza.control.end_of_stream import stage_producing_tasks
+from airflow_samza.control.end_of_stream import producing_task_count
 from airflow_samza.errors import (
     InvalidApplication,
     RuntimeMissing,
@@ -75,7 +75,7 @@ class StageSection:
 class StageProgram:
     """A stage, compiled. ``operators`` come after their inputs; ``streams`` and ``tables`` hold the schemas by id.
 
-    ``producing_tasks`` are, per output, the names of the tasks that end it (rule C7), ``reads`` the columns that
+    ``producing_tasks`` says per output how many tasks, from the first on, end it (rule C7), ``reads`` the columns that
     are read of inputs of which not all are, ``bounds`` what messages of inputs must fulfil to be of use,
     ``replication`` which tasks handle what is broadcast.
     """
@@ -88,7 +88,7 @@ class StageProgram:
     phases: Phases
     streams: Mapping[str, Schema]
     tables: Mapping[str, Schema]
-    producing_tasks: Mapping[str, frozenset[str]]
+    producing_tasks: Mapping[str, int]
     replication: Replication
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     bounds: Mapping[str, tuple[ColumnBound, ...]] = field(default_factory=dict)
@@ -159,7 +159,7 @@ def compile_stage(
         phases=order_phases(specs, bounded=all(plan.stream(stream).bounded for stream in stage.inputs)),
         streams=dict(resolver.streams),
         tables=dict(resolver.tables),
-        producing_tasks=stage_producing_tasks(plan, stage_id),
+        producing_tasks={output: producing_task_count(plan, stage_id, output) for output in stage.outputs},
         replication=find_replication(spec.operators, lambda stream_id: plan.stream(stream_id).broadcast),
         reads=reads,
         bounds={

@@ -10,8 +10,6 @@ from airflow_samza.control.end_of_stream import (
     EndOfStreamBookkeeping,
     PartitionEnded,
     output_sources,
-    producing_tasks,
-    stream_owners,
 )
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import ControlError
@@ -133,11 +131,6 @@ def test_a_restored_task_count_is_held_against_later_messages() -> None:
         after.update("I", 0, end("b", 2))
 
 
-def test_consumer_tasks() -> None:
-    owners = stream_owners({"Task 0": [("test-stream-0", 0), ("test-stream-1", 0)], "Task 1": [("test-stream-0", 1)]})
-    assert {stream: len(tasks) for stream, tasks in owners.items()} == {"test-stream-0": 2, "test-stream-1": 1}
-
-
 def test_intermediate_to_inputs() -> None:
     inputs_of = {
         "m1": ["i1"],
@@ -164,18 +157,6 @@ def test_intermediate_to_inputs() -> None:
 def test_c7_inputs_are_found_beside_an_input_to_which_two_ways_lead() -> None:
     inputs_of = {"merge": ["other", "left", "right"], "left": ["i1"], "right": ["i1"], "other": ["i2"]}
     assert output_sources(inputs_of, {"i1": "one", "i2": "two"}, {"out": ["merge"]}) == {"out": {"one", "two"}}
-
-
-def test_producer_task_count_counts_distinct_tasks() -> None:
-    owners = {"input1": ["Task 0", "Task 1"], "input2": ["Task 1", "Task 2"], "input3": ["Task 1"]}
-    tasks = producing_tasks({"int1": ["input1", "input2"], "int2": ["input2", "input3"]}, owners)
-    assert {stream: len(found) for stream, found in tasks.items()} == {"int1": 3, "int2": 2}
-
-
-def test_producer_count_two_stages() -> None:
-    owners = {"S": ["0", "1"], "p1": ["0", "1", "2", "3"], "p2": ["0", "1"]}
-    tasks = producing_tasks({"p1": ["S"], "p2": ["p1"]}, owners)
-    assert {stream: len(found) for stream, found in tasks.items()} == {"p1": 2, "p2": 4}
 
 
 def test_a_cycle_of_operators_does_not_hang_the_walk() -> None:

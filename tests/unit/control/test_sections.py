@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage, WatermarkMessage
@@ -24,7 +22,7 @@ def book(*runs: str) -> SectionBookkeeping:
 
 
 def open_runs(sections: SectionBookkeeping) -> list[str]:
-    return [run for run, section in sections.checkpoint()["sections"].items() if not section["ended"]]
+    return [run for run, section in sections._sections.items() if not section.ended]
 
 
 def ended(*, final: bool = True) -> list[ControlMessage]:
@@ -89,16 +87,3 @@ def test_it_is_final_only_if_every_section_ended_for_good() -> None:
     sections = book("monday", "tuesday")
     sections.update("monday", end("task-0", 1, final=False))
     assert sections.update("tuesday", end("task-0", 1)) == ended(final=False)
-
-
-def test_a_restart_between_two_ends_still_ends_and_only_once() -> None:
-    before = book("monday", "tuesday")
-    before.update("monday", at("task-0", 1, 10))
-    before.update("monday", end("task-0", 1))
-    after = book("monday", "tuesday")
-    after.restore(json.loads(json.dumps(before.checkpoint())))
-    assert after.update("monday", end("task-0", 1)) == []
-    assert after.update("tuesday", end("task-0", 1)) == [WatermarkMessage(None, 1, timestamp=10), *ended()]
-    again = book("monday", "tuesday")
-    again.restore(after.checkpoint())
-    assert again.update("tuesday", end("task-0", 1)) == []

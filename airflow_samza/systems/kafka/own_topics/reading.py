@@ -19,6 +19,7 @@ from airflow_samza.systems.kafka.clients import PASSING, consumer
 from airflow_samza.systems.kafka.failures import UNKNOWN_TOPIC, failed, silent
 from airflow_samza.systems.kafka.own_topics.frames import PART, WRITER, NoColumn, unframed
 from airflow_samza.systems.log.records import Segment
+from airflow_samza.systems.log.segments import SegmentReader
 from airflow_samza.systems.log.topic import Topic
 from airflow_samza.systems.topic_rejections import no_column
 
@@ -29,7 +30,7 @@ _NOTHING = UNKNOWN_TOPIC | {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT
 """Codes of a position at which there is nothing: for good, or for a replica that lags behind."""
 
 
-class MessageSegmentReaders:
+class MessageSegmentReaders(SegmentReader):
     """Reader of the messages of a topic, with a client per partition that is being read.
 
     ``is_there`` asks whether the brokers still have the topic that was made.
@@ -69,11 +70,6 @@ class MessageSegmentReaders:
         if rows.num_rows != segment.rows[batch]:
             raise self._damaged(partition, offset, f"has {rows.num_rows} rows, not {segment.rows[batch]}")
         return rows
-
-    def verify(self, segment: Segment) -> None:
-        """Read all messages of a segment, and check them."""
-        for batch in range(len(segment.rows)):
-            self.read(segment, batch)
 
     def leave(self, partition: int) -> None:
         """Give the client of a partition back."""

@@ -28,7 +28,7 @@ from airflow_samza.systems.kafka.own_topics.frames import OVERHEAD
 from airflow_samza.systems.kafka.own_topics.reading import MessageSegmentReaders
 from airflow_samza.systems.kafka.own_topics.writing import MessageSegmentWriter, send_control
 from airflow_samza.systems.log.records import Segment
-from airflow_samza.systems.log.segment_store import CLEAR_ITS_WRITER
+from airflow_samza.systems.log.segment_store import CLEAR_ITS_WRITER, SegmentStore
 from airflow_samza.systems.log.topic import Topic, topic_directory
 
 BEGINNING = "samza."
@@ -52,9 +52,6 @@ def broker_topic(root: str, name: str) -> str:
 
 
 _NOTES = "kafka"
-_USUAL_LARGEST = 1_000_000
-"""Bytes of a message that brokers take by default, and a little less."""
-
 _KEPT = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
 """Settings of a run's own topic: it keeps its messages until it is deleted."""
 
@@ -77,7 +74,7 @@ class LeftTopic:
         return True
 
 
-class MessageSegments:
+class MessageSegments(SegmentStore):
     """Store of the own topics of runs in one system, whose records lie under a root."""
 
     def __init__(self, brokers: Brokers, files: Filesystem) -> None:
@@ -99,12 +96,11 @@ class MessageSegments:
         topic = self._create(at_brokers, partitions)
         if topic.partitions != partitions:
             raise other_count(at_brokers, self.brokers.system, topic.partitions, partitions)
-        largest = self.brokers.setting(at_brokers, "max.message.bytes", self.brokers.patience)
         return {
             "system": self.brokers.system,
             "topic": at_brokers,
             "id": topic.identity,
-            "largest": max(int(largest or _USUAL_LARGEST), 2 * OVERHEAD),
+            "largest": max(self.brokers.largest_message(at_brokers), 2 * OVERHEAD),
         }
 
     def _create(self, at_brokers: str, partitions: int) -> BrokersTopic:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -18,10 +17,10 @@ from airflow_samza.control.messages import ControlMessage, encode
 from airflow_samza.systems.delivery import PUBLISHED_ONCE
 from airflow_samza.systems.kafka.access import KafkaAccess
 from airflow_samza.systems.kafka.brokers import Brokers
-from airflow_samza.systems.kafka.clients import CLIENT_LOG
+from airflow_samza.systems.kafka.clients import CLIENT_LOG, close_producer
 from airflow_samza.systems.kafka.failures import cause_of, error_of
 from airflow_samza.systems.kafka.own_topics.frames import OVERHEAD, PART, WRITER, frames
-from airflow_samza.systems.kafka.pools import Pool, guarded, released
+from airflow_samza.systems.kafka.pools import Pool, guarded
 from airflow_samza.systems.kafka.write_failures import write_failed
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segments import SegmentWriter
@@ -58,10 +57,7 @@ class WarmProducer:
 
     def close(self) -> None:
         """Throw away what is not sent, and close its connections."""
-        with suppress(KafkaException, SystemError):  # what has failed before fails once more
-            self.client.purge()
-            self.client.flush(0)
-        released(self.client)
+        close_producer(self.client)
 
     def _take_error(self, error: KafkaError) -> None:
         if error.fatal():

@@ -35,7 +35,7 @@ from airflow_samza.runs.upkeep.topic_expiry import own_topics
 from airflow_samza.systems.filesystems import trash
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.local import LocalFilesystem
-from airflow_samza.systems.log import deletion
+from airflow_samza.systems.log import maintenance
 from airflow_samza.systems.log.maintenance import mark_expired
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
@@ -371,7 +371,7 @@ def test_where_folders_are_not_renamed_a_sweep_that_is_killed_anywhere_shows_nob
         for name in here.log.topics():
             here.log.admin.metadata([StreamSpec(name)])
         with monkeypatch.context() as later:
-            for module in (deletion, trash):
+            for module in (maintenance, trash):
                 later.setattr(module, "YOUNG_SECONDS", 0.0)
             swept(FolderlessFilesystem(here.root))
         assert what_is_there() == wanted, f"killed at step {at}"

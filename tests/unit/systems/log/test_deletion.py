@@ -10,7 +10,7 @@ import pytest
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
-from airflow_samza.systems.log import deletion
+from airflow_samza.systems.log import maintenance
 from airflow_samza.systems.log.maintenance import delete_topic, mark_expired, sweep
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.log.topic import DELETING, Topic
@@ -78,7 +78,7 @@ def test_a_sweep_finishes_a_deletion_whose_process_has_long_stopped_and_no_other
     interrupted(log.topic("views"))
     sweep(log.filesystem, "log")
     assert "commits" in log.filesystem.list("topics/views")
-    monkeypatch.setattr(deletion, "YOUNG_SECONDS", -60.0)
+    monkeypatch.setattr(maintenance, "YOUNG_SECONDS", -60.0)
     sweep(log.filesystem, "log")
     assert log.filesystem.list("topics/views") == ["below"]
 
@@ -94,7 +94,7 @@ def test_who_asks_for_a_topic_to_delete_finishes_its_interrupted_deletion(
     log: LogSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupted(log.topic("views"))
-    monkeypatch.setattr(deletion, "YOUNG_SECONDS", -60.0)
+    monkeypatch.setattr(maintenance, "YOUNG_SECONDS", -60.0)
     assert log.expiring("views") is None
     assert log.filesystem.list("topics/views") == ["below"]
 
