@@ -29,12 +29,12 @@ from airflow_samza.errors import (
 from airflow_samza.planner.graphs import reached
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.replication import Replication, find_replication
+from airflow_samza.planner.stream_edges import behind_unbounded
 from airflow_samza.quoting import one_line
 from airflow_samza.records import durable
 from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import ColumnBound
-from airflow_samza.task.program.endless_inputs import behind_unbounded
 from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
 from airflow_samza.task.program.phases import Phases, order_phases
 from airflow_samza.task.program.pruning.bounds import input_bounds
@@ -96,7 +96,7 @@ class StageProgram:
     @cached_property
     def unbounded(self) -> frozenset[str]:
         """The ids of the operators behind unbounded inputs."""
-        return behind_unbounded(self.spec)
+        return frozenset(op.op_id for op in behind_unbounded(self.spec))
 
     @property
     def engines(self) -> dict[str, tuple[str, str]]:
