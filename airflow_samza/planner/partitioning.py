@@ -97,10 +97,7 @@ def stream_partitionings(
     spec: ApplicationSpec, edges: Mapping[str, StreamEdge], states: Mapping[str, EdgeState]
 ) -> dict[str, Partitioning]:
     """The partitioning of every stream; that of an intermediate stream has the types of what is sent to it."""
-    partitionings = {}
-    for stream_id, edge in edges.items():
-        partitionings[stream_id] = _of_stream(spec, edge, states)
-    return partitionings
+    return {stream_id: _of_stream(spec, edge, states) for stream_id, edge in edges.items()}
 
 
 def track_partitionings(
@@ -122,7 +119,7 @@ def track_partitionings(
                 partitioning, schema, count, "" if partitioning.kind != "unkeyed" else edge.stream_id
             )
         else:
-            after = _after(op, [states[source.op_id] for source in op.inputs])
+            after = AFTER[type(op)](op, [states[source.op_id] for source in op.inputs])
             if op.op_id in replication.replicated:
                 after = replace(after, partitioning=BROADCAST, partitions=1)
             elif (
@@ -198,11 +195,6 @@ def has_splits(spec: ApplicationSpec, edge: StreamEdge) -> bool:
     stream = edge.descriptor
     is_split = any(traits_of(kind).unkeyed_splits for kind in (declared_kind(spec, stream), edge.kind))
     return bool(stream.path or stream.format or stream.reader is not None or is_split)
-
-
-def _after(op: OperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:
-    """Return what an operator emits, given what arrives."""
-    return AFTER[type(op)](op, arriving)
 
 
 def _messages(op: OperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:
