@@ -266,19 +266,17 @@ def _unknown(op: OperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:
 
 def _through_schema(op: OperatorSpec, before: EdgeState, schema: Schema | None) -> EdgeState:
     """Key columns survive by name, when the output still has them with the type that was hashed."""
-    if before.partitioning.kind != "keyed" or schema is None or schema is before.schema:
-        return before if schema is before.schema else replace(before, schema=schema)
-    for column, hashed in zip(before.partitioning.key, before.partitioning.types, strict=True):
-        if column not in schema or (hashed is not None and _type_of(column, schema) != hashed):
-            return _lost(op, replace(before, schema=schema))
-    return replace(before, schema=schema)
+    after = replace(before, schema=schema)
+    if schema is not None and schema is not before.schema:
+        for column, hashed in zip(before.partitioning.key, before.partitioning.types, strict=True):
+            if column not in schema or (hashed is not None and _type_of(column, schema) != hashed):
+                return _lost(op, after)
+    return after
 
 
 def _renamed(op: OperatorSpec, before: EdgeState, names: Mapping[str, str]) -> EdgeState:
     """The key under the output's names; lost when one of its columns is not kept."""
     partitioning = before.partitioning
-    if partitioning.kind != "keyed":
-        return before
     if not all(column in names for column in partitioning.key):
         return _lost(op, before)
     return replace(before, partitioning=replace(partitioning, key=tuple(names[column] for column in partitioning.key)))

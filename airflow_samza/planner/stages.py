@@ -13,11 +13,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from graphlib import CycleError
 
 from airflow_samza.application.descriptors import TableKind
 from airflow_samza.application.operator_specs import InputOperatorSpec
-from airflow_samza.errors import UnsupportedShape
 from airflow_samza.grouping import grouped
 from airflow_samza.planner.graphs import strong_components, upstream_first
 from airflow_samza.planner.job_graph import JobGraph
@@ -67,7 +65,8 @@ def cut_stages(graph: JobGraph) -> tuple[Stage, ...]:
             ),
             several_epochs=part.circular,
         )
-    return _ordered(stages)
+    ordered = upstream_first({stage_id: stage.upstream for stage_id, stage in stages.items()})
+    return tuple(stages[stage_id] for stage_id in ordered)
 
 
 def with_task_counts(stages: Sequence[Stage], counts: Counts, edges: Mapping[str, StreamEdge]) -> tuple[Stage, ...]:
@@ -164,18 +163,6 @@ def _union(parts: Sequence[_Part]) -> _Part:
         tables=frozenset().union(*(part.tables for part in parts)),
         side_inputs=frozenset().union(*(part.side_inputs for part in parts)),
     )
-
-
-def _ordered(stages: Mapping[str, Stage]) -> tuple[Stage, ...]:
-    try:
-        return tuple(
-            stages[stage_id] for stage_id in upstream_first({key: stage.upstream for key, stage in stages.items()})
-        )
-    except CycleError as error:  # cannot happen: circles are condensed; better an error than a Dag that never starts
-        left = ", ".join(sorted(set(error.args[1])))
-        raise UnsupportedShape(
-            f"The stages {left} wait for each other.", hint="Please report this application.", stages=left
-        ) from None
 
 
 def name_stages(stages: Sequence[tuple[frozenset[str], frozenset[str], bool]]) -> list[str]:
