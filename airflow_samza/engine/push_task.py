@@ -6,9 +6,8 @@ Spark's job of a push runs one for each partition.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -92,7 +91,7 @@ class PushTask:
         if not self.expect:
             return None
         columns = table_columns(Schema.of(str(self.stream["schema"])))
-        return Expectations(None, expectations_of(self.expect), columns, "the table", lambda policy: _Dropped(), {})
+        return Expectations(None, expectations_of(self.expect), columns, "the table", None, {})
 
 
 def table_columns(stream: Schema) -> Schema:
@@ -114,18 +113,6 @@ def expectations_of(declared: Iterable[Declared]) -> list[Expectation]:
         )
         for each in declared
     ]
-
-
-class _Dropped:
-    """Rows that are left out: the expectations have counted them."""
-
-    metrics: Mapping[str, float] = MappingProxyType({})
-
-    def begin(self, batch: pa.RecordBatch) -> None:
-        """Need not know where a batch begins."""
-
-    def reject(self, rows: pa.RecordBatch, errors: Sequence[BaseException | str], places: Sequence[int]) -> None:
-        """Send them nowhere."""
 
 
 def empty_manifest() -> PushManifest:

@@ -41,7 +41,8 @@ def check_chooser_keys(spec: ApplicationSpec, config: Config, systems: Mapping[s
     ``systems`` are those in which streams lie, by stream id, as far as they are known. Without them a key may name any
     system for a stream of which the application says none.
     """
-    read = [_read(spec, config, stream_id, systems.get(stream_id)) for stream_id in _read_ids(spec)]
+    read_ids = dict.fromkeys([*spec.inputs, *spec.side_inputs, *spec.intermediates])
+    read = [_read(spec, config, stream_id, systems.get(stream_id)) for stream_id in read_ids]
     for key in config:
         if config.text(key) is None:
             continue
@@ -70,10 +71,6 @@ def _check_stream_key(key: str, match: re.Match[str], read: list[_Read], config:
         names = chain.from_iterable(each.names(system) for each in read)
         keys = [f"systems.{name.replace('.', '.streams.', 1)}.samza.{setting}" for name in names]
         raise _names_no_stream(key, keys, read, config)
-
-
-def _read_ids(spec: ApplicationSpec) -> list[str]:
-    return list(dict.fromkeys([*spec.inputs, *spec.side_inputs, *spec.intermediates]))
 
 
 def _read(spec: ApplicationSpec, config: Config, stream_id: str, bound: str | None) -> _Read:

@@ -15,7 +15,7 @@ from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.callables import callable_name
-from airflow_samza.application.descriptors import StoreDescriptor, StreamDescriptor, SystemDescriptor, TableDescriptor
+from airflow_samza.application.descriptors import StreamDescriptor, SystemDescriptor, TableDescriptor
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.windows import Aggregation, WindowSpec
 from airflow_samza.config import is_for_operation
@@ -112,19 +112,22 @@ def _texts(value: Any) -> dict[str, str]:
     return texts
 
 
+_NAMED_BY: Mapping[type, str] = {
+    OperatorSpec: "op_id",
+    StreamDescriptor: "stream_id",
+    TableDescriptor: "table_id",
+    SystemDescriptor: "name",
+    Enum: "value",
+}
+"""The attributes by which declared things are named where others refer to them."""
+
+
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, OperatorSpec):
-        return value.op_id
-    if isinstance(value, StreamDescriptor):
-        return value.stream_id
-    if isinstance(value, TableDescriptor):
-        return value.table_id
-    if isinstance(value, SystemDescriptor):
-        return value.name
-    if isinstance(value, Enum):
-        return str(value.value)
+    for kind, named_by in _NAMED_BY.items():
+        if isinstance(value, kind):
+            return str(getattr(value, named_by))
     if isinstance(value, Schema):
         return value.ddl()
     if isinstance(value, Aggregation):
@@ -135,7 +138,7 @@ def _text(value: Any) -> str:
         usual = {name: getattr(WindowSpec, name) for name in beside}
         said = [f"{name}={getattr(value, name)}" for name in beside if getattr(value, name) != usual[name]]
         return ", ".join([value.text, *said])
-    if isinstance(value, StoreDescriptor) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return ", ".join(f"{name}={text}" for name, text in _texts(value).items()) or type(value).__name__
     if isinstance(value, tuple | list):
         return ", ".join(map(_text, value))

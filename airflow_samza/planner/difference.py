@@ -5,8 +5,11 @@ What changed and why, for ``plan --diff`` and for people on call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from operator import attrgetter
 from typing import Literal, TypeVar
 
 from airflow_samza.planner.plan import ExecutionPlan, PlannedOperator, PlannedStream, PlannedTable, Stage
@@ -27,13 +30,11 @@ def difference(old: ExecutionPlan, new: ExecutionPlan) -> tuple[str, ...]:
         first = [f"The application was {old.application}-{old.app_id} and is {new.application}-{new.app_id}."]
     else:
         first = []
-    renamed = _renamed_operators(old, new)
+    inputs = {("operator", op.op_id) for plan in (old, new) for op in plan.operators if op.op == "input"}
+    told = (said for change, said in _compared(old, new) if (change.kind, change.item_id) not in inputs)
     return (
         *first,
-        *_stages(old, new, renamed),
-        *_streams(old, new, renamed),
-        *_operators(old, new, renamed),
-        *_tables(old, new),
+        *chain.from_iterable(told),  # without inputs, which are told of as streams
         *(f"New warning: {warning}" for warning in new.warnings if warning not in old.warnings),
         *(f"No longer warned: {warning}" for warning in old.warnings if warning not in new.warnings),
     )
@@ -54,44 +55,47 @@ class Change:
 
 def changes(old: ExecutionPlan, new: ExecutionPlan) -> tuple[Change, ...]:
     """Return the items of the two plans that differ, in the order of :func:`difference`; what is removed comes last."""
+    differing = [change for change, said in _compared(old, new) if said]
+    return tuple(sorted(differing, key=lambda change: change.change == "removed"))
+
+
+def _compared(old: ExecutionPlan, new: ExecutionPlan) -> Iterator[tuple[Change, list[str]]]:
+    """Yield all items of both plans, each with the sentences about its change; none where nothing differs."""
     renamed = _renamed_operators(old, new)
-    names = _renamed_streams(old, new, renamed)
     now_of = {was: now for now, was in renamed.items()}
-    changes = [
-        _change("stage", stage.stage_id, was.stage_id if was else None, bool(was and _stage_changes(was, stage, names)))
-        for was, stage in _matched_stages(old, new, renamed)
-    ]
-    streams = {stream.stream_id: stream for stream in old.streams}
-    for stream in new.streams:
-        former = streams.get(names.get(stream.stream_id, stream.stream_id))
-        differs = bool(former and _stream_changes(former, stream))
-        changes.append(_change("stream", stream.stream_id, former.stream_id if former else None, differs))
-    operators = {operator.op_id: operator for operator in old.operators}
-    for operator in new.operators:
-        was_op = operators.get(renamed.get(operator.op_id, operator.op_id))
-        differs = bool(was_op and _operator_changes(was_op, operator, operator_title(operator), now_of))
-        changes.append(_change("operator", operator.op_id, was_op.op_id if was_op else None, differs))
-    tables = {table.table_id: table for table in old.tables}
-    for table in new.tables:
-        was_table = tables.get(table.table_id)
-        differs = bool(was_table and _table_changes(was_table, table))
-        changes.append(_change("table", table.table_id, was_table.table_id if was_table else None, differs))
-    kept = {(change.kind, change.former or change.item_id) for change, _ in changes if change.change != "added"}
-    ids: list[tuple[Kind, str]] = [("stage", stage.stage_id) for stage in old.stages] + [
-        ("stream", name) for name in streams
-    ]
-    ids += [("operator", name) for name in operators] + [("table", name) for name in tables]
-    removed = [Change(kind, item_id, "removed") for kind, item_id in ids if (kind, item_id) not in kept]
-    differing = (change for change, differs in changes if differs)
-    return (*differing, *removed)
+    pairs = ((new.operator(op).stream, old.operator(was).stream) for op, was in renamed.items())
+    streams = {now: was for now, was in pairs if now and was and now != was}
+    stages = _renamed_stages(old, new, streams)
+    of_stage = partial(_stage_changes, streams=streams)
+    of_operator = partial(_operator_changes, now_of=now_of)
+    yield from _items("stage", old.stages, new.stages, stages, _stage_name, _new_stage, of_stage)
+    yield from _items("stream", old.streams, new.streams, streams, _stream_name, _new_stream, _stream_changes)
+    yield from _items("operator", old.operators, new.operators, renamed, _operator_name, _new_operator, of_operator)
+    yield from _items("table", old.tables, new.tables, {}, _table_name, _new_table, _table_changes)
 
 
-def _change(kind: Kind, item_id: str, former: str | None, differs: bool) -> tuple[Change, bool]:
-    """Return the change of an item of the new plan, and whether there is one."""
-    if former is None:
-        return Change(kind, item_id, "added"), True
-    renamed = former != item_id
-    return Change(kind, item_id, "changed", former if renamed else None), differs or renamed
+def _items(
+    kind: Kind,
+    old: Sequence[T],
+    new: Sequence[T],
+    renamed: Mapping[str, str],
+    name: Callable[[T], str],
+    added: Callable[[T], str],
+    changed: Callable[[T, T], list[str]],
+) -> Iterator[tuple[Change, list[str]]]:
+    """Compare the items of one kind; ``renamed`` are former ids by the present ones."""
+    id_of = attrgetter("op_id" if kind == "operator" else f"{kind}_id")
+    former = {id_of(item): item for item in old}
+    for item in new:
+        item_id = id_of(item)
+        former_id = renamed.get(item_id, item_id)
+        was = former.pop(former_id, None)
+        if was is None:
+            yield Change(kind, item_id, "added"), [added(item)]
+        else:
+            yield Change(kind, item_id, "changed", former_id if former_id != item_id else None), changed(was, item)
+    for item_id, item in former.items():
+        yield Change(kind, item_id, "removed"), [f"{name(item)} is gone."]
 
 
 def _renamed_operators(old: ExecutionPlan, new: ExecutionPlan) -> dict[str, str]:
@@ -114,46 +118,31 @@ def _renamed_operators(old: ExecutionPlan, new: ExecutionPlan) -> dict[str, str]
     return former_ids
 
 
-def _renamed_streams(old: ExecutionPlan, new: ExecutionPlan, renamed: Mapping[str, str]) -> dict[str, str]:
-    pairs = ((new.operator(op).stream, old.operator(was).stream) for op, was in renamed.items())
-    return {now: was for now, was in pairs if now and was and now != was}
-
-
-def _stages(old: ExecutionPlan, new: ExecutionPlan, renamed: Mapping[str, str]) -> list[str]:
-    streams = _renamed_streams(old, new, renamed)
-    sentences: list[str] = []
-    seen: set[str] = set()
-    for was, stage in _matched_stages(old, new, renamed):
-        if was is None:
-            sentences.append(f"Stage {stage.stage_id!r} is new; it reads {_listed(stage.inputs)}.")
-            continue
-        if was.stage_id != stage.stage_id:
-            sentences.append(f"Stage {was.stage_id!r} is now {stage.stage_id!r}.")
-        seen.add(was.stage_id)
-        sentences.extend(_stage_changes(was, stage, streams))
-    sentences.extend(f"Stage {stage.stage_id!r} is gone." for stage in old.stages if stage.stage_id not in seen)
-    return sentences
-
-
-def _matched_stages(
-    old: ExecutionPlan, new: ExecutionPlan, renamed: Mapping[str, str]
-) -> Iterator[tuple[Stage | None, Stage]]:
-    """Yield each stage with what it was: the stage of its id, else the one that read the same and is gone."""
-    streams = _renamed_streams(old, new, renamed)
-    former = {stage.stage_id: stage for stage in old.stages}
-    by_inputs = {stage.inputs: stage for stage in old.stages}
-    ids = {stage.stage_id for stage in new.stages}
+def _renamed_stages(old: ExecutionPlan, new: ExecutionPlan, streams: Mapping[str, str]) -> dict[str, str]:
+    """New stage id → the id of the stage that read the same and is gone."""
+    by_inputs = {stage.inputs: stage.stage_id for stage in old.stages}
+    kept, former = ({stage.stage_id for stage in plan.stages} for plan in (new, old))
+    renamed = {}
     for stage in new.stages:
-        was = former.get(stage.stage_id)
-        if was is None:
-            was = by_inputs.get(tuple(sorted(streams.get(name, name) for name in stage.inputs)))
-            was = None if was is None or was.stage_id in ids else was
-        yield was, stage
+        was = by_inputs.get(tuple(sorted(streams.get(name, name) for name in stage.inputs)))
+        if was is not None and was not in kept and stage.stage_id not in former:
+            renamed[stage.stage_id] = was
+    return renamed
+
+
+def _stage_name(stage: Stage) -> str:
+    return f"Stage {stage.stage_id!r}"
+
+
+def _new_stage(stage: Stage) -> str:
+    return f"{_stage_name(stage)} is new; it reads {_listed(stage.inputs)}."
 
 
 def _stage_changes(was: Stage, stage: Stage, streams: Mapping[str, str]) -> list[str]:
-    name = f"Stage {stage.stage_id!r}"
+    name = _stage_name(stage)
     sentences = []
+    if was.stage_id != stage.stage_id:
+        sentences.append(f"{_stage_name(was)} is now {stage.stage_id!r}.")
     if was.task_count != stage.task_count:
         sentences.append(f"{name} had {count_text(was.task_count, 'task')} and has {stage.task_count}.")
     if was.several_epochs != stage.several_epochs:
@@ -175,28 +164,20 @@ def _stage_changes(was: Stage, stage: Stage, streams: Mapping[str, str]) -> list
     return sentences
 
 
-def _streams(old: ExecutionPlan, new: ExecutionPlan, renamed: Mapping[str, str]) -> list[str]:
-    names = _renamed_streams(old, new, renamed)
-    former = {stream.stream_id: stream for stream in old.streams}
-    sentences: list[str] = []
-    for stream in new.streams:
-        was = former.pop(names.get(stream.stream_id, stream.stream_id), None)
-        kind = stream.role.replace("_", " ").capitalize()
-        if was is None:
-            sentences.append(f"{kind} stream {stream.stream_id!r} is new{_with_count(stream)}.")
-            continue
-        if was.stream_id != stream.stream_id:
-            sentences.append(f"{kind} stream {was.stream_id!r} was renamed to {stream.stream_id!r}.")
-        sentences.extend(_stream_changes(was, stream))
-    sentences.extend(
-        f"{s.role.replace('_', ' ').capitalize()} stream {s.stream_id!r} is gone." for s in former.values()
-    )
-    return sentences
+def _stream_name(stream: PlannedStream) -> str:
+    return f"{stream.role.replace('_', ' ').capitalize()} stream {stream.stream_id!r}"
+
+
+def _new_stream(stream: PlannedStream) -> str:
+    counted = f" ({count_text(stream.partitions, 'partition')}: {stream.reason})" if stream.partitions else ""
+    return f"{_stream_name(stream)} is new{counted}."
 
 
 def _stream_changes(was: PlannedStream, now: PlannedStream) -> list[str]:
     name = f"Stream {now.stream_id!r}"
     sentences = []
+    if was.stream_id != now.stream_id:
+        sentences.append(f"{_stream_name(replace(now, stream_id=was.stream_id))} was renamed to {now.stream_id!r}.")
     if was.partitions != now.partitions:
         sentences.append(
             f"{name} had {count_text(was.partitions, 'partition')} ({was.reason}) and has {now.partitions} "
@@ -223,65 +204,48 @@ def _stream_changes(was: PlannedStream, now: PlannedStream) -> list[str]:
     return sentences
 
 
-def _operators(old: ExecutionPlan, new: ExecutionPlan, renamed: Mapping[str, str]) -> list[str]:
-    former = {operator.op_id: operator for operator in old.operators}
-    now_of = {was: now for now, was in renamed.items()}
-    sentences: list[str] = []
-    for operator in new.operators:
-        was = former.pop(renamed.get(operator.op_id, operator.op_id), None)
-        title = operator_title(operator)
-        if operator.op == "input":
-            continue  # reported as a stream
-        if was is None:
-            sentences.append(f"Operator {title} is new.")
-            continue
-        if was.op_id != operator.op_id:
-            sentences.append(f"Operator {operator_title(was)} was renamed to {title}.")
-        sentences.extend(_operator_changes(was, operator, title, now_of))
-    sentences.extend(
-        f"Operator {operator_title(operator)} is gone." for operator in former.values() if operator.op != "input"
-    )
-    return sentences
+def _operator_name(operator: PlannedOperator) -> str:
+    return f"Operator {operator_title(operator)}"
 
 
-def _operator_changes(was: PlannedOperator, now: PlannedOperator, title: str, now_of: Mapping[str, str]) -> list[str]:
+def _new_operator(operator: PlannedOperator) -> str:
+    return f"{_operator_name(operator)} is new."
+
+
+def _operator_changes(was: PlannedOperator, now: PlannedOperator, now_of: Mapping[str, str]) -> list[str]:
+    name = _operator_name(now)
     sentences = []
+    if was.op_id != now.op_id:
+        sentences.append(f"{_operator_name(was)} was renamed to {operator_title(now)}.")
     before, after = dict(was.details), dict(now.details)
-    for name in sorted({*before, *after} - {"renamed_from"}):
-        if before.get(name) != after.get(name):
-            word = name.replace("_", " ")
-            one, other = shown_apart(before.get(name, "none"), after.get(name, "none"))
-            sentences.append(f"Operator {title} changed its {word}: it was {one} and is {other}.")
+    for key in sorted({*before, *after} - {"renamed_from"}):
+        if before.get(key) != after.get(key):
+            word = key.replace("_", " ")
+            one, other = shown_apart(before.get(key, "none"), after.get(key, "none"))
+            sentences.append(f"{name} changed its {word}: it was {one} and is {other}.")
     if tuple(now_of.get(op, op) for op in was.inputs) != now.inputs:
-        sentences.append(
-            f"Operator {title} takes its messages from {_listed(now.inputs)}, no longer from {_listed(was.inputs)}."
-        )
+        sentences.append(f"{name} takes its messages from {_listed(now.inputs)}, no longer from {_listed(was.inputs)}.")
     if was.table != now.table:
-        sentences.append(f"Operator {title} uses table {now.table!r}, no longer {was.table!r}.")
+        sentences.append(f"{name} uses table {now.table!r}, no longer {was.table!r}.")
     if was.schema != now.schema:
         sentences.append(
-            f"Operator {title} emits other columns: they were {was.schema or 'not declared'} and are "
+            f"{name} emits other columns: they were {was.schema or 'not declared'} and are "
             f"{now.schema or 'not declared'}."
         )
     return sentences
 
 
-def _tables(old: ExecutionPlan, new: ExecutionPlan) -> list[str]:
-    former = {table.table_id: table for table in old.tables}
-    sentences: list[str] = []
-    for table in new.tables:
-        was: PlannedTable | None = former.pop(table.table_id, None)
-        if was is None:
-            sentences.append(f"Table {table.table_id!r} ({table.word}) is new.")
-            continue
-        sentences.extend(_table_changes(was, table))
-    sentences.extend(f"Table {table_id!r} is gone." for table_id in former)
-    return sentences
+def _table_name(table: PlannedTable) -> str:
+    return f"Table {table.table_id!r}"
+
+
+def _new_table(table: PlannedTable) -> str:
+    return f"{_table_name(table)} ({table.word}) is new."
 
 
 def _table_changes(was: PlannedTable, table: PlannedTable) -> list[str]:
     return [
-        f"Table {table.table_id!r} changed its {word}: it was {one or 'none'} and is {other or 'none'}."
+        f"{_table_name(table)} changed its {word}: it was {one or 'none'} and is {other or 'none'}."
         for word, one, other in (
             ("kind", was.word, table.word),
             ("key", ", ".join(was.key), ", ".join(table.key)),
@@ -294,10 +258,6 @@ def _table_changes(was: PlannedTable, table: PlannedTable) -> list[str]:
 
 def _bounded(stream: PlannedStream) -> str:
     return "bounded" if stream.bounded else "unbounded"
-
-
-def _with_count(stream: PlannedStream) -> str:
-    return f" ({count_text(stream.partitions, 'partition')}: {stream.reason})" if stream.partitions else ""
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from graphlib import TopologicalSorter
 from typing import TypeVar
 
+from airflow_samza.grouping import grouped
+
 
 def upstream_first(before: Mapping[str, Collection[str]]) -> list[str]:
     """Return the vertices, each after all that stand ``before`` it, ties by name.
@@ -32,63 +34,21 @@ def upstream_first(before: Mapping[str, Collection[str]]) -> list[str]:
     return ordered
 
 
-def strong_components(vertices: Sequence[str], following: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """The strongly connected components, each one after all that it leads to (reverse topological order). Linear.
-
-    >>> strong_components(["a", "b", "c"], {"a": ["b"], "b": ["c"], "c": ["b"]})
-    [['b', 'c'], ['a']]
-    """
-    number: dict[str, int] = {}
-    lowest: dict[str, int] = {}
-    on_stack: set[str] = set()
-    stack: list[str] = []
-    components: list[list[str]] = []
-    for root in vertices:
-        if root in number:
-            continue
-        work = [(root, iter(following.get(root, ())))]
-        number[root] = lowest[root] = len(number)
-        stack.append(root)
-        on_stack.add(root)
-        while work:
-            vertex, rest = work[-1]
-            for other in rest:
-                if other not in number:
-                    number[other] = lowest[other] = len(number)
-                    stack.append(other)
-                    on_stack.add(other)
-                    work.append((other, iter(following.get(other, ()))))
-                    break
-                if other in on_stack:
-                    lowest[vertex] = min(lowest[vertex], number[other])
-            else:
-                work.pop()
-                if work:
-                    above = work[-1][0]
-                    lowest[above] = min(lowest[above], lowest[vertex])
-                if lowest[vertex] == number[vertex]:
-                    component = []
-                    while True:
-                        member = stack.pop()
-                        on_stack.discard(member)
-                        component.append(member)
-                        if member == vertex:
-                            break
-                    components.append(sorted(component))
-    return components
-
-
 Vertex = TypeVar("Vertex", bound=Hashable)
+Name = TypeVar("Name", str, int)
 
 
 def traverse(
-    vertex: Vertex, visit: Callable[[Vertex], object], next_vertices: Callable[[Vertex], Iterable[Vertex]]
+    vertex: Vertex,
+    visit: Callable[[Vertex], object],
+    next_vertices: Callable[[Vertex], Iterable[Vertex]],
+    leave: Callable[[Vertex], object] | None = None,
 ) -> None:
     """Visit ``vertex`` and everything that can be reached from it, each vertex once, parents before children.
 
     Children are visited depth first, in the order in which ``next_vertices`` names them, so a walk is as deterministic
     as that function. Cycles end. The walk keeps its own stack: a chain may be longer than Python's recursion limit.
-    ``next_vertices`` is called once per vertex, after its visit.
+    ``next_vertices`` is called once per vertex, after its visit, and ``leave`` after its children.
 
     >>> graph = {"input": ["filter", "join"], "filter": ["join"], "join": ["filter"]}
     >>> traverse("input", print, graph.__getitem__)
@@ -98,16 +58,19 @@ def traverse(
     """
     visit(vertex)
     seen = {vertex}
-    path = [iter(next_vertices(vertex))]
+    path = [(vertex, iter(next_vertices(vertex)))]
     while path:
-        for following in path[-1]:
+        parent, children = path[-1]
+        for following in children:
             if following not in seen:
                 seen.add(following)
                 visit(following)
-                path.append(iter(next_vertices(following)))
+                path.append((following, iter(next_vertices(following))))
                 break
         else:
             path.pop()
+            if leave is not None:
+                leave(parent)
 
 
 def reached(starts: Iterable[Vertex], next_vertices: Callable[[Vertex], Iterable[Vertex]]) -> set[Vertex]:
@@ -119,5 +82,32 @@ def reached(starts: Iterable[Vertex], next_vertices: Callable[[Vertex], Iterable
     """
     found: set[Vertex] = set()
     for start in starts:
-        traverse(start, found.add, lambda vertex: (other for other in next_vertices(vertex) if other not in found))
+        traverse(start, found.add, lambda vertex: _without(found, next_vertices(vertex)))
     return found
+
+
+def strong_components(vertices: Sequence[Name], following: Mapping[Name, Sequence[Name]]) -> list[list[Name]]:
+    """The strongly connected components, each one after all that it leads to (reverse topological order). Linear.
+
+    >>> strong_components(["a", "b", "c"], {"a": ["b"], "b": ["c"], "c": ["b"]})
+    [['b', 'c'], ['a']]
+    """
+    before = grouped((other, vertex) for vertex, others in following.items() for other in others)
+    seen: set[Name] = set()
+    finished: list[Name] = []
+    for start in vertices:
+        if start not in seen:
+            traverse(start, seen.add, lambda vertex: _without(seen, following.get(vertex, ())), finished.append)
+    # Of the vertex that was left last: what leads to it, and is in no component yet, is its component.
+    taken: set[Name] = set()
+    components = []
+    for vertex in reversed(finished):
+        if vertex not in taken:
+            component = reached([vertex], lambda vertex: _without(taken, before.get(vertex, ())))
+            taken.update(component)
+            components.append(sorted(component))
+    return components[::-1]
+
+
+def _without(seen: set[Vertex], vertices: Iterable[Vertex]) -> Iterable[Vertex]:
+    return (vertex for vertex in vertices if vertex not in seen)

@@ -8,7 +8,6 @@ planner-with-tables, "OperatorSpec graph analysis"; rule P2.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError
@@ -68,11 +67,9 @@ def collect_operator_graph(spec: ApplicationSpec) -> JobGraph:
             hint="Declare one with app.input_stream(…).",
             application=spec.name,
         )
-    forward: dict[str, dict[str, OperatorSpec]] = defaultdict(dict)
-    for op in spec.operators:
-        for source in op.inputs:
-            forward[source.op_id][op.op_id] = op
-    outputs = {op_id: tuple(following[key] for key in sorted(following)) for op_id, following in forward.items()}
+    by_id = sorted(spec.operators, key=lambda op: op.op_id)
+    forward = grouped((source.op_id, op) for op in by_id for source in op.inputs)
+    outputs = {op_id: tuple(dict.fromkeys(following)) for op_id, following in forward.items()}
     _reject_unreachable(spec, outputs)
     ordered = in_order(spec.operators)
     writers = grouped((op.table.table_id, op) for op in ordered if isinstance(op, SendToTableSpec))

@@ -7,13 +7,12 @@ StreamEdges". The planner counts by them; the plan step looks by them which file
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from airflow_samza.application.descriptors import TableDescriptor
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, StreamJoinSpec, TableJoinSpec
+from airflow_samza.grouping import grouped
 from airflow_samza.planner.graphs import reached, strong_components
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.stream_edges import StreamEdge
@@ -39,8 +38,8 @@ def group_joined_streams(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> li
     """The join groups, by operator id."""
     if not graph.joins:
         return []
-    plain = _reach_over_all_edges(graph, edges)
-    everywhere = _reach_over_real_edges(graph, edges)
+    plain = _reach(graph, _starts(graph, edges, broadcast=False), over_tables=True)
+    everywhere = _reach(graph, _starts(graph, edges, broadcast=True), over_tables=False)
     groups = []
     for join in graph.joins:
         reaching, *inputs = (
@@ -48,14 +47,10 @@ def group_joined_streams(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> li
         )
         side = _NONE
         if isinstance(join, TableJoinSpec):
-            side = frozenset(stream for stream in _side_inputs(join.table, edges) if not edges[stream].broadcast)
+            side = frozenset(s for s in join.table.side_inputs if s in edges and not edges[s].broadcast)
         through_table = tuple(sorted(side - reaching))
         groups.append(JoinedStreams(join, tuple(sorted(reaching | side)), through_table, inputs[-1] - inputs[0]))
     return groups
-
-
-def _side_inputs(table: TableDescriptor, edges: Mapping[str, StreamEdge]) -> tuple[str, ...]:
-    return tuple(stream for stream in table.side_inputs if stream in edges)
 
 
 def _starts(graph: JobGraph, edges: Mapping[str, StreamEdge], *, broadcast: bool) -> dict[str, frozenset[str]]:
@@ -72,29 +67,16 @@ def _union(sets: list[frozenset[str]]) -> frozenset[str]:
     return different[0] if len(different) == 1 else _NONE.union(*different)
 
 
-def _reach_over_real_edges(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> dict[str, frozenset[str]]:
-    reach = _starts(graph, edges, broadcast=True)
-    if reach:
-        for op in graph.operators:
-            if not isinstance(op, InputOperatorSpec):
-                reach[op.op_id] = _union([reach.get(source.op_id, _NONE) for source in op.inputs])
-    return reach
-
-
-def _reach_over_all_edges(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> dict[str, frozenset[str]]:
-    starts = _starts(graph, edges, broadcast=False)
-    if not graph.table_edges:
-        before: dict[str, list[str]] = {op.op_id: [source.op_id for source in op.inputs] for op in graph.operators}
-        components = [[op.op_id] for op in graph.operators]
-    else:
+def _reach(graph: JobGraph, starts: Mapping[str, frozenset[str]], *, over_tables: bool) -> dict[str, frozenset[str]]:
+    """Return the streams that reach each operator over real edges, and over tables where they count, too."""
+    if over_tables and graph.table_edges:
         # Virtual edges can close a cycle; all operators of a cycle see the same streams.
-        before = defaultdict(list)
-        forward: dict[str, list[str]] = {}
-        for op in graph.operators:
-            forward[op.op_id] = [following.op_id for following in graph.next_operators(op)]
-            for following in forward[op.op_id]:
-                before[following].append(op.op_id)
-        components = strong_components([op.op_id for op in graph.operators], forward)[::-1]
+        forward = {op.op_id: [following.op_id for following in graph.next_operators(op)] for op in graph.operators}
+        before = grouped((following, op_id) for op_id, behind in forward.items() for following in behind)
+        components = strong_components(list(forward), forward)[::-1]
+    else:
+        before = {op.op_id: [source.op_id for source in op.inputs] for op in graph.operators}
+        components = [[op.op_id] for op in graph.operators]
     reach: dict[str, frozenset[str]] = {}
     for component in components:
         arriving = [reach.get(source, _NONE) for op_id in component for source in before.get(op_id, ())]

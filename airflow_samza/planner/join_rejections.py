@@ -15,6 +15,7 @@ from airflow_samza.planner.join_groups import JoinedStreams
 from airflow_samza.planner.partition_counts import Counts, reference_stream
 from airflow_samza.planner.paths import operator_label, path_to_join
 from airflow_samza.planner.stream_edges import StreamEdge
+from airflow_samza.planner.wording import columns_text, count_text
 
 
 def reject_mismatches(
@@ -48,9 +49,9 @@ def _mismatch(
     first, second = counts[reference], counts[other]
     path, other_path = (path_to_join(graph, edges, stream_id, join) for stream_id in (reference, other))
     return PartitionMismatch(
-        f"{operator_label(join)} joins {reference!r} ({_parts(first.count)}, {first.reason}) with {other!r} "
-        f"({_parts(second.count)}, {second.reason}), and both need the same partition count; "
-        f"the paths to the join are {' → '.join(path)} and {' → '.join(other_path)}.",
+        f"{operator_label(join)} joins {reference!r} ({count_text(first.count, 'partition')}, {first.reason}) with "
+        f"{other!r} ({count_text(second.count, 'partition')}, {second.reason}), and both need the same partition "
+        f"count; the paths to the join are {' → '.join(path)} and {' → '.join(other_path)}.",
         hint=_way_out(group, reference, other, counts, edges),
         join=join.name,
         operator=join.op_id,
@@ -76,8 +77,8 @@ def _way_out(group: JoinedStreams, reference: str, other: str, counts: Counts, e
     movable = [stream_id for stream_id in pair if stream_id not in through_table]
     if not movable:
         return (
-            f"Both feed one table: give {other!r} {_parts(counts[reference].count)}, too (partitions= of the "
-            "table, or of the topic)."
+            f"Both feed one table: give {other!r} {count_text(counts[reference].count, 'partition')}, too (partitions= "
+            "of the table, or of the topic)."
         )
     # An input can be re-partitioned before the join; the count of an intermediate stream follows what it is joined
     # with.
@@ -85,10 +86,10 @@ def _way_out(group: JoinedStreams, reference: str, other: str, counts: Counts, e
     chosen = inputs[-1] if inputs else movable[-1]
     kept = other if chosen == reference else reference
     key = _join_key(group, chosen)
-    by = repr(key[0]) if len(key) == 1 else f"[{', '.join(map(repr, key))}]"
+    by = columns_text(key)
     return (
         f"Re-partition {chosen!r} by {by} before the join: .partition_by({by}, id=…); "
-        f"it then takes the {_parts(counts[kept].count)} of {kept!r}."
+        f"it then takes the {count_text(counts[kept].count, 'partition')} of {kept!r}."
     )
 
 
@@ -108,7 +109,3 @@ def _unresolved(group: JoinedStreams, edge: StreamEdge) -> UnresolvedPartitions:
         operator=group.join.op_id,
         stream=edge.stream_id,
     )
-
-
-def _parts(count: int) -> str:
-    return f"{count} partition{'' if count == 1 else 's'}"

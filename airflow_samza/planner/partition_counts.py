@@ -1,6 +1,6 @@
-"""Partition counts, each with its reason: known, spread by joins, configured, or the maximum.
+"""Partition counts, each with its reason: known, pinned by the last plan, spread by joins, configured, or the maximum.
 
-Rule P2 (groups, cap), rule P3 (configuration), rule P4 (broadcast), rule P6 (reasons). Source:
+Rule P2 (groups, cap), rule P3 (configuration), rule P4 (broadcast), rule P6 (reasons), rule P10 (pinned). Source:
 planner-with-tables, "Processing joined streams".
 """
 
@@ -11,10 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_samza.application.descriptors import StreamRole
+from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.config import INTERMEDIATE_PARTITIONS, MAX_PARTITIONS, Config
-from airflow_samza.errors import PartitionMismatch, PlanError, UnresolvedPartitions
+from airflow_samza.errors import PartitionMismatch, PlanChanged, PlanError, UnresolvedPartitions
 from airflow_samza.grouping import grouped
 from airflow_samza.planner.join_groups import JoinedStreams
+from airflow_samza.planner.plan import ExecutionPlan, PlannedStream
 from airflow_samza.planner.stream_edges import StreamEdge
 
 
@@ -112,6 +114,31 @@ def fill_the_rest(counts: Counts, edges: Mapping[str, StreamEdge], config: Mappi
         counts[stream_id] = answer
 
 
+def pin_counts(
+    pinned: ExecutionPlan, operators: Sequence[OperatorSpec], edges: Mapping[str, StreamEdge], counts: Counts
+) -> list[PlanError]:
+    """Take inferred counts over from the last plan; return an error for every stream whose known count changed.
+
+    State lies in the partitions in which its keys were hashed. So counts must not change under a stateful application
+    (rule P10). Where no state is left, no earlier plan is given.
+    """
+    stateful = sorted(op.op_id for op in operators if op.keeps_state)
+    if not stateful or pinned.shape_only:
+        return []
+    former = {stream.stream_id: stream for stream in pinned.streams}
+    errors: list[PlanError] = []
+    reason = f"pinned by plan {pinned.fingerprint}"
+    for stream_id, edge in edges.items():
+        was = former.get(stream_id) or former.get(edge.renamed_from or "")
+        if was is None or edge.role is StreamRole.OUTPUT or was.partitions < 1:
+            continue
+        if edge.is_intermediate and stream_id not in counts:
+            counts[stream_id] = PartitionCount(was.partitions, reason)
+        elif stream_id in counts and counts[stream_id].count != was.partitions:
+            errors.append(_changed(pinned, was, edge, counts[stream_id], stateful))
+    return errors
+
+
 def _declared_where(edge: StreamEdge) -> str:
     if edge.role is StreamRole.SIDE_INPUT and edge.side_input_of:
         return f"declared for table {edge.side_input_of[0]}"
@@ -155,4 +182,25 @@ def _not_as_declared(edge: StreamEdge, reported: int) -> PartitionMismatch:
         stream=edge.stream_id,
         partitions=reported,
         declared=edge.descriptor.partitions,
+    )
+
+
+def _changed(
+    pinned: ExecutionPlan, was: PlannedStream, edge: StreamEdge, now: PartitionCount, stateful: Sequence[str]
+) -> PlanChanged:
+    more = f" and {len(stateful) - 1} other operators" if len(stateful) > 1 else ""
+    if edge.is_intermediate:
+        back = f"Leave partitions= out, or set it back to {was.partitions}"
+    else:
+        back = f"Give {edge.stream_id!r} its {was.partitions} partitions back"
+    return PlanChanged(
+        f"The stream {edge.stream_id!r} has {now.count} partitions ({now.reason}) and had {was.partitions} in plan "
+        f"{pinned.fingerprint} ({was.reason}); {stateful[0]}{more} keep state by the old partitions.",
+        hint=f'{back}; or drain a run first (mode="continuous"), which leaves no state by partitions; or start with '
+        "fresh state under another app_id, reading the inputs from their oldest offset.",
+        stream=edge.stream_id,
+        partitions=now.count,
+        former_partitions=was.partitions,
+        plan=pinned.fingerprint,
+        operators=tuple(stateful),
     )

@@ -97,10 +97,7 @@ def stream_partitionings(
     spec: ApplicationSpec, edges: Mapping[str, StreamEdge], states: Mapping[str, EdgeState]
 ) -> dict[str, Partitioning]:
     """The partitioning of every stream; that of an intermediate stream has the types of what is sent to it."""
-    partitionings = {}
-    for stream_id, edge in edges.items():
-        partitionings[stream_id] = _of_stream(spec, edge, states)
-    return partitionings
+    return {stream_id: _of_stream(spec, edge, states) for stream_id, edge in edges.items()}
 
 
 def track_partitionings(
@@ -122,7 +119,7 @@ def track_partitionings(
                 partitioning, schema, count, "" if partitioning.kind != "unkeyed" else edge.stream_id
             )
         else:
-            after = _after(op, [states[source.op_id] for source in op.inputs])
+            after = AFTER[type(op)](op, [states[source.op_id] for source in op.inputs])
             if op.op_id in replication.replicated:
                 after = replace(after, partitioning=BROADCAST, partitions=1)
             elif (
@@ -200,11 +197,6 @@ def has_splits(spec: ApplicationSpec, edge: StreamEdge) -> bool:
     return bool(stream.path or stream.format or stream.reader is not None or is_split)
 
 
-def _after(op: OperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:
-    """Return what an operator emits, given what arrives."""
-    return AFTER[type(op)](op, arriving)
-
-
 def _messages(op: OperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:
     """The messages that arrive, or such as the operator declares."""
     return arriving[0] if op.schema is None else _through_schema(op, arriving[0], op.schema)
@@ -274,19 +266,17 @@ def _unknown(op: OperatorSpec, arriving: Sequence[EdgeState]) -> EdgeState:
 
 def _through_schema(op: OperatorSpec, before: EdgeState, schema: Schema | None) -> EdgeState:
     """Key columns survive by name, when the output still has them with the type that was hashed."""
-    if before.partitioning.kind != "keyed" or schema is None or schema is before.schema:
-        return before if schema is before.schema else replace(before, schema=schema)
-    for column, hashed in zip(before.partitioning.key, before.partitioning.types, strict=True):
-        if column not in schema or (hashed is not None and _type_of(column, schema) != hashed):
-            return _lost(op, replace(before, schema=schema))
-    return replace(before, schema=schema)
+    after = replace(before, schema=schema)
+    if schema is not None and schema is not before.schema:
+        for column, hashed in zip(before.partitioning.key, before.partitioning.types, strict=True):
+            if column not in schema or (hashed is not None and _type_of(column, schema) != hashed):
+                return _lost(op, after)
+    return after
 
 
 def _renamed(op: OperatorSpec, before: EdgeState, names: Mapping[str, str]) -> EdgeState:
     """The key under the output's names; lost when one of its columns is not kept."""
     partitioning = before.partitioning
-    if partitioning.kind != "keyed":
-        return before
     if not all(column in names for column in partitioning.key):
         return _lost(op, before)
     return replace(before, partitioning=replace(partitioning, key=tuple(names[column] for column in partitioning.key)))

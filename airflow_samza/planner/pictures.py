@@ -5,7 +5,7 @@ The command ``plan`` prints it.
 
 from __future__ import annotations
 
-from airflow_samza.planner.plan import ExecutionPlan, PlannedStream, PlannedTable, Stage
+from airflow_samza.planner.plan import ExecutionPlan, PlannedStream, Stage
 from airflow_samza.planner.wording import count_text, operator_title, stage_operators
 
 _MOST_STEPS = 8
@@ -72,16 +72,13 @@ def _numbers(plan: ExecutionPlan) -> tuple[dict[str, str], dict[str, str], dict[
     Streams and tables that no stage uses are left out.
     """
     used = {name for stage in plan.stages for name in (*stage.inputs, *stage.outputs, *stage.side_inputs)}
-    fed = [table for table in plan.tables if _is_drawn(plan, table)]
+    drawn = {table_id for stage in plan.stages for table_id in stage.tables}
+    fed = [table for table in plan.tables if table.table_id in drawn]
     return (
         {stream.stream_id: f"t{number}" for number, stream in enumerate(plan.streams) if stream.stream_id in used},
         {stage.stage_id: f"s{number}" for number, stage in enumerate(plan.stages)},
         {table.table_id: f"b{number}" for number, table in enumerate(fed)},
     )
-
-
-def _is_drawn(plan: ExecutionPlan, table: PlannedTable) -> bool:
-    return any(table.table_id in stage.tables for stage in plan.stages)
 
 
 def _arrows(plan: ExecutionPlan) -> list[tuple[str, str, bool]]:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from airflow_samza.application.descriptors import is_pushed, table_word
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import PlanError, UnknownName
+from airflow_samza.typed_values import converted
 
 T = TypeVar("T")
 
@@ -25,9 +26,6 @@ _ROLES_IN_JSON = {
     "intermediateStreams": ("intermediate",),
 }
 """The ids of streams by what they are, under Samza's names, for programs that read a plan's JSON."""
-
-_BESIDE_A_PLAN = ("engines", "flows")
-"""Facts of the run-time layer that ``airflow-samza plan --json`` writes beside a plan."""
 
 
 @dataclass(frozen=True)
@@ -191,40 +189,22 @@ class ExecutionPlan:
         """The stages that read what a stage writes, in the order of the plan."""
         return tuple(stage for stage in self.stages if stage_id in stage.upstream)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form as a dict (see :meth:`to_json`)."""
-        data = _as_dict(self)
-        for name in ("operators", "tables", "join_groups", "stages", "key_checks"):
-            data[name] = tuple(_as_dict(item) for item in data[name])
-        data["streams"] = tuple(
-            {**_as_dict(stream), "partitioning": _as_dict(stream.partitioning)} for stream in self.streams
-        )
-        return data
-
     def to_json(self) -> str:
         """Canonical JSON: the same application and metadata give the same bytes (rule P9)."""
         by_role = {
             name: [s.stream_id for s in self.streams if s.role in roles] for name, roles in _ROLES_IN_JSON.items()
         }
-        return _canonical({"fingerprint": self.fingerprint, **by_role, **self.to_dict()})
+        return _canonical({"fingerprint": self.fingerprint, **by_role, **_as_dict(self)})
 
     @classmethod
     def from_json(cls, text: str) -> ExecutionPlan:
-        """The plan that :meth:`to_json` wrote; anything else is a :class:`~airflow_samza.errors.PlanError`."""
+        """The plan that :meth:`to_json` wrote, whatever stands beside it.
+
+        Anything else is a :class:`~airflow_samza.errors.PlanError`.
+        """
         try:
-            data = json.loads(text)
-            for derived in ("fingerprint", *_ROLES_IN_JSON, *_BESIDE_A_PLAN):
-                data.pop(derived, None)
-            return cls(
-                operators=tuple(_build(PlannedOperator, item) for item in data.pop("operators")),
-                streams=tuple(_stream(item) for item in data.pop("streams")),
-                tables=tuple(_build(PlannedTable, item) for item in data.pop("tables")),
-                join_groups=tuple(_build(JoinGroup, item) for item in data.pop("join_groups")),
-                stages=tuple(_build(Stage, item) for item in data.pop("stages")),
-                key_checks=tuple(_build(KeyCheck, item) for item in data.pop("key_checks", ())),
-                **{name: _frozen(value) for name, value in data.items()},
-            )
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            return converted(json.loads(text), cls)
+        except (ValueError, RecursionError) as error:
             shown = text if len(text) <= 40 else text[:40] + "…"
             raise PlanError(
                 f"The text {shown!r} is not a plan: {error!r}.",
@@ -234,7 +214,7 @@ class ExecutionPlan:
     @cached_property
     def fingerprint(self) -> str:
         """16 hex digits that change when anything that a run depends on changes; warnings and reasons play no part."""
-        body = self.to_dict()
+        body = json.loads(_canonical(_as_dict(self)))
         for derived in ("warnings", "key_checks"):
             body.pop(derived)
         for stream in body["streams"]:
@@ -266,7 +246,7 @@ class ExecutionPlan:
 
 
 def _canonical(data: Any) -> str:
-    return json.dumps(data, sort_keys=True, separators=(",", ":"))
+    return json.dumps(data, default=_as_dict, sort_keys=True, separators=(",", ":"))
 
 
 def _digest(data: Any) -> str:
@@ -287,18 +267,3 @@ def _find(items: Mapping[str, T], name: str, word: str) -> T:
 def _as_dict(value: Any) -> dict[str, Any]:
     # dataclasses.asdict copies every leaf, which costs two seconds for a plan of 10,000 operators.
     return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
-
-
-def _build(kind: Any, data: dict[str, Any]) -> Any:
-    return kind(**{name: _frozen(value) for name, value in data.items()})
-
-
-def _stream(data: dict[str, Any]) -> PlannedStream:
-    partitioning: Partitioning = _build(Partitioning, data["partitioning"])
-    return PlannedStream(
-        **{**{name: _frozen(v) for name, v in data.items() if name != "partitioning"}, "partitioning": partitioning}
-    )

@@ -35,10 +35,10 @@ from airflow_samza.planner.partition_counts import (
     PartitionCount,
     fill_the_rest,
     initial_counts,
+    pin_counts,
     spread_over_joins,
 )
 from airflow_samza.planner.partitioning import stream_partitionings, track_partitionings
-from airflow_samza.planner.pinning import pin_counts
 from airflow_samza.planner.plan import ExecutionPlan, JoinGroup, Stage
 from airflow_samza.planner.replication import Replication, find_replication
 from airflow_samza.planner.stages import cut_stages, with_task_counts

@@ -1,26 +1,35 @@
-"""Stages: the parts of the operator graph between intermediate streams (rule P7).
+"""Stages: the parts of the operator graph between intermediate streams, and their ids (rule P7).
 
 Operators linked by their outputs, and the writers and readers of one local table, form a stage. Sharing an input links
 nothing. Stages that read exactly the same inputs and do not depend on each other are merged; stages that depend on each
-other in a circle become one.
+other in a circle become one. An id is made of a stage's input streams: stable from run to run, safe in topic and task
+names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from graphlib import CycleError
 
 from airflow_samza.application.descriptors import TableKind
 from airflow_samza.application.operator_specs import InputOperatorSpec
-from airflow_samza.errors import UnsupportedShape
 from airflow_samza.grouping import grouped
 from airflow_samza.planner.graphs import strong_components, upstream_first
-from airflow_samza.planner.ids import name_stages
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.partition_counts import Counts
 from airflow_samza.planner.plan import Stage
 from airflow_samza.planner.stream_edges import StreamEdge
+
+# The other tasks of a Dag's task group for an application; a stage must not take their names.
+RESERVED = frozenset({"plan", "cleanup"})
+
+# Airflow takes task ids of 250 characters, with the ids of the groups around them; topics of some systems take 249.
+LONGEST = 100
+
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -56,7 +65,8 @@ def cut_stages(graph: JobGraph) -> tuple[Stage, ...]:
             ),
             several_epochs=part.circular,
         )
-    return _ordered(stages)
+    ordered = upstream_first({stage_id: stage.upstream for stage_id, stage in stages.items()})
+    return tuple(stages[stage_id] for stage_id in ordered)
 
 
 def with_task_counts(stages: Sequence[Stage], counts: Counts, edges: Mapping[str, StreamEdge]) -> tuple[Stage, ...]:
@@ -73,52 +83,37 @@ def with_task_counts(stages: Sequence[Stage], counts: Counts, edges: Mapping[str
 
 
 def _linked_parts(graph: JobGraph) -> list[_Part]:
-    place_of = {op.op_id: place for place, op in enumerate(graph.operators)}
-    leader = list(range(len(graph.operators)))
-
-    def find(place: int) -> int:
-        while leader[place] != place:
-            leader[place] = leader[leader[place]]
-            place = leader[place]
-        return place
+    linked: dict[int, list[int]] = defaultdict(list)
 
     def link(one: int, other: int) -> None:
-        first, second = sorted((find(one), find(other)))
-        leader[second] = first
+        linked[one].append(other)
+        linked[other].append(one)
 
+    place_of = {op.op_id: place for place, op in enumerate(graph.operators)}
     table_users: dict[str, int] = {}
-    for place, op in enumerate(graph.operators):
+    members = [place for place, op in enumerate(graph.operators) if not isinstance(op, InputOperatorSpec)]
+    for place in members:
+        op = graph.operators[place]
         for source in op.inputs:
             if not isinstance(source, InputOperatorSpec):
                 link(place_of[source.op_id], place)
         for table in op.tables:
             if table.kind is TableKind.LOCAL and not table.side_inputs:
                 link(table_users.setdefault(table.table_id, place), place)
-    members = grouped(
-        (find(place), place) for place, op in enumerate(graph.operators) if not isinstance(op, InputOperatorSpec)
-    )
-    return [_part(graph, places, place_of) for places in members.values()]
+    return [_part(graph, places, place_of) for places in strong_components(members, linked)]
 
 
 def _part(graph: JobGraph, places: Sequence[int], place_of: Mapping[str, int]) -> _Part:
-    operators = set(places)
-    inputs: set[str] = set()
-    outputs: set[str] = set()
-    tables: set[str] = set()
-    side_inputs: set[str] = set()
-    for place in places:
-        op = graph.operators[place]
-        for source in op.inputs:
-            if isinstance(source, InputOperatorSpec):
-                operators.add(place_of[source.op_id])  # each stage reads its own copy
-                inputs.add(source.stream.stream_id)
-                outputs.update(source.written_streams)  # dead letters
-        outputs.update(op.written_streams)
-        for table in op.tables:
-            tables.add(table.table_id)
-            side_inputs.update(table.side_inputs)
+    operators = [graph.operators[place] for place in places]
+    # Each stage reads its own copy of an input.
+    inputs = [source for op in operators for source in op.inputs if isinstance(source, InputOperatorSpec)]
+    tables = [table for op in operators for table in op.tables]
     return _Part(
-        tuple(sorted(operators)), frozenset(inputs), frozenset(outputs), frozenset(tables), frozenset(side_inputs)
+        operators=tuple(sorted({*places, *(place_of[source.op_id] for source in inputs)})),
+        inputs=frozenset(source.stream.stream_id for source in inputs),
+        outputs=frozenset(stream for op in (*operators, *inputs) for stream in op.written_streams),
+        tables=frozenset(table.table_id for table in tables),
+        side_inputs=frozenset(stream for table in tables for stream in table.side_inputs),
     )
 
 
@@ -151,13 +146,9 @@ def _condense_circles(parts: Sequence[_Part]) -> list[_Part]:
 
 def _circles(parts: Sequence[_Part]) -> list[list[int]]:
     readers = grouped((s, place) for place, part in enumerate(parts) for s in part.inputs | part.side_inputs)
-    following = {
-        str(place): [str(r) for s in part.outputs for r in readers.get(s, ())] for place, part in enumerate(parts)
-    }
+    following = {place: [r for s in part.outputs for r in readers.get(s, ())] for place, part in enumerate(parts)}
     components = strong_components(list(following), following)
-    return [
-        [int(vertex) for vertex in group] for group in components if len(group) > 1 or group[0] in following[group[0]]
-    ]
+    return [group for group in components if len(group) > 1 or group[0] in following[group[0]]]
 
 
 def _writers(parts: Sequence[_Part]) -> dict[str, list[int]]:
@@ -165,8 +156,6 @@ def _writers(parts: Sequence[_Part]) -> dict[str, list[int]]:
 
 
 def _union(parts: Sequence[_Part]) -> _Part:
-    if len(parts) == 1:
-        return parts[0]
     return _Part(
         operators=tuple(sorted({place for part in parts for place in part.operators})),
         inputs=frozenset().union(*(part.inputs for part in parts)),
@@ -176,13 +165,58 @@ def _union(parts: Sequence[_Part]) -> _Part:
     )
 
 
-def _ordered(stages: Mapping[str, Stage]) -> tuple[Stage, ...]:
-    try:
-        return tuple(
-            stages[stage_id] for stage_id in upstream_first({key: stage.upstream for key, stage in stages.items()})
+def name_stages(stages: Sequence[tuple[frozenset[str], frozenset[str], bool]]) -> list[str]:
+    """The ids of stages given as (inputs, outputs, whether it reads what it writes), in the same order.
+
+    A stage is named after its inputs, a circular one after those that it does not write itself. Where that leaves two
+    stages with one name, their outputs distinguish them, and at last a number by the order of what they read and write.
+
+    >>> name_stages([(frozenset({"by-member"}), frozenset({"by-country"}), False)])
+    ['by-member']
+    """
+    first = [_after_inputs(inputs - outputs if circular else inputs, circular) for inputs, outputs, circular in stages]
+    second = list(first)
+    for places in _shared(first).values():
+        for place in places:
+            second[place] = _safe(
+                f"{first[place]}-to-{_listed(stages[place][1])}" if stages[place][1] else first[place]
+            )
+    taken = set(second)
+    final = list(second)
+    for name, places in sorted(_shared(second).items()):
+        ordered = sorted(
+            places, key=lambda place: (sorted(stages[place][0]), sorted(stages[place][1]), stages[place][2])
         )
-    except CycleError as error:  # cannot happen: circles are condensed; better an error than a Dag that never starts
-        left = ", ".join(sorted(set(error.args[1])))
-        raise UnsupportedShape(
-            f"The stages {left} wait for each other.", hint="Please report this application.", stages=left
-        ) from None
+        number = 2
+        for place in ordered[1:]:
+            while f"{name}-{number}" in taken:
+                number += 1
+            final[place] = f"{name}-{number}"
+            taken.add(final[place])
+    return final
+
+
+def _shared(names: Iterable[str]) -> dict[str, list[int]]:
+    places = grouped((name, place) for place, name in enumerate(names))
+    return {name: where for name, where in places.items() if len(where) > 1}
+
+
+def _after_inputs(inputs: Iterable[str], circular: bool) -> str:
+    name = _listed(inputs) + ("-loop" if circular else "")
+    return _safe(f"{name}-stage" if name in RESERVED else name)
+
+
+def _listed(streams: Iterable[str]) -> str:
+    ordered = sorted(streams)
+    if len(ordered) <= _SHOWN:
+        return "-and-".join(ordered)
+    # A digest instead of a number: two stages that share their first streams stay apart, whatever else is planned.
+    digest = hashlib.sha256("\n".join(ordered).encode()).hexdigest()[:6]
+    return f"{ordered[0]}-and-{len(ordered) - 1}-more-{digest}"
+
+
+def _safe(name: str) -> str:
+    plain = re.sub(r"[^A-Za-z0-9_-]", "-", name)
+    if plain == name and len(name) <= LONGEST:
+        return name
+    return f"{plain[: LONGEST - 7]}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"

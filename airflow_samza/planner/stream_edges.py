@@ -68,7 +68,7 @@ def build_stream_edges(
     writers = grouped((stream_id, op) for op in graph.operators for stream_id in op.written_streams)
     readers = grouped((op.stream.stream_id, op) for op in graph.inputs)
     feeds = grouped((stream_id, table) for table in sorted(spec.tables) for stream_id in spec.tables[table].side_inputs)
-    unbounded = _unbounded_streams(spec, graph, readers)
+    unbounded = _unbounded_streams(spec)
     edges = {}
     for stream_id in sorted(descriptors):
         role, descriptor = descriptors[stream_id]
@@ -115,18 +115,26 @@ def check_streams(spec: ApplicationSpec) -> list[PlanError]:
     return errors
 
 
-def _unbounded_streams(
-    spec: ApplicationSpec, graph: JobGraph, readers: Mapping[str, list[InputOperatorSpec]]
-) -> set[str]:
+def behind_unbounded(spec: ApplicationSpec) -> set[OperatorSpec]:
+    """Return the operators that an unbounded input reaches, over re-partitions too.
+
+    There event time goes on by watermarks, and messages may wait for it.
+    """
+    inputs = [op for op in spec.operators if isinstance(op, InputOperatorSpec)]
+    readers = grouped((op.stream.stream_id, op) for op in inputs)
+    endless: list[OperatorSpec] = [op for op in inputs if op.stream.role is StreamRole.INPUT and not op.stream.bounded]
+
+    def behind(op: OperatorSpec) -> list[OperatorSpec]:
+        reading = (reader for stream_id in op.written_streams for reader in readers.get(stream_id, ()))
+        return [*spec.next_operators(op), *reading]
+
+    return reached(endless, behind)
+
+
+def _unbounded_streams(spec: ApplicationSpec) -> set[str]:
     """Return the declared unbounded streams, and all that operators write which read one (not tables: rule C7)."""
-    declared = {**spec.outputs, **spec.side_inputs, **spec.inputs}
+    declared = {**spec.side_inputs, **spec.inputs}
     unbounded = {
         stream_id for stream_id, stream in declared.items() if not stream.bounded and stream_id not in spec.outputs
     }
-    starts: list[OperatorSpec] = [op for stream_id in unbounded for op in readers.get(stream_id, ())]
-
-    def following(op: OperatorSpec) -> list[OperatorSpec]:
-        reading = (reader for stream_id in op.written_streams for reader in readers.get(stream_id, ()))
-        return [*graph.outputs.get(op.op_id, ()), *reading]
-
-    return unbounded.union(*(op.written_streams for op in reached(starts, following)))
+    return unbounded.union(*(op.written_streams for op in behind_unbounded(spec)))

@@ -7,7 +7,7 @@ their messages are late.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.application.operator_spec import Emits, OperatorSpec
@@ -101,10 +101,7 @@ def _keeps_all(op: OperatorSpec) -> bool:
 
 def silent_inputs(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[str]:
     """Return a warning for each window and join of event time behind an input without end that makes no watermarks."""
-    behind: dict[str, str] = {}
-    for stream_id, edge in edges.items():
-        if _is_silent(edge):
-            _follow(stream_id, graph, edges, behind)
+    behind = _behind_streams(graph, edges, _is_silent)
     for op in graph.operators:
         if op.op_id in behind and _goes_by_event_time(op):
             yield (
@@ -135,10 +132,7 @@ def _held_back(op: OperatorSpec) -> str:
 
 def unchecked_times(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[str]:
     """Return a warning for each function of DataFrames that may move the event time of unbounded inputs."""
-    behind: dict[str, str] = {}
-    for stream_id, edge in edges.items():
-        if edge.role is StreamRole.INPUT and not edge.descriptor.bounded:
-            _follow(stream_id, graph, edges, behind)
+    behind = _behind_streams(graph, edges, _is_endless)
     windows = [op for op in graph.operators if isinstance(op, WindowOperatorSpec | DistinctSpec | TableJoinSpec)]
     timed = {op.op_id for op in windows if _goes_by_event_time(op)}
     for op in graph.operators:
@@ -184,7 +178,7 @@ def _sources(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> dict[str, dict
     waiting: list[tuple[OperatorSpec, str]] = [
         (op, stream_id)
         for stream_id, edge in sorted(edges.items(), reverse=True)
-        if edge.role is StreamRole.INPUT and not edge.descriptor.bounded
+        if _is_endless(edge)
         for op in edge.readers
     ]
     while waiting:
@@ -216,22 +210,31 @@ def _behind(op: OperatorSpec, graph: JobGraph, edges: Mapping[str, StreamEdge]) 
         yield from edges[written].readers
 
 
+def _is_endless(edge: StreamEdge) -> bool:
+    return edge.role is StreamRole.INPUT and not edge.descriptor.bounded
+
+
 def _is_silent(edge: StreamEdge) -> bool:
-    stream = edge.descriptor
-    return edge.role is StreamRole.INPUT and not stream.bounded and not stream.shared and stream.watermarks is None
-
-
-def _follow(stream_id: str, graph: JobGraph, edges: Mapping[str, StreamEdge], behind: dict[str, str]) -> None:
-    """Notes the stream at every operator that it reaches, over re-partitions too, and that nothing else has reached."""
-    _follow_from(edges[stream_id].readers, stream_id, graph, edges, behind)
+    return _is_endless(edge) and not edge.descriptor.shared and edge.descriptor.watermarks is None
 
 
 def _behind_endless(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> dict[str, str]:
     """Return an input without an end for each operator that is behind one, by operator."""
+    return _behind_streams(graph, edges, _is_endless, past_clocks=True)
+
+
+def _behind_streams(
+    graph: JobGraph,
+    edges: Mapping[str, StreamEdge],
+    starts: Callable[[StreamEdge], bool],
+    *,
+    past_clocks: bool = False,
+) -> dict[str, str]:
+    """Return for each operator that such a stream reaches, over re-partitions too, the first that does."""
     behind: dict[str, str] = {}
     for stream_id, edge in edges.items():
-        if edge.role is StreamRole.INPUT and not edge.descriptor.bounded:
-            _follow_from(edge.readers, stream_id, graph, edges, behind, past_clocks=True)
+        if starts(edge):
+            _follow_from(edge.readers, stream_id, graph, edges, behind, past_clocks=past_clocks)
     return behind
 
 

@@ -64,23 +64,21 @@ class DataType:
         import pyarrow as pa
 
         simple = {
-            "boolean": pa.bool_,
-            "tinyint": pa.int8,
-            "smallint": pa.int16,
-            "int": pa.int32,
-            "bigint": pa.int64,
-            "float": pa.float32,
-            "double": pa.float64,
-            "string": pa.string,
-            "binary": pa.binary,
-            "date": pa.date32,
+            "boolean": pa.bool_(),
+            "tinyint": pa.int8(),
+            "smallint": pa.int16(),
+            "int": pa.int32(),
+            "bigint": pa.int64(),
+            "float": pa.float32(),
+            "double": pa.float64(),
+            "string": pa.string(),
+            "binary": pa.binary(),
+            "date": pa.date32(),
+            "timestamp": pa.timestamp("us", "UTC"),
+            "timestamp_ntz": pa.timestamp("us"),
         }
         if self.name in simple:
-            return simple[self.name]()
-        if self.name == "timestamp":
-            return pa.timestamp("us", "UTC")
-        if self.name == "timestamp_ntz":
-            return pa.timestamp("us")
+            return simple[self.name]
         if self.name == "decimal":
             return pa.decimal128(self.precision, self.scale)
         if self.name == "array":

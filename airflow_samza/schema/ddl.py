@@ -20,6 +20,8 @@ _ALIASES = {
 _TOKEN = re.compile(r"\s*(`(?:[^`]|``)*`?|'[^']*'?|[A-Za-z_][\w]*|\d+|[<>(),:]|\S)")
 """Each branch takes what it began, also a quotation without an end, so that no text is looked through twice."""
 
+_TEXT = re.compile("'.*'", re.DOTALL)
+
 _DEEPEST = 100
 """Types within types; Spark's own parser gives up at about as many."""
 
@@ -34,13 +36,7 @@ def read_columns(text: str) -> tuple[Field, ...]:
     while not parser.at_end():
         if fields:
             parser.take(",")
-        name = parser.identifier()
-        parser.maybe(":")
-        kind = parser.type()
-        nullable = not parser.maybe_words("not", "null")
-        if parser.maybe_words("comment"):
-            parser.string()
-        fields.append(Field(name, kind, nullable))
+        fields.append(parser.field())
     if not fields:
         raise SchemaError("The schema is empty.", hint='Write for example "id bigint, name string".', value=text)
     return tuple(fields)
@@ -77,9 +73,8 @@ class _Parser:
         )
 
     def take(self, token: str) -> None:
-        if self.at_end() or self.tokens[self.place] != token:
+        if not self.maybe(token):
             self.fail(repr(token))
-        self.place += 1
 
     def maybe(self, token: str) -> bool:
         if not self.at_end() and self.tokens[self.place] == token:
@@ -114,14 +109,16 @@ class _Parser:
         self.place += 1
         return int(self.tokens[self.place - 1])
 
-    def string(self) -> None:
-        if (
-            self.at_end()
-            or len(self.tokens[self.place]) < 2
-            or self.tokens[self.place][0] + self.tokens[self.place][-1] != "''"
-        ):
-            self.fail("a quoted text")
-        self.place += 1
+    def field(self) -> Field:
+        name = self.identifier()
+        self.maybe(":")
+        kind = self.type()
+        nullable = not self.maybe_words("not", "null")
+        if self.maybe_words("comment"):
+            if self.at_end() or not _TEXT.fullmatch(self.tokens[self.place]):
+                self.fail("a quoted text")
+            self.place += 1
+        return Field(name, kind, nullable)
 
     def type(self) -> DataType:
         self._depth += 1
@@ -159,43 +156,32 @@ class _Parser:
             self.number()
             self.take(")")
             return DataType("string")
-        if name == "array":
+        if name in ("array", "map"):
             self.take("<")
-            child = self.type()
+            children = [self.type()]
+            if name == "map":
+                self.take(",")
+                children.append(self.type())
             self.take(">")
-            return DataType("array", children=(child,))
-        if name == "map":
-            self.take("<")
-            key = self.type()
-            self.take(",")
-            value = self.type()
-            self.take(">")
-            return DataType("map", children=(key, value))
+            return DataType(name, children=tuple(children))
         if name == "struct":
-            return self._struct()
+            fields = self._fields().values()
+            return DataType("struct", children=tuple(f.type for f in fields), names=tuple(f.name for f in fields))
         self.place = start
         self.fail("a type")
 
-    def _struct(self) -> DataType:
+    def _fields(self) -> dict[str, Field]:
         self.take("<")
-        names: list[str] = []
-        seen: set[str] = set()
-        children: list[DataType] = []
+        fields: dict[str, Field] = {}
         while not self.maybe(">"):
-            if names:
+            if fields:
                 self.take(",")
-            name = self.identifier()
-            if name in seen:
+            field = self.field()
+            if field.name in fields:
                 raise SchemaError(
-                    f"The field {name!r} appears twice in a struct of the schema {self.text!r}.",
+                    f"The field {field.name!r} appears twice in a struct of the schema {self.text!r}.",
                     hint="Give each field a name of its own.",
-                    column=name,
+                    column=field.name,
                 )
-            names.append(name)
-            seen.add(name)
-            self.maybe(":")
-            children.append(self.type())
-            self.maybe_words("not", "null")
-            if self.maybe_words("comment"):
-                self.string()
-        return DataType("struct", children=tuple(children), names=tuple(names))
+            fields[field.name] = field
+        return fields

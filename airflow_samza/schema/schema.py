@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -34,15 +35,13 @@ class Schema:
 
     def __post_init__(self) -> None:
         """Reject a column that appears twice."""
-        seen: set[str] = set()
-        for field in self.fields:
-            if field.name in seen:
+        for name, times in Counter(self.names).items():
+            if times > 1:
                 raise SchemaError(
-                    f"Column {field.name!r} appears twice in the schema.",
+                    f"Column {name!r} appears twice in the schema.",
                     hint="Give each column a name of its own.",
-                    column=field.name,
+                    column=name,
                 )
-            seen.add(field.name)
 
     @classmethod
     def of(cls, declared: object) -> Schema:
@@ -57,7 +56,8 @@ class Schema:
         if isinstance(declared, type) and dataclasses.is_dataclass(declared):
             return _of_dataclass(declared)
         if type(declared).__module__.partition(".")[0] == "pyarrow" and type(declared).__name__ == "Schema":
-            return _of_arrow(cast("pyarrow.Schema", declared))
+            columns = cast("pyarrow.Schema", declared)
+            return Schema(tuple(Field(field.name, type_from_arrow(field.type), field.nullable) for field in columns))
         raise SchemaError(
             f"A schema is a dataclass, a DDL string or a pyarrow.Schema, not {declared!r}.",
             hint='Write for example schema="id bigint, name string".',
@@ -102,7 +102,3 @@ def parse_ddl(text: str) -> Schema:
 @functools.lru_cache(maxsize=1024)  # a class is read once, however many operators say it
 def _of_dataclass(declared: type) -> Schema:
     return Schema(dataclass_columns(declared), declared)
-
-
-def _of_arrow(declared: pyarrow.Schema) -> Schema:
-    return Schema(tuple(Field(field.name, type_from_arrow(field.type), field.nullable) for field in declared))

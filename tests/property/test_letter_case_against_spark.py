@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.schema import Schema
-from airflow_samza.task.expressions.letter_tables import CASED, IGNORABLE
+from airflow_samza.task.expressions.letter_case import CASED, IGNORABLE
 from tests.support.referee import SCALE, Referee
 
 pytestmark = [pytest.mark.extended, pytest.mark.spark]

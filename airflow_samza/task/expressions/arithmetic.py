@@ -35,14 +35,16 @@ def arithmetic(symbol: str, left: Expression, right: Expression) -> Expression:
     if not (is_numeric(left.type) and is_numeric(right.type)):
         raise UnsupportedExpression(f"{left.type.ddl()} {symbol} {right.type.ddl()} is not plain arithmetic of numbers")
     decimal = "decimal" in (left.type.name, right.type.name) and not (is_floating(left.type) or is_floating(right.type))
-    if symbol in ("/", "%"):
-        if decimal:
-            raise UnsupportedExpression(f"decimals are divided with {symbol}")
-        return _divided(left, right) if symbol == "/" else _remainder(left, right)
+    if decimal and symbol in ("/", "%"):
+        raise UnsupportedExpression(f"decimals are divided with {symbol}")
     if decimal:
         return _decimal(symbol, left, right)
-    kind = common_type(left.type, right.type)
+    kind = DOUBLE if symbol == "/" else common_type(left.type, right.type)
     left, right = widened(left, kind), widened(right, kind)
+    if symbol == "/":
+        return by_divisor("DIVIDE_BY_ZERO", kind, left, right, pc.divide)
+    if symbol == "%":
+        return by_divisor("REMAINDER_BY_ZERO", kind, left, right, modulo)
     exact = kind.is_integer
 
     def run(frame: Frame) -> Any:
@@ -97,20 +99,6 @@ def _decimal(symbol: str, left: Expression, right: Expression) -> Expression:
         return pc.cast(pc.call_function(_WORDS[symbol], [one, other]), target)
 
     return Expression(kind, left.nullable or right.nullable, left.fallible or right.fallible, run)
-
-
-def _divided(left: Expression, right: Expression) -> Expression:
-    left, right = widened(left, DOUBLE), widened(right, DOUBLE)
-    return by_divisor("DIVIDE_BY_ZERO", DOUBLE, left, right, _quotient)
-
-
-def _quotient(dividend: Any, divisor: Any) -> Any:
-    return pc.divide(dividend, divisor)
-
-
-def _remainder(left: Expression, right: Expression) -> Expression:
-    kind = common_type(left.type, right.type)
-    return by_divisor("REMAINDER_BY_ZERO", kind, widened(left, kind), widened(right, kind), modulo)
 
 
 def modulo(dividend: Any, divisor: Any) -> pa.Array:

@@ -9,36 +9,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_samza.schema import DataType
-from airflow_samza.task.expressions.casts import cast
+from airflow_samza.task.expressions.casts import BITS, cast
 from airflow_samza.task.expressions.coercion import is_floating, is_numeric, widened
 from airflow_samza.task.expressions.expression import DOUBLE, EvaluationFailure, Expression, UnsupportedExpression
 from airflow_samza.task.expressions.signature import Function, applied
 from airflow_samza.task.expressions.temporal_casts import read_date, read_dates
-from airflow_samza.task.expressions.text_casts import FALSE, SPACE, TRUE, read_number
-
-_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+from airflow_samza.task.expressions.text_casts import SPACE, read_booleans, read_number
 
 
 def try_cast(operand: Expression, kind: DataType) -> Expression:
     """``TRY_CAST(operand AS kind)``: of a text, or of anything whose cast cannot fail."""
     if operand.type.name == "string" and kind.is_integer:
-        return _nullable(kind, applied(kind, [operand], lambda texts: _integers(texts, kind)))
+        return applied(kind, [operand], lambda texts: _integers(texts, kind), nullable=True)
     if operand.type.name == "string" and is_floating(kind):
-        return _nullable(kind, applied(kind, [operand], lambda texts: _floating(texts, kind)))
+        return applied(kind, [operand], lambda texts: _floating(texts, kind), nullable=True)
     if operand.type.name == "string" and kind.name == "boolean":
-        return _nullable(kind, applied(kind, [operand], _booleans))
+        return applied(kind, [operand], read_booleans, nullable=True)
     if operand.type.name == "string" and kind.name == "date":
-        return _nullable(kind, applied(kind, [operand], _dates))
+        return applied(kind, [operand], _dates, nullable=True)
     expression = cast(operand, kind)
     if expression.fallible and not operand.fallible:
         raise UnsupportedExpression(f"a {operand.type.ddl()} is tried as {kind.ddl()}")
     if operand.fallible:
         raise UnsupportedExpression("TRY_CAST of a value that can fail")
-    return _nullable(kind, expression)
-
-
-def _nullable(kind: DataType, expression: Expression) -> Expression:
-    return Expression(kind, True, expression.fallible, expression.run)
+    return Expression(kind, True, False, expression.run)
 
 
 def _integers(texts: Any, kind: DataType) -> Any:
@@ -50,7 +44,7 @@ def _integers(texts: Any, kind: DataType) -> Any:
         values = pc.replace_with_mask(
             values, long, pa.array([_within(int(text), 64) for text in trimmed.filter(long).to_pylist()], pa.int64())
         )
-    limit = 1 << (_BITS[kind.name] - 1)
+    limit = 1 << (BITS[kind.name] - 1)
     fits = pc.and_(pc.greater_equal(values, -limit), pc.less_equal(values, limit - 1))
     return pc.cast(pc.if_else(fits, values, pa.scalar(None, pa.int64())), kind.to_arrow())
 
@@ -73,12 +67,6 @@ def _floating(texts: Any, kind: DataType) -> Any:
     return pc.cast(pc.replace_substring_regex(read, r"\A\+", ""), kind.to_arrow())
 
 
-def _booleans(texts: Any) -> Any:
-    words = pc.ascii_lower(pc.ascii_trim(texts, characters=SPACE))
-    yes, no = pc.is_in(words, value_set=pa.array(TRUE)), pc.is_in(words, value_set=pa.array(FALSE))
-    return pc.if_else(pc.or_(yes, no), yes, pa.scalar(None, pa.bool_()))
-
-
 def _dates(texts: Any) -> Any:
     dates = _tried(read_dates, texts)
     if dates is not None:
@@ -93,13 +81,9 @@ def try_divide(left: Expression, right: Expression) -> Expression:
         raise UnsupportedExpression(f"try_divide is given {left.type.ddl()} and {right.type.ddl()}")
 
     # As everywhere Spark looks at the divisor first, and at the dividend only where the divisor is neither null nor 0.
-    usable = _nullable(
-        DOUBLE,
-        applied(DOUBLE, [widened(right, DOUBLE)], lambda divisor: pc.if_else(pc.equal(divisor, 0.0), None, divisor)),
-    )
-    return _nullable(
-        DOUBLE, applied(DOUBLE, [usable, widened(left, DOUBLE)], lambda divisor, dividend: pc.divide(dividend, divisor))
-    )
+    dividend, divisor = widened(left, DOUBLE), widened(right, DOUBLE)
+    usable = applied(DOUBLE, [divisor], lambda below: pc.if_else(pc.equal(below, 0.0), None, below), nullable=True)
+    return applied(DOUBLE, [usable, dividend], lambda below, above: pc.divide(above, below), nullable=True)
 
 
 FUNCTIONS = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,10 +21,9 @@ from airflow_samza.task.expressions.expression import (
     values_of,
 )
 from airflow_samza.task.expressions.temporal_casts import temporal
-from airflow_samza.task.expressions.text_casts import texts
+from airflow_samza.task.expressions.text_casts import Conversion, texts
 
-_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
-Conversion = Callable[[Any], Any]
+BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 
 
 def cast(operand: Expression, kind: DataType) -> Expression:
@@ -91,7 +89,7 @@ def _too_great(condition: str, target: DataType) -> EvaluationFailure:
 def _between_integers(source: DataType, target: DataType) -> tuple[Conversion, bool] | None:
     if not (source.is_integer and target.is_integer):
         return None
-    narrower = _BITS[target.name] < _BITS[source.name]
+    narrower = BITS[target.name] < BITS[source.name]
     return (_checked(target, "CAST_OVERFLOW"), True) if narrower else (_unsafe(target), False)
 
 
@@ -104,7 +102,7 @@ def _between_floating(source: DataType, target: DataType) -> tuple[Conversion, b
 def _to_integers(source: DataType, target: DataType) -> tuple[Conversion, bool] | None:
     if not (is_floating(source) and target.is_integer):
         return None
-    bits = _BITS[target.name]
+    bits = BITS[target.name]
     limit = np.float64(2.0 ** (bits - 1))
     dtype = np.dtype(f"int{bits}")
     kind = target.to_arrow()

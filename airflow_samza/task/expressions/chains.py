@@ -9,13 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from airflow_samza.task.expressions.expression import Expression, Frame, UnsupportedExpression
+from airflow_samza.task.expressions.expression import Expression, Frame
 
 NESTED_LINKS = 30
 """Links of a chain that are nested calls; what is longer goes link after link."""
-
-DEEPEST = 100
-"""Levels to which expressions are nested here: each takes some calls, and Python's stack has about a thousand."""
 
 
 class _Carrying(Frame):
@@ -59,10 +56,6 @@ class Chain:
         self._links.append(link.run)
         return replace(link, run=self._upto(len(self._links)))
 
-    def restart(self) -> None:
-        """Begin anew: what the chain gave so far has become a constant."""
-        self._nested, self._first, self._links = 0, None, []
-
     def _upto(self, count: int) -> Callable[[Frame], Any]:
         assert self._first is not None
         first, links = self._first, self._links
@@ -80,9 +73,3 @@ def _carried(frame: Frame) -> Any:
     if not isinstance(frame, _Carrying):
         raise AssertionError("a link of a chain looks at other rows than the chain")
     return frame.carried
-
-
-def reject_deep(depth: int) -> None:
-    """Reject what is nested so deeply that neither compiling nor evaluating it is sure to fit into Python's stack."""
-    if depth > DEEPEST:
-        raise UnsupportedExpression(f"it is nested more than {DEEPEST} levels deep")

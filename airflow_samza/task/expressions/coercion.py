@@ -6,7 +6,9 @@ The compiler of SQL and the aggregations widen by it.
 from __future__ import annotations
 
 import datetime
+import functools
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_samza.schema import DataType
-from airflow_samza.task.expressions.expression import VOID, Expression, Frame, UnsupportedExpression, literal, masked
+from airflow_samza.task.expressions.expression import VOID, Expression, UnsupportedExpression, literal, masked
 
+NESTED = ("array", "map", "struct")
 _PRECEDENCE = ("tinyint", "smallint", "int", "bigint", "float", "double")
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
@@ -73,6 +76,11 @@ def common_type(left: DataType, right: DataType) -> DataType:
     if {left.name, right.name} == {"date", "timestamp"}:
         return DataType("timestamp")
     raise UnsupportedExpression(f"{left.ddl()} and {right.ddl()} meet in a conversion that Catalyst decides")
+
+
+def widest(kinds: Iterable[DataType]) -> DataType:
+    """Return the type to which values of all types are widened; that of a bare NULL where nothing else is."""
+    return functools.reduce(common_type, kinds, VOID)
 
 
 def common_of(left: Expression, right: Expression) -> DataType:
@@ -141,11 +149,7 @@ def _widening(operand: Expression, kind: DataType) -> Any:
         return lambda frame: midnights(operand.array(frame))
     if kind.name == "decimal" and operand.type.is_integer:
         wide = pa.decimal128(20, 0)
-
-        def widen_integer(frame: Frame) -> Any:
-            return pc.cast(pc.cast(operand.run(frame), wide), target)
-
-        return widen_integer
+        return lambda frame: pc.cast(pc.cast(operand.run(frame), wide), target)
     if operand.type.name == "decimal" and is_floating(kind):
         return lambda frame: decimal_to_double(operand.array(frame), operand.type)
     # bigint to double rounds to the nearest double, as in Java

@@ -18,9 +18,14 @@ from airflow_samza.task.expressions.expression import BOOLEAN, REPEATED, VOID, E
 from airflow_samza.task.expressions.functions import FUNCTIONS
 from airflow_samza.task.expressions.nodes import NodeCompiler
 from airflow_samza.task.expressions.nodes import UnknownColumn as UnknownColumn
-from airflow_samza.task.expressions.nulls_of_filters import columns_of, tested_for_null
 from airflow_samza.task.expressions.predicates import is_not_null
 from airflow_samza.task.expressions.reading import brief, conjuncts, only, parsed
+
+_NULL_IN_NULL_OUT = (
+    *("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "Add", "Sub", "Mul", "Div", "Mod", "IntDiv", "Neg", "Not", "Paren"),
+    *("Cast", "TryCast"),
+)
+_NULL_IN_VALUE_OUT = ("NullSafeEQ", "NullSafeNEQ", "Is", "And", "Or", "Case", "If", "In")
 
 _NAME = re.compile(r"[A-Za-z_]\w*|`(?:[^`]|``)+`")
 
@@ -69,11 +74,12 @@ def _as_catalyst_orders(compiler: NodeCompiler, nodes: list[Any], compiled: list
         raise UnsupportedExpression(
             "two columns are equal beside a condition that can fail, from which Catalyst may derive another"
         )
-    sure, unknown = tested_for_null(nodes)
+    sure, unknown = _tested_for_null(nodes)
     ordered: list[Expression] = []
     for node, expression in zip(nodes, compiled, strict=True):
         if expression.fallible:
-            columns = {name: compiler.named(name) for name in sorted(columns_of(node))}
+            names = {str(column.parts[0].name).lower() for column in node.find_all(exp.Column)}
+            columns = {name: compiler.named(name) for name in sorted(names)}
             nullable = [name for name, column in columns.items() if column.nullable or column.type.children]
             if len(nullable) > 1:
                 if unknown.intersection(nullable):
@@ -81,6 +87,26 @@ def _as_catalyst_orders(compiler: NodeCompiler, nodes: list[Any], compiled: list
                 ordered += [is_not_null(compiler.named(name)) for name in nullable if name in sure]
         ordered.append(expression)
     return tuple(ordered)
+
+
+def _tested_for_null(nodes: list[Any]) -> tuple[set[str], set[str]]:
+    """Return the columns that Catalyst tests for null before a filter's conditions, and those that it may test."""
+    sure: set[str] = set()
+    unknown: set[str] = set()
+    waiting = [(node, True) for node in nodes]
+    while waiting:  # without recursion: a sum may have thousands of terms
+        node, certain = waiting.pop()
+        kind = type(node).__name__
+        if kind == "Column":
+            (sure if certain and len(node.parts) == 1 else unknown).add(str(node.parts[0].name).lower())
+            continue
+        if kind == "Not" and type(node.this).__name__ == "Is":
+            kind, node = "NotNull", node.this
+        elif kind in _NULL_IN_VALUE_OUT:
+            continue
+        certain = certain and (kind == "NotNull" or kind in _NULL_IN_NULL_OUT)
+        waiting += [(child, certain) for child in node.iter_expressions()]
+    return sure, unknown - sure
 
 
 def compile_projection(texts: Sequence[str], schema: Schema) -> Projection:
@@ -148,8 +174,13 @@ def unknown_columns(texts: Sequence[str], schema: Schema) -> list[str]:
         exp.Cast,
         exp.Alias,
         exp.Select,
+        exp.Trim,
+        exp.Substring,
+        exp.StrPosition,
+        exp.Like,
+        exp.ILike,
+        exp.DPipe,
     )
-    plain = (*plain, exp.Trim, exp.Substring, exp.StrPosition, exp.Like, exp.ILike, exp.DPipe)
     columns = {name.lower() for name in schema.names}
     missing: list[str] = []
     for text in texts:

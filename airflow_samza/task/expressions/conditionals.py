@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Any
 
 import pyarrow.compute as pc
 
-from airflow_samza.task.expressions.coercion import common_type, is_floating, widened
+from airflow_samza.task.expressions.coercion import NESTED, is_floating, widened, widest
 from airflow_samza.task.expressions.expression import VOID, Expression, Frame, UnsupportedExpression, literal
 from airflow_samza.task.expressions.predicates import chosen, compared, comparison
 from airflow_samza.task.expressions.signature import Function
-
-_NESTED = ("array", "map", "struct")
 
 
 def coalesce(*operands: Expression) -> Expression:
@@ -36,12 +35,10 @@ def coalesce(*operands: Expression) -> Expression:
 
 
 def _same_type(name: str, operands: tuple[Expression, ...]) -> list[Expression]:
-    kind = VOID
-    for operand in operands:
-        kind = common_type(kind, operand.type)
+    kind = widest(operand.type for operand in operands)
     if kind == VOID:
         raise UnsupportedExpression(f"{name} has no argument but NULL")
-    if kind.name in _NESTED and any(operand.type != kind for operand in operands):
+    if kind.name in NESTED and any(operand.type != kind for operand in operands):
         raise UnsupportedExpression(f"{name} is given values of type {kind.ddl()}")
     return [widened(operand, kind) for operand in operands]
 
@@ -51,20 +48,11 @@ def nullif(operand: Expression, other: Expression) -> Expression:
     return chosen([(comparison("=", operand, other), literal(None, operand.type))], operand)
 
 
-def greatest(*operands: Expression) -> Expression:
-    """The greatest operand that is not null; NaN is greater than all."""
-    return _extreme("greatest", ">", operands)
-
-
-def least(*operands: Expression) -> Expression:
-    """The least operand that is not null."""
-    return _extreme("least", "<", operands)
-
-
-def _extreme(name: str, symbol: str, operands: tuple[Expression, ...]) -> Expression:
+def extreme(name: str, symbol: str, *operands: Expression) -> Expression:
+    """The greatest or the least operand that is not null; NaN is greater than all."""
     ready = _same_type(name, operands)
     kind = ready[0].type
-    if kind.name in _NESTED:
+    if kind.name in NESTED:
         raise UnsupportedExpression(f"{name} is given values of type {kind.ddl()}")
     floating = is_floating(kind)
 
@@ -85,6 +73,6 @@ FUNCTIONS = {
     "nvl": Function(coalesce, 2, 2),
     "ifnull": Function(coalesce, 2, 2),
     "nullif": Function(nullif, 2, 2),
-    "greatest": Function(greatest, 2, None),
-    "least": Function(least, 2, None),
+    "greatest": Function(partial(extreme, "greatest", ">"), 2, None),
+    "least": Function(partial(extreme, "least", "<"), 2, None),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -149,12 +150,17 @@ def add_months(operand: Expression, count: Expression) -> Expression:
 
     def kernel(dates: Any, counts: Any) -> Any:
         moved = months_later(days_of(dates), counts.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64))
-        ok = masked_by(masked(moved, dates, pa.int64()), counts).drop_null().to_numpy(zero_copy_only=False)
-        if len(ok) and (ok.min() < -(1 << 31) or ok.max() >= 1 << 31):
-            raise EvaluationFailure("ARITHMETIC_OVERFLOW", "A date does not fit.")
+        fitting(masked_by(masked(moved, dates, pa.int64()), counts).drop_null().to_numpy(zero_copy_only=False))
         return masked_by(as_dates(moved, dates), counts)
 
     return applied(DATE, [_date("add_months", operand), count], kernel, fails=True)
+
+
+def fitting(days: Any) -> Any:
+    """Return days that dates can hold; what is further away is a failure."""
+    if len(days) and (days.min() < -(1 << 31) or days.max() >= 1 << 31):
+        raise EvaluationFailure("ARITHMETIC_OVERFLOW", "A date does not fit.")
+    return days
 
 
 def months_later(days: Any, count: Any) -> Any:
@@ -206,44 +212,34 @@ def unix_date(operand: Expression) -> Expression:
     return applied(INT, [need("unix_date", operand, "date")], lambda dates: dates.view(pa.int32()))
 
 
-def _part_function(name: str) -> Function:
-    return Function(lambda operand: part(name, operand))
-
-
-def _to(kind: DataType) -> Function:
-    return Function(lambda operand: cast(operand, kind))
-
-
 FUNCTIONS = {
     **{
-        name: _part_function(name)
+        name: Function(partial(part, name))
         for name in ("year", "quarter", "month", "day", "dayofyear", "dayofweek", "weekday", *_CLOCK)
     },
-    "dayofmonth": _part_function("day"),
-    "weekofyear": _part_function("week"),
+    "dayofmonth": Function(partial(part, "day")),
+    "weekofyear": Function(partial(part, "week")),
     "date_part": Function(lambda name, operand: extract(constant("date_part", name, "string"), operand), 2, 2),
     "datepart": Function(lambda name, operand: extract(constant("datepart", name, "string"), operand), 2, 2),
     "date_trunc": Function(date_trunc, 2, 2),
     "trunc": Function(trunc, 2, 2),
-    "date_add": Function(lambda operand, count: shifted("date_add", operand, count), 2, 2),
-    "dateadd": Function(lambda operand, count: shifted("dateadd", operand, count), 2, 2),
-    "date_sub": Function(lambda operand, count: shifted("date_sub", operand, count, -1), 2, 2),
+    "date_add": Function(partial(shifted, "date_add"), 2, 2),
+    "dateadd": Function(partial(shifted, "dateadd"), 2, 2),
+    "date_sub": Function(partial(shifted, "date_sub", sign=-1), 2, 2),
     "datediff": Function(datediff, 2, 2),
     "date_diff": Function(datediff, 2, 2),
     "add_months": Function(add_months, 2, 2),
     "last_day": Function(last_day),
-    "to_date": _to(DATE),
-    "to_timestamp": _to(TIMESTAMP),
+    "to_date": Function(partial(cast, kind=DATE)),
+    "to_timestamp": Function(partial(cast, kind=TIMESTAMP)),
     "unix_date": Function(unix_date),
     **{
-        f"unix_{name}": Function(lambda operand, name=name, unit=unit: since_epoch(f"unix_{name}", unit, operand))
+        f"unix_{name}": Function(partial(since_epoch, f"unix_{name}", unit))
         for name, unit in (("seconds", 1_000_000), ("millis", 1000), ("micros", 1), ("timestamp", 1_000_000))
     },
-    "to_unix_timestamp": Function(lambda operand: since_epoch("to_unix_timestamp", 1_000_000, operand)),
+    "to_unix_timestamp": Function(partial(since_epoch, "to_unix_timestamp", 1_000_000)),
     **{
-        f"timestamp_{name}": Function(
-            lambda operand, name=name, unit=unit: from_epoch(f"timestamp_{name}", unit, operand)
-        )
+        f"timestamp_{name}": Function(partial(from_epoch, f"timestamp_{name}", unit))
         for name, unit in (("seconds", 1_000_000), ("millis", 1000), ("micros", 1))
     },
 }

@@ -62,16 +62,12 @@ def _day_of_year(days: Any) -> Any:
     return days - first_of(months_of(days) // 12 * 12) + 1
 
 
-def _week(days: Any) -> Any:
-    thursday = monday_of(days) + 3
-    return (_day_of_year(thursday) - 1) // 7 + 1
-
-
 _FIELDS: dict[str, tuple[str | None, Callable[[Any], Any]]] = {
     "year": ("year", lambda days: months_of(days) // 12 + 1970),
     "quarter": ("quarter", lambda days: months_of(days) % 12 // 3 + 1),
     "month": ("month", lambda days: months_of(days) % 12 + 1),
-    "week": ("iso_week", _week),
+    # The week of a day is that of its Thursday.
+    "week": ("iso_week", lambda days: (_day_of_year(monday_of(days) + 3) - 1) // 7 + 1),
     "day": ("day", lambda days: days - first_of(months_of(days)) + 1),
     "dayofyear": ("day_of_year", _day_of_year),
     "dayofweek": (None, lambda days: (days + 4) % 7 + 1),

@@ -13,21 +13,19 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_samza.schema import DataType
-from airflow_samza.task.expressions.coercion import common_type
+from airflow_samza.task.expressions.coercion import widest
 from airflow_samza.task.expressions.expression import (
     BOOLEAN,
     DECIDED_AHEAD,
     REPEATED,
-    VOID,
     EvaluationFailure,
     Expression,
     Frame,
     UnsupportedExpression,
     literal,
 )
-from airflow_samza.task.expressions.tree_facts import TreeFacts, Words, bare
+from airflow_samza.task.expressions.tree_facts import COMPARISONS, TreeFacts, Words, bare
 
-_COMPARISONS = ("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ")
 _CONDITIONAL = ("Case", "If")
 _NULL_TAKING = ("Case", "If", "And", "Or", "Paren")
 _CHOOSING_FUNCTIONS = {"nullif": (2, (0,)), "right": (1, (0,))}
@@ -57,7 +55,7 @@ class Guard:
         """
         self._expressions[id(node)] = expression
         kind = type(node).__name__
-        if kind in (*_COMPARISONS, "In", "Between") or (kind == "Anonymous" and node.name.lower() == "nullif"):
+        if kind in (*COMPARISONS, "In", "Between") or (kind == "Anonymous" and node.name.lower() == "nullif"):
             self._look_at_widened(node)
         if kind == "Is" and not self._expressions[id(node.this)].nullable:
             self._decided.add(id(node))
@@ -175,7 +173,7 @@ class Guard:
 
     def _reject_equal(self, node: Any) -> None:
         kind = type(node).__name__
-        sides = [node.this, node.expression] if kind in _COMPARISONS else []
+        sides = [node.this, node.expression] if kind in COMPARISONS else []
         if kind == "Anonymous" and node.name.lower() == "nullif":
             sides = node.expressions
         if len(sides) == 2 and self.facts.words(sides[0]) == self.facts.words(sides[1]):
@@ -192,13 +190,10 @@ class Guard:
 
 
 def _widest(kinds: list[DataType]) -> DataType | None:
-    widest = VOID
     try:
-        for kind in kinds:
-            widest = common_type(widest, kind) if kind.name != "string" else widest
+        return widest(kind for kind in kinds if kind.name != "string")
     except UnsupportedExpression:
         return None
-    return widest
 
 
 def _with_guards(node: Any) -> Iterator[tuple[Any, bool]]:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from airflow_samza.task.expressions.casts import cast
-from airflow_samza.task.expressions.dates import DATE, TIMESTAMP, months_later, shifted
+from airflow_samza.task.expressions.dates import DATE, TIMESTAMP, fitting, months_later, shifted
 from airflow_samza.task.expressions.days import DAY, as_dates, as_moments, days_of, numbers_of
-from airflow_samza.task.expressions.expression import EvaluationFailure, Expression, UnsupportedExpression, no_timestamp
+from airflow_samza.task.expressions.expression import Expression, UnsupportedExpression, no_timestamp
 from airflow_samza.task.expressions.signature import applied
 
 _MONTHS = {"YEAR": 12, "MONTH": 1}
@@ -42,7 +42,7 @@ def shifted_by(operand: Expression, interval: tuple[int, int, bool], sign: int) 
             return applied(DATE, [operand], lambda dates: as_dates(days_of(dates) + days, dates))
 
         def moved(dates: Any) -> Any:
-            return as_dates(_fitting(_moved(days_of(dates), sign * months)), dates)
+            return as_dates(fitting(_moved(days_of(dates), sign * months)), dates)
 
         return applied(DATE, [operand], moved, fails=True)
     if operand.type not in (DATE, TIMESTAMP):
@@ -63,12 +63,6 @@ def shifted_by(operand: Expression, interval: tuple[int, int, bool], sign: int) 
 
 def _moved(days: Any, months: int) -> Any:
     return months_later(days, np.int64(months)) if months else days
-
-
-def _fitting(days: Any) -> Any:
-    if len(days) and (days.min() < -(1 << 31) or days.max() >= 1 << 31):
-        raise EvaluationFailure("ARITHMETIC_OVERFLOW", "A date does not fit.")
-    return days
 
 
 def moved_by_days(symbol: str, left: Expression, right: Expression) -> Expression | None:

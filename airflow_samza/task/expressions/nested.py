@@ -32,11 +32,7 @@ def field_of(operand: Expression, name: str) -> Expression:
         raise UnsupportedExpression(f"field {name!r} is in {operand.type.ddl()} {len(places) or 'no'} times")
     place = places[0]
     kind = operand.type.children[place]
-
-    def run(frame: Frame) -> Any:
-        return pc.struct_field(operand.array(frame), place)
-
-    return Expression(kind, True, operand.fallible, run)
+    return applied(kind, [operand], lambda structs: pc.struct_field(structs, place), nullable=True)
 
 
 def item(operand: Expression, key: Expression) -> Expression:
@@ -99,24 +95,18 @@ def _element(operand: Expression, key: Expression, places: Any, *, fails: bool) 
         positions[valid] = np.where(indexes < 0, -1, starts + indexes)
         return lists.values.take(pa.array(positions, mask=positions < 0))
 
-    item = applied(kind, [operand, key], kernel, fails=fails)
-    return Expression(kind, True, item.fallible, item.run)
+    return applied(kind, [operand, key], kernel, fails=fails, nullable=True)
 
 
 def _looked_up(operand: Expression, key: Expression) -> Expression:
     keys, kind = operand.type.children
     if key.value is None:
         raise UnsupportedExpression("a map is read by a key that is no literal")
-    if keys.name not in ("string", "tinyint", "smallint", "int", "bigint", "boolean", "date") or key.type not in (
-        keys,
-        INT,
-    ):
-        raise UnsupportedExpression(f"a {operand.type.ddl()} is read by a {key.type.ddl()}")
-    if key.type != keys and not (keys.name == "bigint" and key.type == INT):
+    is_simple = keys.name in ("string", "tinyint", "smallint", "int", "bigint", "boolean", "date")
+    if not is_simple or (key.type != keys and not (keys.name == "bigint" and key.type == INT)):
         raise UnsupportedExpression(f"a {operand.type.ddl()} is read by a {key.type.ddl()}")
     wanted_key = pa.scalar(key.value, keys.to_arrow())
-    item = applied(kind, [operand], lambda maps: pc.map_lookup(maps, wanted_key, "first"))
-    return Expression(kind, True, item.fallible, item.run)
+    return applied(kind, [operand], lambda maps: pc.map_lookup(maps, wanted_key, "first"), nullable=True)
 
 
 def size(operand: Expression) -> Expression:
@@ -152,8 +142,7 @@ def array_contains(operand: Expression, value: Expression) -> Expression:
         unknown = ~is_found & (holes[starts[1:]] > holes[starts[:-1]])
         return pa.array(is_found, mask=unknown | lists.is_null().to_numpy(zero_copy_only=False))
 
-    contains = applied(BOOLEAN, [operand], kernel)
-    return Expression(BOOLEAN, True, contains.fallible, contains.run)
+    return applied(BOOLEAN, [operand], kernel, nullable=True)
 
 
 def struct_of(names: list[str], operands: list[Expression]) -> Expression:

@@ -10,8 +10,9 @@ from airflow_samza.schema import DataType, Schema
 from airflow_samza.task.expressions import arithmetic, nested, patterns, predicates, strings
 from airflow_samza.task.expressions.attempts import try_cast
 from airflow_samza.task.expressions.casts import cast
-from airflow_samza.task.expressions.chains import Chain, reject_deep
-from airflow_samza.task.expressions.dates import extract
+from airflow_samza.task.expressions.chains import Chain
+from airflow_samza.task.expressions.coercion import read_date, read_moment
+from airflow_samza.task.expressions.dates import DATE, TIMESTAMP, extract
 from airflow_samza.task.expressions.dropped import Guard, folded
 from airflow_samza.task.expressions.expression import (
     BOOLEAN,
@@ -27,15 +28,19 @@ from airflow_samza.task.expressions.intervals import interval_of, moved_by_days,
 from airflow_samza.task.expressions.letter_case import FUNCTIONS as CASE_CHANGES
 from airflow_samza.task.expressions.numbers import whole_quotient
 from airflow_samza.task.expressions.reading import (
-    date_literal,
     decimal_type,
-    moment_literal,
     number_or_text,
     only,
     reject_great_float,
     shown,
 )
-from airflow_samza.task.expressions.tree_facts import bare, is_constant
+from airflow_samza.task.expressions.tree_facts import bare
+
+DEEPEST = 100
+"""Levels to which expressions are nested here: each takes some calls of compiling and of evaluating.
+
+Python's stack has about a thousand.
+"""
 
 
 class UnknownColumn(Exception):
@@ -71,6 +76,9 @@ class NodeCompiler:
     """Compiles the nodes of a syntax tree for one input schema."""
 
     def __init__(self, schema: Schema) -> None:
+        from sqlglot import exp
+
+        self._exp: Any = exp  # loaded where SQL is compiled, and nowhere else
         self.schema = schema
         self.guard = Guard()
         self._depth = 0
@@ -81,7 +89,8 @@ class NodeCompiler:
         Chains of operators are compiled link after link, however long they are.
         """
         self._depth += 1
-        reject_deep(self._depth)
+        if self._depth > DEEPEST:
+            raise UnsupportedExpression(f"it is nested more than {DEEPEST} levels deep")
         links = []
         while type(node).__name__ in _LINKS:
             links.append(node)
@@ -93,8 +102,8 @@ class NodeCompiler:
             link = chain.link(expression, partial(self._linked, node))
             inner = bool(links) and type(node).__name__ in _LOGIC and type(links[-1]).__name__ in _LOGIC
             expression = self._finished(node, link, inner=inner)
-            if expression is not link:
-                chain.restart()
+            if expression is not link:  # what the chain gave so far has become a constant
+                chain = Chain()
         self._depth -= 1
         return expression
 
@@ -122,12 +131,10 @@ class NodeCompiler:
         return self._calculated(_ARITHMETIC[word], left, node.expression)
 
     def _compiled(self, node: Any) -> Expression:
-        from sqlglot import exp
-
         word = type(node).__name__
-        if isinstance(node, exp.Anonymous):
+        if isinstance(node, self._exp.Anonymous):
             return self._function(node)
-        if isinstance(node, exp.Paren):
+        if isinstance(node, self._exp.Paren):
             only(node, "this")
             return self.compile(node.this)
         if word in _SYMBOLS:
@@ -156,18 +163,14 @@ class NodeCompiler:
         return predicates.chosen(ready, self.compile(default) if default is not None else None)
 
     def _calculated(self, symbol: str, left: Expression, right: Any) -> Expression:
-        from sqlglot import exp
-
-        if isinstance(right, exp.Interval) and symbol in "+-":
+        if isinstance(right, self._exp.Interval) and symbol in "+-":
             return shifted_by(left, interval_of(right), 1 if symbol == "+" else -1)
         other = self.compile(right)
         return moved_by_days(symbol, left, other) or arithmetic.arithmetic(symbol, left, other)
 
     def _column(self, node: Any) -> Expression:
-        from sqlglot import exp
-
         parts = [node.args[name] for name in ("catalog", "db", "table", "this") if node.args.get(name) is not None]
-        if not all(isinstance(part, exp.Identifier) for part in parts):
+        if not all(isinstance(part, self._exp.Identifier) for part in parts):
             raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
         column = self.named(parts[0].name, alone=len(parts) == 1)
         for part in parts[1:]:
@@ -187,13 +190,11 @@ class NodeCompiler:
         return column(places[0], field.type, field.nullable)
 
     def _dot(self, node: Any) -> Expression:
-        from sqlglot import exp
-
         only(node, "this", "expression")
-        if not isinstance(node.expression, exp.Identifier):
+        if not isinstance(node.expression, self._exp.Identifier):
             raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
         field = nested.field_of(self.compile(node.this), node.expression.name)
-        if field.fallible and any("struct" in function.name.lower() for function in node.find_all(exp.Anonymous)):
+        if field.fallible and any("struct" in function.name.lower() for function in node.find_all(self._exp.Anonymous)):
             raise UnsupportedExpression("one field is read of a struct whose others can fail, which Catalyst may drop")
         return field
 
@@ -211,12 +212,10 @@ class NodeCompiler:
         return number_or_text(node, negative=False)
 
     def _neg(self, node: Any) -> Expression:
-        from sqlglot import exp
-
         only(node, "this")
-        if isinstance(node.this, exp.Literal) and not node.this.is_string:
+        if isinstance(node.this, self._exp.Literal) and not node.this.is_string:
             return number_or_text(node.this, negative=True)  # Spark reads -2147483648 as one int
-        if isinstance(node.this, exp.Cast) and isinstance(node.this.this, exp.Literal):
+        if isinstance(node.this, self._exp.Cast) and isinstance(node.this.this, self._exp.Literal):
             raise UnsupportedExpression(f"{shown(node)} may be one literal, which Catalyst tells from a cast")
         return arithmetic.negated(self.compile(node.this))
 
@@ -231,24 +230,19 @@ class NodeCompiler:
         return predicates.null_safe_equal(self._side(node.this), self._side(node.expression))
 
     def _nullsafeneq(self, node: Any) -> Expression:
-        only(node, "this", "expression")
         return predicates.negation(self._nullsafeeq(node))
 
     def _not(self, node: Any) -> Expression:
-        from sqlglot import exp
-
         only(node, "this")
         inner = node.this
-        if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
+        if isinstance(inner, self._exp.Is) and isinstance(inner.expression, self._exp.Null):
             only(inner, "this", "expression")
             return predicates.is_not_null(self.compile(inner.this))
         return predicates.negation(self.compile(inner))
 
     def _is(self, node: Any) -> Expression:
-        from sqlglot import exp
-
         only(node, "this", "expression")
-        if not isinstance(node.expression, exp.Null):
+        if not isinstance(node.expression, self._exp.Null):
             raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
         return predicates.is_null(self.compile(node.this))
 
@@ -288,30 +282,35 @@ class NodeCompiler:
             raise UnsupportedExpression(f"{name} with {len(node.expressions)} arguments is not in the Arrow subset")
         operands = node.expressions
         if name in CASE_CHANGES:
-            operands = [_before_case_changed(operands[0])]
+            operands = [self._before_case_changed(operands[0])]
         return function.build(*(self.compile(operand) for operand in operands))
 
-    def _struct(self, node: Any) -> Expression:
-        from sqlglot import exp
+    def _before_case_changed(self, node: Any) -> Any:
+        """Catalyst drops an upper or lower below another one, which shows: lower(upper('ß')) stays 'ß'."""
+        inner = bare(node)
+        if type(inner).__name__ == "Anonymous" and inner.name.lower() in CASE_CHANGES and len(inner.expressions) == 1:
+            if self.guard.facts.is_constant(inner):
+                raise UnsupportedExpression("the case of a constant is changed twice")
+            return self._before_case_changed(inner.expressions[0])
+        return node
 
+    def _struct(self, node: Any) -> Expression:
         names, values = [], []
         for part in node.expressions:
-            named = isinstance(part, exp.Alias) or (isinstance(part, exp.Column) and not part.args.get("table"))
-            if not named:
+            is_alias = isinstance(part, self._exp.Alias)
+            if not is_alias and (not isinstance(part, self._exp.Column) or part.args.get("table")):
                 raise UnsupportedExpression(f"{shown(part)} has no name in struct(…)")
-            if isinstance(part, exp.Alias):
+            if is_alias:
                 only(part, "this", "alias")
-            names.append(part.alias if isinstance(part, exp.Alias) else part.name)
-            values.append(self.compile(part.this if isinstance(part, exp.Alias) else part))
+            names.append(part.alias_or_name)
+            values.append(self.compile(part.this if is_alias else part))
         return nested.struct_of(names, values)
 
     def _dpipe(self, node: Any) -> Expression:
-        from sqlglot import exp
-
         only(node, "this", "expression", "safe")
         # Spark gives || the rank of + and -, which the reader does not.
         if any(
-            isinstance(side, exp.Binary) and not isinstance(side, exp.DPipe | exp.Dot)
+            isinstance(side, self._exp.Binary) and not isinstance(side, self._exp.DPipe | self._exp.Dot)
             for side in (node.this, node.expression)
         ):
             raise UnsupportedExpression(f"{shown(node)} is ambiguous without parentheses")
@@ -321,7 +320,7 @@ class NodeCompiler:
         return self._matching(node, patterns.like)
 
     def _ilike(self, node: Any) -> Expression:
-        node.set("this", _before_case_changed(node.this))
+        node.set("this", self._before_case_changed(node.this))
         return self._matching(node, patterns.ilike)
 
     def _regexplike(self, node: Any) -> Expression:
@@ -331,10 +330,8 @@ class NodeCompiler:
         raise UnsupportedExpression("an interval stands alone")
 
     def _escape(self, node: Any) -> Expression:
-        from sqlglot import exp
-
         only(node, "this", "expression")
-        builders = {exp.Like: patterns.like, exp.ILike: patterns.ilike}
+        builders = {self._exp.Like: patterns.like, self._exp.ILike: patterns.ilike}
         if type(node.this) not in builders:
             raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
         return self._matching(node.this, builders[type(node.this)], node.expression)
@@ -378,15 +375,14 @@ class NodeCompiler:
         return self._choice([(self.compile(node.this), node.args["true"])], node.args["false"])
 
     def _cast(self, node: Any) -> Expression:
-        from sqlglot import exp
-
         only(node, "this", "to", "_type")
-        name = node.to.this.name if isinstance(node.to.this, exp.DataType.Type) else ""
-        if name == "DATE" and isinstance(node.this, exp.Literal) and node.this.is_string:
-            return date_literal(node.this.this)
-        if name == "TIMESTAMPTZ" and isinstance(node.this, exp.Literal) and node.this.is_string:
-            return moment_literal(node.this.this)
-        if name == "FLOAT" and isinstance(node.this, exp.Literal) and not node.this.is_string:
+        name = node.to.this.name if isinstance(node.to.this, self._exp.DataType.Type) else ""
+        is_text = isinstance(node.this, self._exp.Literal) and node.this.is_string
+        if name == "DATE" and is_text:
+            return literal(read_date(node.this.this), DATE)
+        if name == "TIMESTAMPTZ" and is_text:
+            return literal(read_moment(node.this.this), TIMESTAMP)
+        if name == "FLOAT" and isinstance(node.this, self._exp.Literal) and not is_text:
             reject_great_float(node.this)
         return cast(self.compile(node.this), _target(node))
 
@@ -420,13 +416,3 @@ def _target(node: Any) -> DataType:
     if name not in _TYPES or node.to.expressions:
         raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
     return DataType(_TYPES[name])
-
-
-def _before_case_changed(node: Any) -> Any:
-    """Catalyst drops an upper or lower below another one, which shows: lower(upper('ß')) stays 'ß'."""
-    inner = bare(node)
-    if type(inner).__name__ == "Anonymous" and inner.name.lower() in CASE_CHANGES and len(inner.expressions) == 1:
-        if is_constant(inner):
-            raise UnsupportedExpression("the case of a constant is changed twice")
-        return _before_case_changed(inner.expressions[0])
-    return node

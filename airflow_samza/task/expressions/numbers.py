@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -73,20 +74,11 @@ def positive(operand: Expression) -> Expression:
     return operand
 
 
-def floor(operand: Expression) -> Expression:
-    """``floor(operand)``: a bigint; a decimal without fraction.
+def whole(name: str, function: Callable[[Any], Any], operand: Expression) -> Expression:
+    """``floor(operand)`` and ``ceil(operand)``: a bigint; a decimal without fraction.
 
     What is beyond a bigint is its limit, and since Spark 4.3 a failure.
     """
-    return _whole("floor", operand, np.floor)
-
-
-def ceil(operand: Expression) -> Expression:
-    """``ceil(operand)``."""
-    return _whole("ceil", operand, np.ceil)
-
-
-def _whole(name: str, operand: Expression, function: Callable[[Any], Any]) -> Expression:
     kind = _number(name, operand).type
     if kind.name == "decimal":
         target = DataType("decimal", kind.precision - kind.scale + 1, 0)
@@ -101,10 +93,10 @@ def _whole(name: str, operand: Expression, function: Callable[[Any], Any]) -> Ex
         return widened(operand, BIGINT)
 
     def kernel(values: Any) -> Any:
-        whole = function(values_of(values).astype(np.float64))
-        if spark_release() >= (4, 3) and not np.all(_within_bigint(whole) | np.isnan(whole)):
+        result = function(values_of(values).astype(np.float64))
+        if spark_release() >= (4, 3) and not np.all(_within_bigint(result) | np.isnan(result)):
             raise does_not_fit(BIGINT)
-        return masked(_saturated(whole), values, pa.int64())
+        return masked(_saturated(result), values, pa.int64())
 
     # With every Spark: a plan may be made beside another one than that of the stage.
     return applied(BIGINT, [operand], kernel, fails=True)
@@ -216,9 +208,7 @@ def whole_quotient(left: Expression, right: Expression) -> Expression:
 
 def positive_remainder(left: Expression, right: Expression) -> Expression:
     """``pmod(left, right)``: the remainder that has not the dividend's sign but the divisor's."""
-    if not (is_numeric(_number("pmod", left).type) and is_numeric(_number("pmod", right).type)):
-        raise UnsupportedExpression("pmod is given no number")
-    kind = common_type(left.type, right.type)
+    kind = common_type(_number("pmod", left).type, _number("pmod", right).type)
     if kind.name == "decimal":
         raise UnsupportedExpression("pmod is given a decimal")
 
@@ -234,9 +224,8 @@ def positive_remainder(left: Expression, right: Expression) -> Expression:
 
 FUNCTIONS = {
     "abs": Function(absolute),
-    "floor": Function(floor),
-    "ceil": Function(ceil),
-    "ceiling": Function(ceil),
+    "floor": Function(partial(whole, "floor", np.floor)),
+    **dict.fromkeys(("ceil", "ceiling"), Function(partial(whole, "ceil", np.ceil))),
     "round": Function(rounded, 1, 2),
     "sign": Function(sign),
     "signum": Function(sign),

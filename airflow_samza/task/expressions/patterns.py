@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -81,22 +82,8 @@ def _quoted(text: str) -> str:
     return "".join(f"\\x{{{ord(character):x}}}" for character in text)
 
 
-def starts_with(operand: Expression, part: Expression) -> Expression:
-    """``startswith(operand, part)``."""
-    return _with_part("startswith", "starts_with", operand, part)
-
-
-def ends_with(operand: Expression, part: Expression) -> Expression:
-    """``endswith(operand, part)``."""
-    return _with_part("endswith", "ends_with", operand, part)
-
-
-def contains(operand: Expression, part: Expression) -> Expression:
-    """``contains(operand, part)``."""
-    return _with_part("contains", "match_substring", operand, part)
-
-
-def _with_part(name: str, kernel: str, operand: Expression, part: Expression) -> Expression:
+def with_part(name: str, kernel: str, operand: Expression, part: Expression) -> Expression:
+    """``startswith(operand, part)``, ``endswith`` and ``contains``."""
     text = constant(name, part, "string")
     options = pc.MatchSubstringOptions(text)
     return applied(BOOLEAN, [need(name, operand, "string")], lambda texts: pc.call_function(kernel, [texts], options))
@@ -105,7 +92,7 @@ def _with_part(name: str, kernel: str, operand: Expression, part: Expression) ->
 FUNCTIONS = {
     "like": Function(like, 2, 2),
     "ilike": Function(ilike, 2, 2),
-    "startswith": Function(starts_with, 2, 2),
-    "endswith": Function(ends_with, 2, 2),
-    "contains": Function(contains, 2, 2),
+    "startswith": Function(partial(with_part, "startswith", "starts_with"), 2, 2),
+    "endswith": Function(partial(with_part, "endswith", "ends_with"), 2, 2),
+    "contains": Function(partial(with_part, "contains", "match_substring"), 2, 2),
 }

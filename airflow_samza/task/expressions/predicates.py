@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_samza.schema import DataType
-from airflow_samza.task.expressions.coercion import common_of, common_type, is_floating, widened
+from airflow_samza.task.expressions.arithmetic import both_operands
+from airflow_samza.task.expressions.coercion import NESTED, common_of, is_floating, widened, widest
 from airflow_samza.task.expressions.expression import (
     BOOLEAN,
     DECIDED_AHEAD,
@@ -25,7 +26,7 @@ from airflow_samza.task.expressions.expression import (
 )
 
 _KERNELS = {"=": "equal", "<>": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
-_NESTED = ("array", "map", "struct")
+_OPPOSITES = {"<>": "=", ">=": "<", "<=": ">"}
 _HASHED_IN = 10
 """Above this many literals Spark looks values up in a hash set, in which -0.0 and 0.0 differ."""
 
@@ -36,8 +37,6 @@ def comparison(symbol: str, left: Expression, right: Expression) -> Expression:
     floating = is_floating(left.type)
 
     def run(frame: Frame) -> Any:
-        from airflow_samza.task.expressions.arithmetic import both_operands
-
         one, other = both_operands(frame, left, right)
         if isinstance(one, pa.Scalar):
             one = pa.repeat(one, frame.num_rows)
@@ -50,7 +49,7 @@ def _same_type(left: Expression, right: Expression) -> tuple[Expression, Express
     if VOID in (left.type, right.type):
         raise UnsupportedExpression("a value is compared with NULL, which is never true (IS NULL tests for it)")
     kind = common_of(left, right)
-    if kind.name in _NESTED:
+    if kind.name in NESTED:
         raise UnsupportedExpression(f"values of type {kind.ddl()} are compared")
     return widened(left, kind), widened(right, kind)
 
@@ -59,12 +58,8 @@ def compared(symbol: str, one: Any, other: Any, floating: bool) -> Any:
     """Two values of one type compared; ``floating``: NaN may occur."""
     if not floating:
         return pc.call_function(_KERNELS[symbol], [one, other])
-    if symbol == "<>":
-        return pc.invert(compared("=", one, other, True))
-    if symbol == ">=":
-        return pc.invert(compared("<", one, other, True))
-    if symbol == "<=":
-        return pc.invert(compared(">", one, other, True))
+    if symbol in _OPPOSITES:
+        return pc.invert(compared(_OPPOSITES[symbol], one, other, True))
     plain = pc.call_function(_KERNELS[symbol], [one, other])
     first, second = pc.is_nan(one), pc.is_nan(other)
     if symbol == "=":
@@ -169,7 +164,7 @@ def contained(operand: Expression, choices: Sequence[Expression]) -> Expression:
     if operand.type == VOID:
         raise UnsupportedExpression("NULL IN (…) is always null")
     kind = _type_of_all([operand, *choices])
-    if kind.name in _NESTED:
+    if kind.name in NESTED:
         raise UnsupportedExpression(f"values of type {kind.ddl()} are compared")
     if kind.name == "float" or (is_floating(kind) and len(choices) > _HASHED_IN):
         raise UnsupportedExpression(f"IN compares {kind.ddl()} values by a hash set")
@@ -205,9 +200,7 @@ def _type_of_all(operands: Sequence[Expression]) -> DataType:
         o.type.name in (kind.name, "void") or (o.type.name == "string" and o.literal) for o in operands
     ):
         return kind
-    for operand in operands[1:]:
-        kind = common_type(kind, operand.type)
-    return kind
+    return widest(operand.type for operand in operands)
 
 
 def _looked_up(operand: Expression, values: Sequence[Any], kind: DataType, some_null: bool) -> Any:
@@ -228,12 +221,10 @@ def chosen(branches: Sequence[tuple[Expression, Expression]], default: Expressio
     values = [value for _, value in branches] + ([default] if default is not None else [])
     if any(condition.literal for condition, _ in branches):
         raise UnsupportedExpression("a condition of CASE is constant")
-    kind = VOID
-    for value in values:
-        kind = common_type(kind, value.type)
+    kind = widest(value.type for value in values)
     if kind == VOID:
         raise UnsupportedExpression("CASE has no value but NULL")
-    if kind.name in _NESTED and any(value.type != kind for value in values):
+    if kind.name in NESTED and any(value.type != kind for value in values):
         raise UnsupportedExpression(f"CASE gives values of type {kind.ddl()}")
     ready = [(_condition(condition), widened(value, kind)) for condition, value in branches]
     otherwise = widened(default, kind) if default is not None else literal(None, kind)

@@ -13,7 +13,6 @@ import types
 from typing import Any
 
 from airflow_samza.schema import DataType
-from airflow_samza.task.expressions.coercion import read_date, read_moment
 from airflow_samza.task.expressions.expression import BIGINT, DOUBLE, INT, Expression, UnsupportedExpression, literal
 
 _INTEGER = re.compile(r"\d+")
@@ -88,13 +87,16 @@ def parsed(text: str, *, alone: bool) -> Any:
         raise Unreadable(_place_of(text, error)) from None
     except RecursionError:
         raise UnsupportedExpression("it is nested more deeply than can be read here") from None
-    if not isinstance(statement, exp.Select) or [
-        name for name, value in statement.args.items() if value and name != "expressions"
-    ]:
+    parts = statement.expressions
+    more = [name for name, value in statement.args.items() if value and name != "expressions"]
+    if (
+        not isinstance(statement, exp.Select)
+        or more
+        or len(parts) != 1
+        or (alone and isinstance(parts[0], exp.Alias | exp.Star))
+    ):
         raise UnsupportedExpression("it is not one expression")
-    if len(statement.expressions) != 1 or (alone and isinstance(statement.expressions[0], exp.Alias | exp.Star)):
-        raise UnsupportedExpression("it is not one expression")
-    return statement.expressions[0]
+    return parts[0]
 
 
 class Unreadable(UnsupportedExpression):
@@ -167,16 +169,6 @@ def decimal_type(node: Any) -> DataType:
     if not 0 < precision <= 38 or not 0 <= scale <= precision:
         raise UnsupportedExpression(f"decimal({precision},{scale}) is no type")
     return DataType("decimal", precision, scale)
-
-
-def date_literal(text: str) -> Expression:
-    """A date of four, two and two digits."""
-    return literal(read_date(text), DataType("date"))
-
-
-def moment_literal(text: str) -> Expression:
-    """A timestamp of a plain form."""
-    return literal(read_moment(text), DataType("timestamp"))
 
 
 def number_or_text(node: Any, *, negative: bool) -> Expression:

@@ -67,18 +67,23 @@ def arrays(frame: Frame, operands: Sequence[Expression]) -> list[Any]:
 
 
 def applied(
-    kind: DataType, operands: Sequence[Expression], kernel: Callable[..., Any], *, fails: bool = False
+    kind: DataType,
+    operands: Sequence[Expression],
+    kernel: Callable[..., Any],
+    *,
+    fails: bool = False,
+    nullable: bool = False,
 ) -> Expression:
     """``kernel`` over the operands' arrays: null where an operand is null.
 
-    ``fails``: it can raise an EvaluationFailure.
+    ``fails``: it can raise an EvaluationFailure. ``nullable``: it can give null also where no operand is.
     """
 
     def run(frame: Frame) -> Any:
         return kernel(*arrays(frame, operands))
 
     fallible = fails or any(operand.fallible for operand in operands)
-    return Expression(kind, any(operand.nullable for operand in operands), fallible, run)
+    return Expression(kind, nullable or any(operand.nullable for operand in operands), fallible, run)
 
 
 def row_by_row(kind: DataType, function: Callable[..., Any]) -> Callable[..., Any]:

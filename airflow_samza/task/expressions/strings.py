@@ -6,6 +6,7 @@ A character is a code point, positions start at 1, and what is trimmed is the sp
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -116,17 +117,8 @@ def replace(operand: Expression, search: Expression, replacement: Expression | N
     return applied(STRING, [operand], lambda texts: pc.replace_substring(texts, pattern=pattern, replacement=by))
 
 
-def lpad(operand: Expression, width: Expression, pad: Expression | None = None) -> Expression:
-    """``lpad(operand, width[, pad])``: filled up, or cut off, to ``width`` characters."""
-    return _padded("lpad", operand, width, pad, before=True)
-
-
-def rpad(operand: Expression, width: Expression, pad: Expression | None = None) -> Expression:
-    """``rpad(operand, width[, pad])``."""
-    return _padded("rpad", operand, width, pad, before=False)
-
-
-def _padded(name: str, operand: Expression, width: Expression, pad: Expression | None, *, before: bool) -> Expression:
+def padded(name: str, operand: Expression, width: Expression, pad: Expression | None = None) -> Expression:
+    """``lpad(operand, width[, pad])`` and ``rpad``: filled up, or cut off, to ``width`` characters."""
     length = constant(name, width, "int")
     filling = " " if pad is None else constant(name, pad, "string")
     if length > _LONGEST:
@@ -143,7 +135,8 @@ def _padded(name: str, operand: Expression, width: Expression, pad: Expression |
     def kernel(texts: Any) -> Any:
         missing = pc.max_element_wise(pc.subtract(length, pc.utf8_length(texts)), 0, skip_nulls=False)
         added = fillings.take(missing)
-        return pc.binary_join_element_wise(*((added, truncated(texts)) if before else (truncated(texts), added)), "")
+        both = (added, truncated(texts)) if name == "lpad" else (truncated(texts), added)
+        return pc.binary_join_element_wise(*both, "")
 
     return applied(STRING, [operand], kernel)
 
@@ -230,22 +223,18 @@ def split(operand: Expression, pattern: Expression) -> Expression:
     return applied(kind, [need("split", operand, "string")], lambda texts: pc.split_pattern(texts, pattern=between))
 
 
-def _trim_function(name: str, kernel: str) -> Function:
-    return Function(lambda operand: trimmed(name, kernel, operand))
-
-
 FUNCTIONS = {
     **{name: Function(length) for name in ("length", "len", "char_length", "character_length")},
-    "ltrim": _trim_function("ltrim", "utf8_ltrim"),
-    "rtrim": _trim_function("rtrim", "utf8_rtrim"),
-    "btrim": Function(lambda operand, characters=None: trimmed("btrim", "utf8_trim", operand, characters), 1, 2),
+    "ltrim": Function(partial(trimmed, "ltrim", "utf8_ltrim")),
+    "rtrim": Function(partial(trimmed, "rtrim", "utf8_rtrim")),
+    "btrim": Function(partial(trimmed, "btrim", "utf8_trim"), 1, 2),
     "left": Function(left, 2, 2),
     "right": Function(right, 2, 2),
     "concat": Function(concat, 1, None),
     "concat_ws": Function(concat_ws, 2, None),
     "replace": Function(replace, 2, 3),
-    "lpad": Function(lpad, 2, 3),
-    "rpad": Function(rpad, 2, 3),
+    "lpad": Function(partial(padded, "lpad"), 2, 3),
+    "rpad": Function(partial(padded, "rpad"), 2, 3),
     "repeat": Function(repeat, 2, 2),
     "instr": Function(instr, 2, 2),
     "locate": Function(locate, 2, 3),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,10 @@ from airflow_samza.quoting import quoted
 from airflow_samza.schema import DataType
 from airflow_samza.task.expressions.days import DAY, as_dates, as_moments, date_text, days_of, moment_text, numbers_of
 from airflow_samza.task.expressions.expression import EvaluationFailure, masked, values_of
-from airflow_samza.task.expressions.text_casts import SPACE
+from airflow_samza.task.expressions.text_casts import SPACE, Conversion
 
 _SECOND = 1_000_000
 _DATE = re.compile(r"([+-]?)(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.DOTALL | re.ASCII)
-Conversion = Callable[[Any], Any]
 
 
 def temporal(source: DataType, target: DataType) -> tuple[Conversion, bool] | None:

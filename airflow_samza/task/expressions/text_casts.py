@@ -28,7 +28,7 @@ _SPECIAL = {
     "-infinity": "-inf",
     "nan": "nan",
 }
-TRUE, FALSE = ["t", "true", "y", "yes", "1"], ["f", "false", "n", "no", "0"]
+_TRUE, _FALSE = ["t", "true", "y", "yes", "1"], ["f", "false", "n", "no", "0"]
 """The words, in any case, that are read as booleans."""
 
 Conversion = Callable[[Any], Any]
@@ -36,11 +36,9 @@ Conversion = Callable[[Any], Any]
 
 def texts(source: DataType, target: DataType) -> tuple[Conversion, bool] | None:
     """The conversion and whether it can fail; None for what is not among texts, numbers and booleans."""
-    if target.name == "string" and (source.is_integer or source.name == "boolean"):
-        return lambda array: pc.cast(array, pa.string()), False
-    if (
-        target.name == "string" and source.name == "decimal" and source.scale <= 6
-    ):  # smaller ones Arrow writes with an exponent
+    # Smaller decimals Arrow writes with an exponent.
+    is_plain = source.is_integer or source.name == "boolean" or (source.name == "decimal" and source.scale <= 6)
+    if target.name == "string" and is_plain:
         return lambda array: pc.cast(array, pa.string()), False
     if source.name != "string":
         return None
@@ -98,10 +96,15 @@ def read_number(text: str, target: DataType) -> str:
     return special
 
 
+def read_booleans(texts: Any) -> Any:
+    """Texts as booleans, null where one is none."""
+    words = pc.ascii_lower(pc.ascii_trim(texts, characters=SPACE))
+    yes, no = pc.is_in(words, value_set=pa.array(_TRUE)), pc.is_in(words, value_set=pa.array(_FALSE))
+    return pc.if_else(pc.or_(yes, no), yes, pa.scalar(None, pa.bool_()))
+
+
 def _booleans(array: Any) -> Any:
-    words = pc.ascii_lower(pc.ascii_trim(array, characters=SPACE))
-    yes, no = pc.is_in(words, value_set=pa.array(TRUE)), pc.is_in(words, value_set=pa.array(FALSE))
-    good = pc.or_(yes, no)
-    if good.true_count < len(array) - array.null_count:
-        raise _invalid(array, pc.or_(good, array.is_null()), DataType("boolean"))
-    return yes if array.null_count == 0 else pc.if_else(array.is_valid(), yes, pa.scalar(None, pa.bool_()))
+    values = read_booleans(array)
+    if values.null_count > array.null_count:
+        raise _invalid(array, pc.or_(values.is_valid(), array.is_null()), DataType("boolean"))
+    return values

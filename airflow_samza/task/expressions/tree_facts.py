@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-_COMPARISONS = ("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ")
-_UNTOLD = (*_COMPARISONS, "Not", "Paren", "Identifier")
+COMPARISONS = ("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ")
+_UNTOLD = (*COMPARISONS, "Not", "Paren", "Identifier")
 _MASK = (1 << 64) - 1
 
 Words = tuple[int, int, int]
@@ -23,11 +23,6 @@ def bare(node: Any) -> Any:
     while type(node).__name__ == "Paren":
         node = node.this
     return node
-
-
-def is_constant(node: Any) -> bool:
-    """Return whether a node reads no column, so that Catalyst evaluates it before the first row."""
-    return all(type(part).__name__ != "Column" for part in node.walk())
 
 
 def atoms(*nodes: Any) -> list[Any]:
@@ -53,7 +48,7 @@ class TreeFacts:
         self._operands: dict[int, tuple[int, int | None]] = {}
 
     def is_constant(self, node: Any) -> bool:
-        """As :func:`is_constant`."""
+        """Return whether a node reads no column, so that Catalyst evaluates it before the first row."""
         return self._facts(node)[1]
 
     def words(self, node: Any) -> Words:

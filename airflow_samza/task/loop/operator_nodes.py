@@ -14,7 +14,8 @@ from airflow_samza.errors import SchemaError
 from airflow_samza.schema import Schema
 from airflow_samza.task.loop.checks import EventTimes, KeyCounts, KeyPlaces, delay_of, later_by
 from airflow_samza.task.loop.held_back import HeldBack
-from airflow_samza.task.messages.bad_records import BadRecords, dead_letter_sender
+from airflow_samza.task.messages.bad_records import BadRecords
+from airflow_samza.task.messages.output_writers import dead_letter_sender
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.program.kinds.operator_kind import CompiledOperator, Making, TaskResources
 from airflow_samza.task.program.kinds.registry import kind_of

@@ -5,7 +5,7 @@ The run loop and the operators hand messages over to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +21,6 @@ from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.files.formats.json_values import to_lines
 from airflow_samza.systems.system import MessageRun, UnreadableRun
 from airflow_samza.task.messages.conform import SchemaConformer
-from airflow_samza.task.messages.output_writers import OutputWriter, Sender
 from airflow_samza.task.messages.writer import MessageWriter, ShapeError
 
 SAMPLES = 3
@@ -65,14 +64,14 @@ class BadRecords:
     """The messages on which one operator of a task fails.
 
     They are counted, some of them kept as samples, and sent away if there is a stream. :attr:`count` and
-    :attr:`samples` are of this run. ``dead_letters`` None drops them.
+    :attr:`samples` are of this run. ``dead_letters`` sends them (None: they are dropped).
     """
 
     def __init__(
         self,
         spec: OperatorSpec,
         policy: ErrorPolicy,
-        dead_letters: Sender | None,
+        dead_letters: Callable[[pa.RecordBatch], None] | None,
         reading: Reading,
         clock: Callable[[], int],
     ) -> None:
@@ -184,15 +183,7 @@ class BadRecords:
                 pa.array([self._clock() * 1000] * count, pa.timestamp("us", "UTC")),
                 pa.array(headers if headers is not None else [None] * count, pa.string()),
             ]
-            self._dead_letters.send(pa.RecordBatch.from_arrays(columns, schema=DEAD_LETTERS.to_arrow()))
-
-
-def dead_letter_sender(spec: OperatorSpec, policy: ErrorPolicy, writers: Mapping[str, OutputWriter]) -> Sender | None:
-    """Return what sends the dead letters of an operator; None where its policy drops them."""
-    stream = policy.stream
-    if stream is None:
-        return None
-    return Sender(writers[stream.stream_id], DEAD_LETTERS, stream.schema or DEAD_LETTERS, spec.title)
+            self._dead_letters(pa.RecordBatch.from_arrays(columns, schema=DEAD_LETTERS.to_arrow()))
 
 
 def rows_at(batch: pa.RecordBatch, places: Sequence[int]) -> pa.RecordBatch:

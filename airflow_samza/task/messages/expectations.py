@@ -6,7 +6,6 @@ Stages evaluate theirs on inputs and outputs, and tasks of pushes on rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +37,7 @@ from airflow_samza.task.expressions.expression import (
     Frame,
     UnsupportedExpression,
 )
+from airflow_samza.task.messages.bad_records import BadRecords, rows_at
 from airflow_samza.task.messages.event_times import micros_or_null
 from airflow_samza.task.messages.user_errors import located
 
@@ -91,27 +91,10 @@ Find = Callable[[Sequence[pa.Array]], np.ndarray]
 """Looks keys up in a table, a column at a time: the place of each row, or less than 0 where there is none."""
 
 
-class BadRows(Protocol):
-    """A handler of rows that are dropped or sent away."""
-
-    @property
-    def metrics(self) -> Mapping[str, float]:
-        """The numbers of them, by the names under which reports show it."""
-        ...
-
-    def begin(self, batch: pa.RecordBatch) -> None:
-        """Note that a batch begins."""
-        ...
-
-    def reject(self, rows: pa.RecordBatch, errors: Sequence[BaseException | str], places: Sequence[int]) -> None:
-        """Take rows of the batch, at ``places`` in it, with the error of each."""
-        ...
-
-
 class _Tally:
     """The findings of a task about one expectation."""
 
-    def __init__(self, expectation: Expectation, bad: BadRows | None) -> None:
+    def __init__(self, expectation: Expectation, bad: BadRecords | None) -> None:
         self.expectation = expectation
         self.bad = bad
         self.condition: Expression | None = None
@@ -144,10 +127,10 @@ class Expectations:
     """The expectations of one stream in one task.
 
     Each batch passes :meth:`kept`. Conditions that drop rows are evaluated on all rows, the others on those that are
-    left. ``bad_records`` makes the handler of rows that a policy drops or sends away; ``finds`` look keys up in the
-    task's tables, by id. A tombstone may have its key alone, so what is expected of rows and of unique keys is not
-    expected of it, unless that names its mark. With ``of_changes`` a message without a mark is no row, and is left out
-    behind.
+    left. ``bad_records`` makes the handler of rows that a policy drops or sends away (None: they are counted only);
+    ``finds`` look keys up in the task's tables, by id. A tombstone may have its key alone, so what is expected of rows
+    and of unique keys is not expected of it, unless that names its mark. With ``of_changes`` a message without a mark
+    is no row, and is left out behind.
     """
 
     def __init__(
@@ -156,7 +139,7 @@ class Expectations:
         expectations: Sequence[Expectation],
         schema: Schema,
         where: str,
-        bad_records: Callable[[ErrorPolicy], BadRows],
+        bad_records: Callable[[ErrorPolicy], BadRecords] | None,
         finds: Mapping[str, Find],
         *,
         of_changes: bool = False,
@@ -165,11 +148,13 @@ class Expectations:
         self._of_changes = of_changes
         self._where = where
         self._names = list(schema.names)
-        handlers: dict[str, BadRows] = {}
+        handlers: dict[str, BadRecords] = {}
         tallies = []
         for each in expectations:
             policy = each.policy
-            bad = handlers.setdefault(policy.text, bad_records(policy)) if policy is not None else None
+            bad = None
+            if policy is not None and bad_records is not None:
+                bad = handlers.setdefault(policy.text, bad_records(policy))
             tally = _Tally(each, bad)
             if each.kind == CONDITION:
                 tally.condition = _compiled(location, each, schema, where)
@@ -180,8 +165,8 @@ class Expectations:
             tallies.append(tally)
         self._tallies = tallies
         self._bad = list(handlers.values())
-        self._dropping = [tally for tally in tallies if tally.bad is not None]
-        self._others = [tally for tally in tallies if tally.bad is None]
+        self._dropping = [tally for tally in tallies if tally.expectation.policy is not None]
+        self._others = [tally for tally in tallies if tally.expectation.policy is None]
 
     def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of a batch that go on, and count those that do not meet an expectation."""
@@ -209,7 +194,7 @@ class Expectations:
             places = np.flatnonzero(mine).tolist()
             if places and tally.bad is not None:
                 error = f"It does not meet the expectation {tally.expectation.text} of {self._where}."
-                tally.bad.reject(batch.take(pa.array(places, pa.int64())), [error] * len(places), places)
+                tally.bad.reject(rows_at(batch, places), [error] * len(places), places)
         return lost
 
     def count(self, batch: pa.RecordBatch) -> None:
@@ -269,7 +254,7 @@ class Expectations:
         tally.failed += int(np.count_nonzero(wrong))
         if len(tally.samples) < SAMPLES and are_shown():
             places = np.flatnonzero(wrong)[: SAMPLES - len(tally.samples)].tolist()
-            lines = to_lines(decoded(batch.take(pa.array(places, pa.int64())))).decode().split("\n")[:-1]
+            lines = to_lines(decoded(rows_at(batch, places))).decode().split("\n")[:-1]
             tally.samples += [one_line(line) for line in lines]
         return wrong
 

@@ -5,10 +5,14 @@ Operators that send write by it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import pyarrow as pa
 
+from airflow_samza.application.bad_records import DEAD_LETTERS
+from airflow_samza.application.descriptors import ErrorPolicy
+from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.partitioner import partition_array, split_by_partition
 from airflow_samza.schema import Schema
 from airflow_samza.systems.capabilities import TakesDictionaries, WritesByKey, has
@@ -81,3 +85,13 @@ class Sender:
         if not self._same_columns:
             batch = with_missing(batch, self._declared)
         self._writer.write(self._conformer.conform(batch))
+
+
+def dead_letter_sender(
+    spec: OperatorSpec, policy: ErrorPolicy, writers: Mapping[str, OutputWriter]
+) -> Callable[[pa.RecordBatch], None] | None:
+    """Return what sends the dead letters of an operator; None where its policy drops them."""
+    stream = policy.stream
+    if stream is None:
+        return None
+    return Sender(writers[stream.stream_id], DEAD_LETTERS, stream.schema or DEAD_LETTERS, spec.title).send

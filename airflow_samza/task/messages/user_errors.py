@@ -110,9 +110,9 @@ def reject_awaitable(result: object) -> None:
     if inspect.isawaitable(result) or inspect.isasyncgen(result):
         if inspect.iscoroutine(result):
             result.close()
-        raise Awaited(
-            f"it returned {_a(type(result).__name__)}, which is never awaited (map_async takes coroutine functions)"
-        )
+        kind = type(result).__name__.replace("_", " ")
+        article = "an" if kind[0] in "aeiou" else "a"
+        raise Awaited(f"it returned {article} {kind}, which is never awaited (map_async takes coroutine functions)")
 
 
 def reject_awaitables(
@@ -126,10 +126,6 @@ def reject_awaitables(
             reject_awaitable(result)
         except Awaited as error:
             raise callable_failed(spec, function, message, error) from None
-
-
-def _a(word: str) -> str:
-    return f"{'an' if word[0] in 'aeiou' else 'a'} {word.replace('_', ' ')}"
 
 
 def _message_error(

@@ -311,7 +311,7 @@ def _maps(kind: DataType) -> Column:
         items = item(list(chain.from_iterable(value.values() for value in present)))
         maps = pa.MapArray.from_arrays(_offsets(values, some_null=some_null), keys, items)
         if kind.children[0].name in _MERGING and any(
-            len(set(_keys(row))) < len(row) for row in maps.to_pylist() if row
+            len({repr(key) for key, _ in row}) < len(row) for row in maps.to_pylist() if row
         ):
             raise Misfit("of which two keys become one")
         return maps.cast(target) if maps.type != target else maps
@@ -339,7 +339,3 @@ _MERGING = ("float", "timestamp", "array", "struct", "map")
 
 Digits are cut off, times without a zone are UTC.
 """
-
-
-def _keys(row: Sequence[tuple[Any, Any]]) -> list[Any]:
-    return [repr(key) for key, _ in row]

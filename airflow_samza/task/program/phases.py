@@ -31,11 +31,12 @@ def order_phases(operators: Sequence[OperatorSpec], *, bounded: bool = True) -> 
     no earlier than it is written.
     """
     members = {operator.op_id for operator in operators}
-    following: dict[str, list[str]] = {op_id: [] for op_id in members}
-    for operator in operators:
-        for source in operator.inputs:
-            if source.op_id in members:
-                following[source.op_id].append(operator.op_id)
+    following = grouped(
+        (source.op_id, operator.op_id)
+        for operator in operators
+        for source in operator.inputs
+        if source.op_id in members
+    )
     writers = grouped(
         (operator.table.table_id, operator.op_id) for operator in operators if isinstance(operator, SendToTableSpec)
     )
@@ -47,7 +48,7 @@ def order_phases(operators: Sequence[OperatorSpec], *, bounded: bool = True) -> 
     # Writers that depend on the join, also through other tables or streams of the stage's own, cannot run to their end
     # before it.
     readers = _readers_of_own_streams(operators)
-    onward = {op_id: [*following[op_id], *readers.get(op_id, ())] for op_id in members}
+    onward = {op_id: [*following.get(op_id, ()), *readers[op_id]] for op_id in members}
     circular: set[str] = set()
     interleaved = False
     for join in joins:
@@ -61,16 +62,16 @@ def order_phases(operators: Sequence[OperatorSpec], *, bounded: bool = True) -> 
     while changed:  # at most once per table in a chain of tables
         changed = False
         for operator in operators:
-            least = max((phase[source.op_id] for source in operator.inputs if source.op_id in members), default=0)
-            least = max([least, *(phase[writer] + 1 for writer in before.get(operator.op_id, ()))])
-            least = max([least, *(phase[writer] for writer in written_by.get(operator.op_id, ()))])
-            if least > phase[operator.op_id]:
-                phase[operator.op_id] = least
+            least = [phase[source.op_id] for source in operator.inputs if source.op_id in members]
+            least += [phase[writer] + 1 for writer in before.get(operator.op_id, ())]
+            least += [phase[writer] for writer in written_by.get(operator.op_id, ())]
+            if max(least, default=0) > phase[operator.op_id]:
+                phase[operator.op_id] = max(least)
                 changed = True
     for operator in reversed(
         operators
     ):  # what only later phases need is read when they begin, not held back until then
-        if following[operator.op_id] and not operator.is_terminal:
+        if operator.op_id in following and not operator.is_terminal:
             phase[operator.op_id] = max(phase[operator.op_id], min(phase[op_id] for op_id in following[operator.op_id]))
     return Phases(phase, frozenset(circular), interleaved)
 
@@ -80,12 +81,10 @@ def _readers_of_own_streams(operators: Sequence[OperatorSpec]) -> dict[str, list
     inputs = {
         operator.stream.stream_id: operator.op_id for operator in operators if isinstance(operator, InputOperatorSpec)
     }
-    readers: dict[str, list[str]] = {}
-    for operator in operators:
-        read = [inputs[stream_id] for stream_id in operator.written_streams if stream_id in inputs]
-        if read:
-            readers[operator.op_id] = read
-    return readers
+    return {
+        operator.op_id: [inputs[stream_id] for stream_id in operator.written_streams if stream_id in inputs]
+        for operator in operators
+    }
 
 
 def _reversed(edges: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:

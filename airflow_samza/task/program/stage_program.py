@@ -26,15 +26,17 @@ from airflow_samza.errors import (
     UnsupportedShape,
     raise_all,
 )
+from airflow_samza.grouping import grouped
 from airflow_samza.planner.graphs import reached
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.replication import Replication, find_replication
+from airflow_samza.planner.stream_edges import behind_unbounded
 from airflow_samza.quoting import one_line
 from airflow_samza.records import durable
 from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.systems.system import ColumnBound
-from airflow_samza.task.program.endless_inputs import behind_unbounded
+from airflow_samza.task.messages.user_errors import located
 from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
 from airflow_samza.task.program.phases import Phases, order_phases
 from airflow_samza.task.program.pruning.bounds import input_bounds
@@ -96,7 +98,7 @@ class StageProgram:
     @cached_property
     def unbounded(self) -> frozenset[str]:
         """The ids of the operators behind unbounded inputs."""
-        return behind_unbounded(self.spec)
+        return frozenset(op.op_id for op in behind_unbounded(self.spec))
 
     @property
     def engines(self) -> dict[str, tuple[str, str]]:
@@ -261,10 +263,11 @@ def cut_sections(operators: Mapping[str, CompiledOperator]) -> tuple[StageSectio
     Each chain of operators that Catalyst runs is a section, through which its own stream passes alone. A task section
     runs all that needs no later section, except what writes: outputs are written by the last one (decision 29).
     """
-    following = _following(operators)
+    reading = grouped((source.op_id, op_id) for op_id, o in operators.items() for source in o.spec.inputs)
+    following = {op_id: reading.get(op_id, []) for op_id in operators}
     in_catalyst = [op_id for op_id, compiled in operators.items() if compiled.engine == CATALYST]
     _reject_writers_before(operators, in_catalyst, following)
-    writers = [op_id for op_id, compiled in operators.items() if _writes(compiled.spec)]
+    writers = [op_id for op_id, o in operators.items() if o.spec.is_terminal or o.spec.written_streams]
     late = reached(writers, following.__getitem__)
     sections: list[StageSection] = []
     rest = list(operators)
@@ -314,18 +317,6 @@ def _with_waiting_streams(
     ]
 
 
-def _writes(spec: OperatorSpec) -> bool:
-    return spec.is_terminal or bool(spec.written_streams)
-
-
-def _following(operators: Mapping[str, CompiledOperator]) -> dict[str, list[str]]:
-    following: dict[str, list[str]] = {op_id: [] for op_id in operators}
-    for op_id, compiled in operators.items():
-        for source in compiled.spec.inputs:
-            following[source.op_id].append(op_id)
-    return following
-
-
 def _reject_writers_before(
     operators: Mapping[str, CompiledOperator], in_catalyst: Sequence[str], following: Mapping[str, list[str]]
 ) -> None:
@@ -362,9 +353,8 @@ def _reject_broadcast_beside(plan: ExecutionPlan, sections: Sequence[StageSectio
 
 def _beside_catalyst(catalyst: CompiledOperator, reason: str) -> UnsupportedShape:
     spec = catalyst.spec
-    at = f" ({spec.location})" if spec.location is not None else ""
     return UnsupportedShape(
-        f"{spec.title}{at} runs in Catalyst ({catalyst.reason}), and {reason}.",
+        f"{spec.title}{located(spec.location)} runs in Catalyst ({catalyst.reason}), and {reason}.",
         hint="Put it before the partition_by that starts the stage, give it a partition_by of its own, or write it so "
         "that Arrow runs it.",
         operator=spec.op_id,
@@ -373,10 +363,9 @@ def _beside_catalyst(catalyst: CompiledOperator, reason: str) -> UnsupportedShap
 
 
 def _writes_beside(spec: OperatorSpec, catalyst: CompiledOperator) -> UnsupportedShape:
-    at = f" ({spec.location})" if spec.location is not None else ""
     stream = spec.side_outputs[0].stream_id
     return UnsupportedShape(
-        f"{spec.title}{at} writes {stream!r} beside its results, and what follows it in the stage, "
+        f"{spec.title}{located(spec.location)} writes {stream!r} beside its results, and what follows it in the stage, "
         f"{catalyst.spec.title}, runs in Catalyst ({catalyst.reason}): outputs cannot be written before that.",
         hint='Put a partition_by between the two, rewrite the second so that Arrow runs it, or set on_error="drop".',
         operator=spec.op_id,
@@ -390,9 +379,9 @@ def reject_catalyst(program: StageProgram) -> None:
     unreadable = next((c for c in program.operators.values() if c.unreadable), None)
     if unreadable is not None:
         spec = unreadable.spec
-        at = f" ({spec.location})" if spec.location is not None else ""
         raise InvalidApplication(
-            f"{spec.title}{at} has a syntax error {unreadable.unreadable}: {one_line(', '.join(spec.sql))}.",
+            f"{spec.title}{located(spec.location)} has a syntax error {unreadable.unreadable}: "
+            f"{one_line(', '.join(spec.sql))}.",
             hint="Correct the SQL; if Spark reads it as it stands, the stage runs on Spark only.",
             operator=spec.op_id,
         )

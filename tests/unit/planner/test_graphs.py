@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_samza.planner.graphs import reached, traverse
+from airflow_samza.planner.graphs import reached, strong_components, traverse
 
 
 def walk(graph: Mapping[int, Sequence[int]], start: int = 0) -> list[int]:
@@ -59,3 +59,17 @@ def test_what_several_starts_reach_has_these_and_ends() -> None:
     graph = {0: [1], 1: [0], 2: [1, 3]}
     assert reached([2, 0, 5], lambda vertex: graph.get(vertex, ())) == {0, 1, 2, 3, 5}
     assert reached([], lambda vertex: [vertex]) == set()
+
+
+@given(st.dictionaries(st.integers(0, 9), st.lists(st.integers(0, 9), max_size=3), max_size=10))
+def test_a_component_has_all_that_lead_to_each_other_and_comes_after_all_that_it_leads_to(
+    graph: dict[int, list[int]],
+) -> None:
+    behind = {vertex: reached([vertex], lambda vertex: graph.get(vertex, ())) for vertex in range(10)}
+    components = strong_components(range(10), graph)
+    assert sorted(vertex for component in components for vertex in component) == list(range(10))
+    done: set[int] = set()
+    for component in components:
+        assert component == sorted(vertex for vertex in behind[component[0]] if component[0] in behind[vertex])
+        done.update(component)
+        assert behind[component[0]] <= done

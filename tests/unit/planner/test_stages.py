@@ -9,9 +9,9 @@ from airflow_samza.application.task_api import StreamTask
 from airflow_samza.application.task_application import TaskApplication, task_application
 from airflow_samza.application.windows import count
 from airflow_samza.planner.explain import explain
-from airflow_samza.planner.ids import LONGEST, name_stages
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import ExecutionPlanner, plan_shape
+from airflow_samza.planner.stages import LONGEST, name_stages
 from tests.support.planner_applications import ROW, files, keyed, left, plan_of, spec_of
 
 

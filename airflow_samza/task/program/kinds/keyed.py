@@ -132,10 +132,6 @@ def _meaning_of_window(op: WindowOperatorSpec, messages: Inputs, kept: Inputs) -
     yield op.op_id, StateMeaning(op.title, op.name, without_unknown(facets), kept_columns(("messages",), kept))
 
 
-def _folds_sessions(op: WindowOperatorSpec) -> bool:
-    return op.fold is not None and op.window.kind == "session"
-
-
 def _aggregate(making: Making) -> Aggregate:
     return Aggregate(making.spec, making.first, making.columns, combined=making.compiled.compiled is COMBINED)
 
@@ -311,7 +307,13 @@ def _send_to_table(making: Making) -> SendToRemoteTable | SendToTable:
 
 KEYED: Mapping[type[OperatorSpec], OperatorKind] = {
     AggregateSpec: OperatorKind(_results, _grouped, _aggregate, _meaning_of_aggregate),
-    WindowOperatorSpec: OperatorKind(_results, _grouped, _window, _meaning_of_window, _folds_sessions),
+    WindowOperatorSpec: OperatorKind(
+        _results,
+        _grouped,
+        _window,
+        _meaning_of_window,
+        lambda window: window.fold is not None and window.window.kind == "session",
+    ),
     DistinctSpec: OperatorKind(
         _distinct_schema,
         _distinct_flow,

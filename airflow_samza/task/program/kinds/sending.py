@@ -18,8 +18,9 @@ from airflow_samza.config import Config
 from airflow_samza.runs.records.state_meaning import STORE, StateMeaning
 from airflow_samza.schema import Schema
 from airflow_samza.storage.store import KeyValueStore, StoreLayout
-from airflow_samza.task.messages.bad_records import BadRecords, dead_letter_sender
+from airflow_samza.task.messages.bad_records import BadRecords
 from airflow_samza.task.messages.expectations import Expectations, check_expectations
+from airflow_samza.task.messages.output_writers import dead_letter_sender
 from airflow_samza.task.operators.aggregation.combiner import Combiner, Combining
 from airflow_samza.task.operators.aggregation.partial_groups import partial_fields
 from airflow_samza.task.operators.low_level.context import Context

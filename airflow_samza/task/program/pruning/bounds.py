@@ -18,6 +18,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.system import ColumnBound
 from airflow_samza.task.expressions.column_use import tree_of
 from airflow_samza.task.expressions.reading import conjuncts
+from airflow_samza.task.expressions.tree_facts import bare
 from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
 
 _WHOLE = re.compile(r"\d{1,18}")
@@ -70,25 +71,20 @@ def _bounds(node: Any, schema: Schema) -> Iterator[ColumnBound]:
     """Yield the bounds of one column by one condition; none when it is of another form."""
     from sqlglot import exp
 
-    while isinstance(node, exp.Paren):
-        node = node.this
+    node = bare(node)
     word = type(node).__name__
+    compared: list[tuple[Any, Any, str]] = []
     if word in _COMPARED:
-        for one, other, symbol in (
-            (node.this, node.expression, _COMPARED[word][0]),
-            (node.expression, node.this, _COMPARED[word][1]),
-        ):
-            field = _field(one, schema)
-            value = _value(other, field[1]) if field is not None else None
-            if field is not None and value is not None:
-                yield ColumnBound(field[0], symbol, value)
+        on_the_left, on_the_right = _COMPARED[word]
+        compared = [(node.this, node.expression, on_the_left), (node.expression, node.this, on_the_right)]
     elif isinstance(node, exp.Between):
-        field = _field(node.this, schema)
-        for bound, symbol in ((node.args["low"], ">="), (node.args["high"], "<=")):
-            value = _value(bound, field[1]) if field is not None else None
-            if field is not None and value is not None:
-                yield ColumnBound(field[0], symbol, value)
-    elif isinstance(node, exp.In) and node.expressions and not node.args.get("query"):
+        compared = [(node.this, node.args["low"], ">="), (node.this, node.args["high"], "<=")]
+    for one, other, symbol in compared:
+        field = _field(one, schema)
+        value = _value(other, field[1]) if field is not None else None
+        if field is not None and value is not None:
+            yield ColumnBound(field[0], symbol, value)
+    if isinstance(node, exp.In) and node.expressions and not node.args.get("query"):
         field = _field(node.this, schema)
         values = [_value(choice, field[1]) if field is not None else None for choice in node.expressions]
         if field is not None and None not in values:

@@ -19,7 +19,6 @@ from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.records.run_plan import Note, TopicContent
 from airflow_samza.schema import Schema
 from airflow_samza.system_kinds import traits_of
-from airflow_samza.systems.system import ColumnBound
 from airflow_samza.task.program.kinds.operator_kind import CompiledOperator
 from airflow_samza.task.program.pruning.bounds import input_bounds
 from airflow_samza.task.program.pruning.columns import Columns, columns_used, lowered, pruned
@@ -53,11 +52,13 @@ def flow_notes(
                 texts: list[str] = []
                 if not (stream_id in contents and contents[stream_id].combined_for):
                     texts += _reading(inputs[operator.op_id], used[operator.op_id])
-                if traits_of(kinds.get(stream_id)).keeps_statistics and operator.stream.format in (None, "parquet"):
-                    texts += _skipping(bounds.get(stream_id, ()))
+                has_statistics = traits_of(kinds.get(stream_id)).keeps_statistics
+                if has_statistics and operator.stream.format in (None, "parquet") and stream_id in bounds:
+                    texts.append(f"skips what statistics rule out by {' and '.join(map(str, bounds[stream_id]))}")
                 if stream_id in spec.intermediates or operator.stream.format == "parquet":
                     kept = set(_encoded(operator, operators, compiled, contents, inputs[operator.op_id]))
-                    texts += _keeping([name for name in inputs[operator.op_id].names if name in kept])
+                    names = ", ".join(name for name in inputs[operator.op_id].names if name in kept)
+                    texts += [f"keeps the dictionaries of texts that repeat: {names}"] if names else []
                 yield from ((stage.stage_id, stream_id, text) for text in texts)
         for stream_id in stage.outputs:
             if stream_id in contents:
@@ -71,19 +72,11 @@ def _reading(schema: Schema, used: Columns) -> list[str]:
     )
 
 
-def _skipping(bounds: Sequence[ColumnBound]) -> list[str]:
-    return [f"skips what statistics rule out by {' and '.join(map(str, bounds))}"] if bounds else []
-
-
 def _sending(compiled: Mapping[str, CompiledOperator], content: TopicContent) -> str:
     if content.combined_for is not None:
         return f"sends partial results of {compiled[content.combined_for].spec.title} instead of messages"
     assert content.columns is not None
     return f"sends only {', '.join(content.columns)}: nothing else is read later"
-
-
-def _keeping(names: Sequence[str]) -> list[str]:
-    return [f"keeps the dictionaries of texts that repeat: {', '.join(names)}"] if names else []
 
 
 def _encoded(

@@ -184,7 +184,7 @@ def test_what_is_beyond_a_bigint_is_its_limit_until_spark_4_3(
 ) -> None:
     monkeypatch.setattr(numbers, "spark_release", lambda: release)
     column = pa.array([1e30, float("nan"), None, -2.5])
-    floor = numbers.floor(Expression(DOUBLE, nullable=True, fallible=False, run=lambda frame: column))
+    floor = FUNCTIONS["floor"].build(Expression(DOUBLE, nullable=True, fallible=False, run=lambda frame: column))
     assert floor.fallible
     if failure:
         with pytest.raises(EvaluationFailure, match=failure):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -490,8 +489,7 @@ def test_a_message_that_cannot_be_read_keeps_its_place_and_headers_as_columns() 
     sent: list[pa.RecordBatch] = []
     reading = Reading()
     reading.begin("queue", 3, 40)
-    letters: Any = SimpleNamespace(send=sent.append)
-    bad = BadRecords(driver.spec.operators[0], policy, letters, reading, lambda: 0)
+    bad = BadRecords(driver.spec.operators[0], policy, sent.append, reading, lambda: 0)
     run = UnreadableRun.of(
         SystemStreamPartition("kafka", "queue", 3), 40, ["{", "x"], ["no", "no"], ['[["a", "1"]]', None]
     )
