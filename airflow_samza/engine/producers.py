@@ -109,8 +109,8 @@ class Producers:
                 continue
             if is_aborted(self._files, self._folder.stage(stage_id, bound)):
                 raise StageError(
-                    f"The stage {self._handle.stage_id!r} reads what {stage_id!r} writes, and that stage failed for "
-                    "good.",
+                    f"The stage {self._handle.stage_id!r} reads what {stage_id!r} writes, and that stage "
+                    "failed for good.",
                     hint="Clear it with its upstream, when what failed there is fixed.",
                     stage=self._handle.stage_id,
                     run=self._run.run_id,

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -211,15 +210,15 @@ class _PushedRows:
 
     def _without_doubled(self, rows: pa.RecordBatch, keys: list[pa.Array]) -> pa.RecordBatch:
         """Return the rows of which the next one has another key; ``keys`` go on with that of the row behind them."""
-        stays = key_begins(keys)[1:]  # to the readers' index not-a-number is a key like any other
-        doubled = np.flatnonzero(~stays).tolist()
+        stays = pa.array(key_begins(keys)[1:])  # to the readers' index not-a-number is a key like any other
+        doubled = pc.indices_nonzero(pc.invert(stays)).to_pylist()
         if not doubled:
             return rows
         self.duplicates += len(doubled)
         for row in doubled[: _EXAMPLES - len(self.examples)]:
             values = [column[row].as_py() for column in keys]
             self.examples.append(plainly(values[0] if len(values) == 1 else tuple(values)))
-        return rows.filter(pa.array(stays))
+        return rows.filter(stays)
 
     def _counted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         deletes = pc.sum(batch.column(batch.schema.get_field_index(DELETED))).as_py() or 0
