@@ -120,13 +120,11 @@ class RunnerHeartbeat:
         if now - self._beaten_at >= pace.beats(0.0):
             self._records.write_statuses()  # first: who hears a sign of life knows what came before
             at = time.monotonic()
-            replace(self._files, self._folder.heartbeat, self._sign_of_life())
+            heard = self._liveness.answered_at if self._liveness is not None else None
+            replace(self._files, self._folder.heartbeat, Heartbeat(time.time(), heard))
             self._beaten_at, self._heard_at = now, at
         if looks:
             self._records.look_who_took_over()
-
-    def _sign_of_life(self) -> Heartbeat:
-        return Heartbeat(time.time(), self._liveness.answered_at if self._liveness is not None else None)
 
     def _look_after_spark(self) -> None:
         """Give up a Spark that has stopped to answer: its attempts fail, and a retry starts another runner."""

@@ -108,7 +108,14 @@ class Producers:
             if bound is None or newest is None:
                 continue
             if is_aborted(self._files, self._folder.stage(stage_id, bound)):
-                raise self._failed(stage_id)
+                raise StageError(
+                    f"The stage {self._handle.stage_id!r} reads what {stage_id!r} writes, and that stage "
+                    "failed for good.",
+                    hint="Clear it with its upstream, when what failed there is fixed.",
+                    stage=self._handle.stage_id,
+                    run=self._run.run_id,
+                    upstream=stage_id,
+                )
             if newest > bound and not is_committed(self._files, self._folder.stage(stage_id, bound)):
                 raise UpstreamCleared(
                     f"The stage {self._handle.stage_id!r} reads generation {bound} of {stage_id!r}, and {newest} has "
@@ -120,15 +127,6 @@ class Producers:
                     upstream=stage_id,
                     generation=str(newest),
                 )
-
-    def _failed(self, stage_id: str) -> StageError:
-        return StageError(
-            f"The stage {self._handle.stage_id!r} reads what {stage_id!r} writes, and that stage failed for good.",
-            hint="Clear it with its upstream, when what failed there is fixed.",
-            stage=self._handle.stage_id,
-            run=self._run.run_id,
-            upstream=stage_id,
-        )
 
     def _newest(self, stage_id: str) -> Generation | None:
         """Return the newest generation of a stage, of this plan, that was ever submitted."""

@@ -28,6 +28,7 @@ from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import StreamSpec
 from airflow_samza.task.messages.expectations import Expectations
+from airflow_samza.task.tables.parts import key_begins, rows_with_key
 
 _EXAMPLES = 3
 
@@ -157,12 +158,8 @@ class _PushedRows:
             if held is not None:
                 batch = pa.concat_batches([held, batch])
             last = batch.num_rows - 1
-            keys = [batch.column(batch.schema.get_field_index(name)) for name in self._key]
-            doubled = self._doubled(keys, last)
             held = batch.slice(last, 1)
-            rest = batch.slice(0, last)
-            if doubled is not None:
-                rest = rest.filter(doubled)
+            rest = self._without_doubled(batch.slice(0, last), [batch.column(name) for name in self._key])
             if rest.num_rows:
                 yield self._counted(rest)
         if held is not None:
@@ -191,34 +188,24 @@ class _PushedRows:
         return columns.filter(not_deleted), not_deleted
 
     def _without_null_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [batch.column(batch.schema.get_field_index(name)) for name in self._key]
-        for column in columns:
-            if column.null_count:
-                valid = pc.is_valid(columns[0])
-                for other in columns[1:]:
-                    valid = pc.and_(valid, pc.is_valid(other))
-                kept = batch.filter(valid)
-                self.null_keys += batch.num_rows - kept.num_rows
-                return kept
-        return batch
+        with_key = rows_with_key([batch.column(name) for name in self._key])
+        if with_key is None:
+            return batch
+        kept = batch.filter(pa.array(with_key))
+        self.null_keys += batch.num_rows - kept.num_rows
+        return kept
 
-    def _doubled(self, keys: list[pa.Array], last: int) -> pa.Array | None:
-        """Return which of the rows before the last stay, as a mask; None: all of them."""
-        same = None
-        for column in keys:
-            one, next_one = column.slice(0, last), column.slice(1, last)
-            equal = pc.equal(one, next_one)
-            if pa.types.is_floating(column.type):  # to the readers' index not-a-number is a key like any other
-                equal = pc.or_(equal, pc.and_(pc.is_nan(one), pc.is_nan(next_one)))
-            same = equal if same is None else pc.and_(same, equal)
-        count = pc.sum(same).as_py() or 0 if same is not None else 0
-        if not count:
-            return None
-        self.duplicates += count
-        for row in pc.indices_nonzero(same).to_pylist()[: _EXAMPLES - len(self.examples)]:
+    def _without_doubled(self, rows: pa.RecordBatch, keys: list[pa.Array]) -> pa.RecordBatch:
+        """Return the rows of which the next one has another key; ``keys`` go on with that of the row behind them."""
+        stays = pa.array(key_begins(keys)[1:])  # to the readers' index not-a-number is a key like any other
+        doubled = pc.indices_nonzero(pc.invert(stays)).to_pylist()
+        if not doubled:
+            return rows
+        self.duplicates += len(doubled)
+        for row in doubled[: _EXAMPLES - len(self.examples)]:
             values = [column[row].as_py() for column in keys]
             self.examples.append(plainly(values[0] if len(values) == 1 else tuple(values)))
-        return pc.invert(same)
+        return rows.filter(stays)
 
     def _counted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         deletes = pc.sum(batch.column(batch.schema.get_field_index(DELETED))).as_py() or 0

@@ -32,11 +32,9 @@ class Attempt(Protocol):
 
     def report(self, progress: StageProgress) -> None:
         """Note how far the stage has come, after every epoch; it may be written only now and then."""
-        ...
 
     def cancel_requested(self) -> bool:
         """Return whether somebody asked to cancel it."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -107,8 +105,6 @@ class PushSource(Protocol):
     @property
     def schema(self) -> Schema:
         """The table's columns."""
-        ...
 
     def stage(self, stream: StreamSpec, epoch: int) -> None:
         """Write the rows as segments of the push stream, with a manifest for each partition that has any."""
-        ...

@@ -116,7 +116,8 @@ class StageLoop:
     def _load(self) -> None:
         """Load the positions in which the last committed epoch has left the tasks."""
         epoch = self._open.epoch if self._open is not None else 0
-        starts = self._starts()
+        path = self._run.start_of(self._stage.stage_id)
+        starts = must_read(self._files, path, StageStart).tasks if path is not None else {}
         for task in range(self._stage.task_count):
             checkpoint = starts.get(task, TaskLeft()).checkpoint
             self._positions[task] = TaskPosition(self._run.plan, self._stage.stage_id, task, checkpoint)
@@ -125,10 +126,6 @@ class StageLoop:
         self._commit = read_commit(self._files, self._folder, epoch - 1)
         self._take({task: read_manifest(self._files, self._folder, task, e) for task, e in self._open.standing.items()})
         sweep_state(self._files, self._folder, epoch, self._state[-1])
-
-    def _starts(self) -> Mapping[int, TaskLeft]:
-        path = self._run.start_of(self._stage.stage_id)
-        return must_read(self._files, path, StageStart).tasks if path is not None else {}
 
     # -- an epoch ------------------------------------------------------------------------------------------------------
 

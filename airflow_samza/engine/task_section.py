@@ -115,7 +115,7 @@ class TaskSection:
                 section = self._section_run(before, producers, filled)
                 for _ in self._output_of(section, before, batches):
                     raise AssertionError("the last section yields nothing")
-            section.write_keys(self._files, self._folder.keys(self._intent.epoch), attempt)
+            section.outputs.write_keys(self._files, self._folder.keys(self._intent.epoch), attempt)
             reach("task-before-output")
             described = {stream_id: dict(producer.finish()) for stream_id, producer in producers.items()}
             report, state = self._whole_report(section.report)
@@ -167,16 +167,15 @@ class TaskSection:
         self, before: _Before, producers: Mapping[str, SystemProducer], filled: FilledTables
     ) -> SectionRun:
         self._state = read_snapshot(self._files, before.state, _KNOWN, self._host, self._restored)
-        start = TaskStart(before.start, self._state)
-        number, intent = self._section, self._intent
+        intent = self._intent
         return SectionRun(
             self._program,
-            number,
+            self._section,
             self.task,
             producers,
             side_tables=filled.tables,
             filled=filled.read,
-            start=start,
+            start=TaskStart(before.start, self._state),
             whole=intent.whole,
             limit=intent.limit,
             shut_down=intent.shut_down,

@@ -192,12 +192,9 @@ def _buckets(
     schema = columns.append(pa.field(_ROWS, pa.int8()))
     held: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
     size = 0
-    for side, batches in enumerate(sets):
-        for batch in batches:
-            held[side].append(batch)
-            size += batch.nbytes
-            if size > held_bytes:
-                break
+    for side, batch in ((side, batch) for side, batches in enumerate(sets) for batch in batches):
+        held[side].append(batch)
+        size += batch.nbytes
         if size > held_bytes:
             break
     else:

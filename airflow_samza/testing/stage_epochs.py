@@ -31,8 +31,8 @@ from airflow_samza.task.loop.run_loop import SectionRun
 from airflow_samza.task.loop.side_tables import SideTables
 from airflow_samza.task.program.stage_program import StageProgram, reject_catalyst
 from airflow_samza.task.report import InputReport, TaskReport
-from airflow_samza.task.tables.history_store import Changes, HistoryStore
 from airflow_samza.task.tables.store import TableStore
+from airflow_samza.task.tables.timed_store import Changes, HistoryStore
 
 
 @dataclass
@@ -175,13 +175,14 @@ class StageEpochs:
                 for producer in producers.values():
                     producer.abort()
                 raise
-            run.write_keys(keys, "keys", attempt)
+            run.outputs.write_keys(keys, "keys", attempt)
             report, task.report = run.report, run.report
             reports: dict[str, Any] = {**report.inputs, **report.outputs}
             for stream_id, sent in report.outputs.items():
                 self._sent[stream_id] = self._sent.get(stream_id, 0) + sent.messages
             checked.append({stream_id: each.expectations for stream_id, each in reports.items() if each.expectations})
-            moved = moved or _has_moved(task, report)
+            read = any(source.messages or source.control_messages for source in report.inputs.values())
+            moved = moved or read or report.ended or any(output.messages for output in report.outputs.values())
             task.start = TaskStart(_through_json(report.checkpoint), run.state)
             task.ended = report.ended
             self._shuts_down = self._shuts_down or report.shuts_down_all
@@ -251,11 +252,6 @@ class StageEpochs:
             )
         tasks = self.stage.task_count
         return Intent(self.stage.stage_id, "1.1", self._epoch, tasks, reads, {}, whole=False, side_inputs=reads)
-
-
-def _has_moved(task: _Task, report: TaskReport) -> bool:
-    read = any(source.messages or source.control_messages for source in report.inputs.values())
-    return read or report.ended or any(output.messages for output in report.outputs.values())
 
 
 def _through_json(checkpoint: TaskCheckpoint) -> TaskCheckpoint:

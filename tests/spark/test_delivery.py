@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from airflow_samza.engine.attempt_state import AttemptState
+from airflow_samza.engine.runner_records import AttemptState
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.bound_systems import bind_systems

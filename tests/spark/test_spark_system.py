@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_samza.engine.attempt_state import AttemptState
+from airflow_samza.engine.runner_records import AttemptState
 from airflow_samza.engine.stage_run import run_stage
 from airflow_samza.errors import SamzaError, SchemaError, StageFailed, StageLost, TopicError
 from airflow_samza.launch.code_shipping import code_of, ship_code

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_samza.engine.attempt_state import AttemptState
+from airflow_samza.engine.runner_records import AttemptState
 from airflow_samza.engine.stage_run import run_stage
 from airflow_samza.launch.code_shipping import code_of, ship_code
 from airflow_samza.launch.runtime import SparkRuntime

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.application.application import stream_application
-from airflow_samza.engine.attempt_state import AttemptState
+from airflow_samza.engine.runner_records import AttemptState
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_run import run_stage
 from airflow_samza.engine.stage_setup import StageSetup

@@ -18,14 +18,14 @@ from typing import Any
 
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_engine import RunningStage
+from airflow_samza.grouping import grouped
 from airflow_samza.prepare.side_inputs import planned_side_inputs
 from airflow_samza.prepare.task_side_inputs import TOPIC_IDENTITY, topic_identity, whole_range
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent, Manifest
-from airflow_samza.runs.records.run_plan import CONTINUOUS, BoundStream
+from airflow_samza.runs.records.run_plan import CONTINUOUS
 from airflow_samza.runs.tables import versions as table_versions
 from airflow_samza.runs.tables.compactions import holds_all
 from airflow_samza.runs.tables.pins import CURRENT
-from airflow_samza.runs.tables.table_version import TableVersion
 from airflow_samza.runs.tables.version_history import HISTORY, numbers_in, with_history
 from airflow_samza.systems.capabilities import ReportsNews, TakesArrivals
 from airflow_samza.task.loop.side_tables import SIDE_INPUT_SECONDS
@@ -74,7 +74,14 @@ class FollowedTables:
         self._pinned = {table["stream_id"]: dict(table) for table in run.tables.values()}
         follows = run.mode == CONTINUOUS and run.compares is None
         self._follows = [stream_id for stream_id in self._held if follows and self._goes_on(stream_id)]
-        self._processed = {stream_id for stream_id in self._follows if self._has_processor(stream_id)}
+        tables = [self._setup.program.spec.table(table_id) for table_id in self._setup.program.stage.tables]
+        self._fed = grouped((stream_id, table) for table in tables for stream_id in table.side_inputs)
+        """The tables that each stream feeds."""
+        self._processed = {
+            stream_id
+            for stream_id in self._follows
+            if any(table.processor is not None for table in self._fed.get(stream_id, ()))
+        }
         timed = tables_in_memory(self._setup.program)
         self._timed = {s for table_id in timed for s in self._setup.program.spec.table(table_id).side_inputs}
         self._limits = dict.fromkeys(self._processed, UNMEASURED_MESSAGES)
@@ -151,17 +158,11 @@ class FollowedTables:
         pinned = self._pinned.get(stream_id)
         return pinned is None or pinned["asked"] == CURRENT
 
-    def _has_processor(self, stream_id: str) -> bool:
-        tables = (self._setup.program.spec.table(table_id) for table_id in self._setup.program.stage.tables)
-        return any(table.processor is not None for table in tables if stream_id in table.side_inputs)
-
     def _is_kept(self, stream_id: str) -> bool:
         """Return whether hosts keep all tables that a stream feeds."""
-        tables = (self._setup.program.spec.table(table_id) for table_id in self._setup.program.stage.tables)
         return all(
             table.processor is None or table.table_id in self._setup.task.digests
-            for table in tables
-            if stream_id in table.side_inputs
+            for table in self._fed.get(stream_id, ())
         )
 
     def _newer(self, stream_id: str, held: InputIntent) -> InputIntent | None:
@@ -170,11 +171,16 @@ class FollowedTables:
         system = self._context.systems[bound.system]
         if "sections" in held.slice or stream_id in self._pinned:
             version = table_versions.newest(self._context.files, bound.system, bound.spec.name)
-            if version is not None and HISTORY in held.slice:
-                return self._newer_history(bound, version, held)
-            if version is None or holds_all(held.slice, version.slice):
+            more: Mapping[str, Any] = {}
+            if version is not None and HISTORY in held.slice:  # some versions may have come late
+                more = with_history(self._context.files, bound.system, bound.spec.name, version)
+                is_held = numbers_in(more) == numbers_in(held.slice)
+            else:
+                is_held = version is None or holds_all(held.slice, version.slice)
+            if version is None or is_held:
                 return None
-            slice_ = {**version.slice, "schema": version.schema, TOPIC_IDENTITY: topic_identity(system, bound)}
+            identity = topic_identity(system, bound)
+            slice_ = {**version.slice, **more, "schema": version.schema, TOPIC_IDENTITY: identity}
             return InputIntent(bound.spec.name, slice_)
         if _is_whole(held.slice):
             return self._version(stream_id, held)
@@ -187,15 +193,6 @@ class FollowedTables:
         ]
         has_more = any(now[1] > int(was[1]) for was, now in zip(held.slice["offsets"], offsets, strict=True))
         return InputIntent(head.stream, {**held.slice, **head.slice, "offsets": offsets}) if has_more else None
-
-    def _newer_history(self, bound: BoundStream, version: TableVersion, held: InputIntent) -> InputIntent | None:
-        """Return all versions that there are, if they are others than those that are held: some may have come late."""
-        more = with_history(self._context.files, bound.system, bound.spec.name, version)
-        if numbers_in(more) == numbers_in(held.slice):
-            return None
-        identity = topic_identity(self._context.systems[bound.system], bound)
-        slice_ = {**version.slice, **more, "schema": version.schema, TOPIC_IDENTITY: identity}
-        return InputIntent(bound.spec.name, slice_)
 
     def _version(self, stream_id: str, held: InputIntent) -> InputIntent | None:
         """Return the version that a table of a lake has now, if it is another than the one that is held.

@@ -27,8 +27,7 @@ from airflow_samza.storage.side_inputs import Place
 from airflow_samza.task.loop.side_tables import SideTable, SideTables
 from airflow_samza.task.loop.task_tables import side_partitions
 from airflow_samza.task.program.stage_program import StageProgram
-from airflow_samza.task.tables.history_store import HistoryStore
-from airflow_samza.task.tables.timed_store import TimedStore
+from airflow_samza.task.tables.timed_store import HistoryStore, TimedStore
 
 _SHARE = 8
 """A table is written to the host's folder again when more than this part of it is new.
@@ -83,7 +82,11 @@ class HostTables:
         if any(slices[stream_id].get("offsets") is None for stream_id in table.table.side_inputs):
             return False
         target = self._target(table, slices)
-        if table.reached and self._same_sections(tables, table, slices) and _missing(table, target) <= _LITTLE:
+        has_same = all(
+            tables.sources.get(s, {}).get("sections") == slices[s].get("sections") for s in table.table.side_inputs
+        )
+        missing = sum(max(end - table.reached.get(place, 0), 0) for place, end in target.items())
+        if table.reached and has_same and missing <= _LITTLE:
             return True
         base = self._stores.find(self._name(table), self._place(table), self._version(table, target, slices))
         if base is None:
@@ -181,8 +184,7 @@ class HostTables:
         Whoever wants the same meanwhile waits for them.
         """
         versions = [[version["number"], version["from"], version["sections"]] for version in slice_[HISTORY]]
-        text = json.dumps([slice_.get(TOPIC_IDENTITY), versions, self._topics(table)])
-        version = hashlib.sha256(text.encode()).hexdigest()[:32]
+        version = _hash([slice_.get(TOPIC_IDENTITY), versions, self._topics(table)], 32)
         return self._stores.kept(self._name(table, HISTORY), self._place(table), version, RowVersions, read)
 
     @contextmanager
@@ -205,12 +207,6 @@ class HostTables:
             (s, p) for s in sorted(table.table.side_inputs) for p in side_partitions(self._program, s, self._task)
         ]
         return {(s, p): int(slices[s]["offsets"][p][1]) for s, p in places}
-
-    @staticmethod
-    def _same_sections(tables: SideTables, table: SideTable, slices: Slices) -> bool:
-        return all(
-            tables.sources.get(s, {}).get("sections") == slices[s].get("sections") for s in table.table.side_inputs
-        )
 
     def _place(self, table: SideTable) -> int:
         return _ALL if self._is_shared(table) else self._task
@@ -255,22 +251,15 @@ class HostTables:
     @staticmethod
     def _version(table: SideTable, reached: Mapping[Place, int], sources: Slices) -> str:
         read: list[Any] = [[*place, offset] for place, offset in sorted(reached.items())]
-        text = json.dumps(
-            [read, {stream_id: _identity_of(sources[stream_id]) for stream_id in sorted(table.table.side_inputs)}],
-            sort_keys=True,
-        )
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        identities = {stream_id: _identity_of(sources[stream_id]) for stream_id in table.table.side_inputs}
+        return _hash([read, identities], 32)
 
 
 _OFFSETS = "OFFSETS-"
 
 
-def _missing(table: SideTable, target: Mapping[Place, int]) -> int:
-    return sum(max(end - table.reached.get(place, 0), 0) for place, end in target.items())
-
-
-def _hash(parts: Any) -> str:
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+def _hash(parts: Any, digits: int = 16) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:digits]
 
 
 def _identity_of(slice_: Mapping[str, Any]) -> dict[str, Any]:

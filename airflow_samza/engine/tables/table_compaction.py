@@ -11,6 +11,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,12 +77,9 @@ class CompactionTask:
 
     def _rows(self, system: System, stream: StreamSpec, task: int) -> pa.RecordBatch | None:
         """Return the last row of each key, without those that delete."""
-        consumer = system.consumer(stream, self.slice)
         place, span = SystemStreamPartition(self.system, stream.name, task), OffsetRange(*self.slice["offsets"][task])
-        try:
+        with closing(system.consumer(stream, self.slice)) as consumer:
             batches = [envelope.batch for envelope in consumer.read(place, span) if isinstance(envelope, MessageRun)]
-        finally:
-            consumer.close()
         if not batches:
             return None
         rows = ColumnarTable.of(pa.Table.from_batches(batches), stream.key).rows

@@ -27,7 +27,7 @@ from airflow_samza.systems.system import MessageRun
 from airflow_samza.task.loop.side_tables import SideTable, SideTables
 from airflow_samza.task.loop.task_tables import Filled
 from airflow_samza.task.report import InputReport
-from airflow_samza.task.tables.history_store import Changes, HistoryStore, Section
+from airflow_samza.task.tables.timed_store import Changes, HistoryStore, Section
 
 log = logging.getLogger(__name__)
 

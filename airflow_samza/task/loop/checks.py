@@ -5,7 +5,6 @@ Source: rule P11 (keys); control-messages, event time and watermarks.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,6 +27,7 @@ from airflow_samza.schema import Field
 from airflow_samza.task.messages.event_times import micros_or_null
 from airflow_samza.task.messages.user_errors import located
 from airflow_samza.task.operators.operator import Operator
+from airflow_samza.task.tables.parts import rows_with_key
 
 TIMES = ("timestamp", "timestamp_ntz", "date", "bigint")
 """The types of columns that hold event times."""
@@ -76,11 +76,9 @@ class KeyCounts:
     def see(self, batch: pa.RecordBatch) -> None:
         """Count the messages of a batch."""
         self._messages += batch.num_rows
-        lacking = [column for column in map(batch.column, self._key) if column.null_count]
-        if len(lacking) == 1:
-            self._without_key += lacking[0].null_count
-        elif lacking:
-            self._without_key += functools.reduce(pc.or_, map(pc.is_null, lacking)).true_count
+        with_key = rows_with_key([batch.column(name) for name in self._key])
+        if with_key is not None:
+            self._without_key += batch.num_rows - int(with_key.sum())
 
     def metrics(self) -> dict[str, float]:
         """Return the counts that are not 0, by the names under which reports have them."""

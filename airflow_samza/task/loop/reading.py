@@ -152,9 +152,9 @@ class InputReading:
         Who stops before the end closes it.
         """
         if limit is not None and limit <= 0:
-            return _nothing()
+            return
         alone = len(self._sources) == 1 and self._settings.factory is None
-        return self._alone(limit, piece) if alone else self._chosen(limit, piece)
+        yield from self._alone(limit, piece) if alone else self._chosen(limit, piece)
 
     def _alone(self, limit: int | None, piece: int | None) -> Generator[tuple[TaskInput, Envelope], None, None]:
         (source,) = self._sources.values()
@@ -175,10 +175,14 @@ class InputReading:
         self.read_up.append(source)
 
     def _chosen(self, limit: int | None, piece: int | None) -> Generator[tuple[TaskInput, Envelope], None, None]:
-        time_of = self._time_of if self._has_time else None
+        has_time = any(self._time_column(source.stream_id) is not None for source in self._sources.values())
         config = Config(self._program.spec.config)
         newest = {ssp: _head(source, source.head) for ssp, source in self._sources.items()}
-        inner = make_chooser(ChooserContext(self._settings, config, self._heads, time_of=time_of, newest=newest))
+        inner = make_chooser(
+            ChooserContext(
+                self._settings, config, self._heads, time_of=self._time_of if has_time else None, newest=newest
+            )
+        )
         coarse = min((most for most in (limit, piece) if most is not None), default=None)
         chooser: RunChooser[InputEnvelope] = RunChooser(inner, grain=1 if self._order_shows else coarse)
         for ssp, source in self._sources.items():
@@ -230,10 +234,6 @@ class InputReading:
             or self._settings.factory is not None
         )
 
-    @property
-    def _has_time(self) -> bool:
-        return any(self._time_column(source.stream_id) is not None for source in self._sources.values())
-
     def _time_column(self, stream_id: str) -> str | None:
         name = self._program.spec.stream(stream_id).timestamp
         return name if name is not None and name in self._conformers[stream_id].schema else None
@@ -279,28 +279,13 @@ def chooser_settings(
     return ChooserSettings.of(config, names.values(), declared, also), names
 
 
-@dataclass(frozen=True)
-class _ChangesOf:
-    """The messages of a stream of change events."""
-
-    envelopes: Iterable[Envelope]
-    reader: ChangeReader
-
-    def __iter__(self) -> Iterator[Envelope]:
-        return self.reader.envelopes(iter(self.envelopes))
-
-
 def _read(spec: ApplicationSpec, source: TaskInput) -> TaskInput:
     stream = spec.stream(source.stream_id)
     if stream.events is None:
         return source
     reader = ChangeReader(stream, f"input {stream.stream_id!r}, partition {source.partition}")
-    return replace(source, envelopes=_ChangesOf(source.envelopes, reader))
+    return replace(source, envelopes=reader.envelopes(iter(source.envelopes)))
 
 
 def _head(source: TaskInput, head: int | None) -> PartitionHead:
     return PartitionHead(_UNKNOWN_HEAD, source.start) if head is None else PartitionHead.between(0, head)
-
-
-def _nothing() -> Generator[tuple[TaskInput, Envelope], None, None]:
-    yield from ()

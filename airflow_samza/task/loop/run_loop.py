@@ -21,7 +21,6 @@ from airflow_samza.control.task_control import ControlEvent, StreamEnded, Stream
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.grouping import grouped
 from airflow_samza.quoting import show_messages
-from airflow_samza.storage.key_files import Files
 from airflow_samza.systems.system import Envelope, MessageRun
 from airflow_samza.task.checkpoint import TaskCheckpoint, TaskStart
 from airflow_samza.task.loop.checks import later_by, no_end
@@ -89,7 +88,7 @@ class SectionRun:
         self._limit = limit
         self._budget_ms = None if whole else Config(program.spec.config).epoch_max_ms
         self._owned = grouped(task_partitions(program.plan, program.stage.stage_id, task))
-        self._outputs = TaskOutputs(program, task, outputs, self._start.checkpoint.sent)
+        self.outputs = TaskOutputs(program, task, outputs, self._start.checkpoint.sent)
         side_tables = side_tables or SideTables(program, section)
         self._filled = filled or Filled()
         stores = tables if tables is not None else {}
@@ -115,30 +114,24 @@ class SectionRun:
         self.state: State = {}
         """The state kept for the next epoch: tables by operator id, the local tables by ``table:<id>``."""
         self.report = TaskReport(program.stage.stage_id, self._name)
-        config, one_by_one = program.spec.config, program.phases.one_by_one
-        writers, tables = self._outputs.writers, self._tables.stores
         resources = TaskResources(
             self._name,
-            writers,
-            tables,
+            self.outputs.writers,
+            self._tables.stores,
             self._owned,
-            config,
-            one_by_one,
+            program.spec.config,
+            program.phases.one_by_one,
             self._clock,
             self._reading,
             unbounded=program.unbounded,
         )
-        self._instance = TaskInstance(program, self._section, task, resources, self._outputs.end, self._hand_over)
+        self._instance = TaskInstance(program, self._section, task, resources, self.outputs.end, self._hand_over)
         self._operators = self._instance.input_operators()
         self._control.beside = self._instance.meeting_inputs()
         self._unread: list[TaskInput] = []
         for low_level in self._instance.low_level_tasks:
             low_level.stops_at_commit = not whole  # an unbounded one reads in its next epoch what it leaves
             low_level.coordinator.shut_down = shut_down
-
-    def write_keys(self, files: Files, folder: str, attempt: str) -> None:
-        """Write files of the keys of what was sent, where these must be unique; the report names them."""
-        self._outputs.write_keys(files, folder, attempt)
 
     # -- running -------------------------------------------------------------------------------------------------------
 
@@ -207,9 +200,8 @@ class SectionRun:
             if schema is not None:
                 conformers[op_id] = SchemaConformer(schema, f"what {op_id} gives")
         with ExitStack() as stack:
-            waiting = {
-                op_id: stack.enter_context(closing(self._aside.reader(op_id))) for op_id in self._section.takes_up
-            }
+            readers = (self._aside.reader(op_id) for op_id in self._section.takes_up)
+            waiting = [stack.enter_context(closing(reader)) for reader in readers]
             for op_id, self._order, batch in in_order(entry, batches, waiting):
                 if batch.num_rows:
                     conformer = conformers.get(op_id)
@@ -257,10 +249,6 @@ class SectionRun:
     def _shut_down(self) -> bool:
         return any(task.coordinator.shut_down for task in self._instance.low_level_tasks)
 
-    @property
-    def _commit_requested(self) -> bool:
-        return not self._whole and any(task.coordinator.commit_requested for task in self._instance.low_level_tasks)
-
     def _read(self, sources: Sequence[TaskInput], limit: int | None, phase: str) -> Iterator[pa.RecordBatch]:
         for source in sources:
             self._offsets.setdefault(source.stream_id, {}).setdefault(source.partition, source.start)
@@ -272,7 +260,7 @@ class SectionRun:
         with closing(reading.envelopes(limit, None if self._budget_ms is None else CHUNK)) as envelopes:
             for source, envelope in envelopes:
                 yield from self._take(source, envelope)
-                if low_level and (self._shut_down or self._commit_requested):
+                if any(task.is_stopped() for task in low_level):
                     reading.leave(
                         envelope.offset + envelope.messages - self._offsets[source.stream_id][source.partition]
                     )
@@ -413,8 +401,8 @@ class SectionRun:
             self._instance.follows_the_clock or Config(self._program.spec.config).watermark_idle_timeout_ms is not None
         )
         if not self._whole:
-            self._outputs.advance(self._instance.output_watermarks())
-        report.outputs = self._outputs.reports()
+            self.outputs.advance(self._instance.output_watermarks())
+        report.outputs = self.outputs.reports()
         for stream, offsets in self._offsets.items():
             if stream in report.inputs:
                 report.inputs[stream].next_offsets.update(offsets)
@@ -422,7 +410,7 @@ class SectionRun:
             report.inputs[stream].expectations = checked
         report.operators = self._instance.reports()
         report.tables = self._tables.reports(filled=bool(report.side_inputs))
-        report.metrics = added(added(report.metrics, self._instance.metrics()), self._outputs.metrics())
+        report.metrics = added(added(report.metrics, self._instance.metrics()), self.outputs.metrics())
         report.bad_samples = self._instance.bad_samples()
         for task in self._instance.low_level_tasks:
             report.metrics = added(report.metrics, task.context.metrics.counters)
@@ -446,7 +434,7 @@ class SectionRun:
             heard={"watermarks": self._control.watermarks.heard()} if self._operators else {},
             sources=self._sources.snapshot(),
             operators=self._instance.checkpoint(),
-            sent=self._outputs.sent,
+            sent=self.outputs.sent,
             chooser=self._chooser,
         )
 

@@ -14,7 +14,7 @@ import itertools
 import os
 import shutil
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO
 
 import numpy as np
@@ -52,7 +52,7 @@ class SetAside:
 
     def reader(self, op_id: str) -> _Reader:
         """Return a reader of the batches of an operator."""
-        return _Reader(os.path.join(self._folder, op_id))
+        return _Reader(self._folder, op_id)
 
     def close(self, *, delete: bool = False) -> None:
         """Close the files of this section; with ``delete`` all are deleted."""
@@ -65,12 +65,13 @@ class SetAside:
 class _Reader:
     """A reader of a file that grows."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, folder: str, op_id: str) -> None:
+        self._path = os.path.join(folder, op_id)
+        self._op_id = op_id
         self._file: BinaryIO | None = None
 
-    def before(self, order: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield the batches that have not been read yet and whose number is below ``order``, all of which are there."""
+    def before(self, order: int) -> Iterator[tuple[str, int, pa.RecordBatch]]:
+        """Yield (operator, number, batch) of what was not read yet and has a number below ``order``: all is there."""
         if self._file is None:
             if not os.path.exists(self._path):
                 return
@@ -83,7 +84,7 @@ class _Reader:
                 self._file.seek(place)
                 return
             with pa.ipc.open_stream(self._file.read(size)) as stream:
-                yield number, stream.read_next_batch()
+                yield self._op_id, number, stream.read_next_batch()
 
     def close(self) -> None:
         """Close the file."""
@@ -97,7 +98,7 @@ def with_order(batch: pa.RecordBatch, order: int) -> pa.RecordBatch:
 
 
 def in_order(
-    entry: str, batches: Iterable[pa.RecordBatch], waiting: Mapping[str, _Reader]
+    entry: str, batches: Iterable[pa.RecordBatch], waiting: Sequence[_Reader]
 ) -> Iterator[tuple[str, int, pa.RecordBatch]]:
     """Yield (operator, number, batch) of a section's entry and of the streams that wait, merged by their numbers."""
     for batch in batches:
@@ -107,13 +108,9 @@ def in_order(
     yield from _earlier(waiting, LAST)
 
 
-def _earlier(waiting: Mapping[str, _Reader], order: int) -> Iterator[tuple[str, int, pa.RecordBatch]]:
-    streams = [_named(op_id, reader.before(order)) for op_id, reader in waiting.items()]
+def _earlier(waiting: Sequence[_Reader], order: int) -> Iterator[tuple[str, int, pa.RecordBatch]]:
+    streams = (reader.before(order) for reader in waiting)
     yield from heapq.merge(*streams, key=lambda arrival: arrival[1])
-
-
-def _named(op_id: str, batches: Iterator[tuple[int, pa.RecordBatch]]) -> Iterator[tuple[str, int, pa.RecordBatch]]:
-    return ((op_id, number, batch) for number, batch in batches)
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:

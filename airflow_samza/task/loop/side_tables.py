@@ -31,7 +31,7 @@ from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.key_hashes import Numbers
 from airflow_samza.storage.key_index import as_rows, make_index
 from airflow_samza.storage.side_inputs import Place, ProcessorFailed, SideInputsProcessing
-from airflow_samza.systems.system import Envelope, MessageRun, UnreadableRun
+from airflow_samza.systems.system import MessageRun, UnreadableRun
 from airflow_samza.task.loop.reading import TaskInput, chooser_settings
 from airflow_samza.task.loop.side_messages import DroppedMessages, SideMessages
 from airflow_samza.task.loop.task_tables import Filled, as_of_tables, empty_store, section_tables
@@ -42,10 +42,10 @@ from airflow_samza.task.messages.user_errors import file_and_line, located, user
 from airflow_samza.task.operators.low_level.context import Metrics
 from airflow_samza.task.program.stage_program import StageProgram
 from airflow_samza.task.report import InputReport, added
-from airflow_samza.task.tables.history_store import HistoryStore
 from airflow_samza.task.tables.lazy_store import LazyTableStore
+from airflow_samza.task.tables.parts import rows_with_key
 from airflow_samza.task.tables.side_inputs import SideStore, make_processor
-from airflow_samza.task.tables.timed_store import SequencedStore, TimedStore
+from airflow_samza.task.tables.timed_store import HistoryStore, SequencedStore, TimedStore
 
 SIDE_INPUT_SECONDS = "side_input_seconds"
 """The metric of the seconds that a side input took whose messages a processor turns into rows.
@@ -86,7 +86,7 @@ class SideTable:
         self.unsaved_seconds = 0.0
         self._spec = spec
         self._schemas = schemas
-        self._conformers: dict[str, SchemaConformer] = {}
+        self._conformers: dict[tuple[str, bool], SchemaConformer] = {}
         self._metrics = Metrics()
         self._side_store: SideStore | None = None
         self._processing: SideInputsProcessing | None = None
@@ -178,7 +178,7 @@ class SideTable:
         batch, flags = batch.drop_columns([DELETED]), is_deleted.to_numpy(zero_copy_only=False)
         if not flags.any():
             return self._conformer(place[0]).conform(batch), flags
-        keys = self._key_conformer(place[0]).conform(batch.filter(is_deleted))
+        keys = self._conformer(place[0], key_alone=True).conform(batch.filter(is_deleted))
         kept = self._conformer(place[0]).conform(batch.filter(pc.invert(is_deleted)))
         both = pa.concat_batches([kept, self.store.with_all_columns(keys)])
         order = np.empty(len(flags), np.int64)
@@ -216,7 +216,7 @@ class SideTable:
         for one in self._messages_of((stream_id, run.ssp.partition), run):
             if not isinstance(one, UnreadableRun):
                 names = [name for name in self.store.key if name in one.batch.schema.names]
-                keys = self._key_conformer(stream_id).conform(self._with_keys(one.batch.select(names)))
+                keys = self._conformer(stream_id, key_alone=True).conform(self._with_keys(one.batch.select(names)))
                 lacking += int((self.store.find(keys.columns) < 0).sum())
         self._without_key = counted
         return lacking
@@ -269,34 +269,28 @@ class SideTable:
 
     def _with_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows whose key has no null; the others are counted (rule S2)."""
-        for name in self.store.key:
-            if name in batch.schema.names and batch.column(name).null_count:
-                kept = batch.filter(pc.is_valid(batch.column(name)))
-                self._without_key += batch.num_rows - kept.num_rows
-                batch = kept
-        return batch
+        with_key = rows_with_key([batch.column(name) for name in self.store.key if name in batch.schema.names])
+        if with_key is None:
+            return batch
+        kept = batch.filter(pa.array(with_key))
+        self._without_key += batch.num_rows - kept.num_rows
+        return kept
 
     def _take_changes(self, place: Place, batch: pa.RecordBatch, is_deleted: pa.BooleanArray) -> None:
         """Rows, some of which delete: of each key the last one counts."""
         batch = self._with_keys(batch.append_column(DELETED, is_deleted))
         flags = batch.column(DELETED).to_numpy(zero_copy_only=False)
-        keys = self._key_conformer(place[0]).conform(batch)
+        keys = self._conformer(place[0], key_alone=True).conform(batch)
         _, counting = make_index(keys.columns)
         last = np.arange(batch.num_rows) if counting is None else counting
         self.store.delete(keys.take(pa.array(last[flags[last]])))
         self._write(place, batch.take(pa.array(last[~flags[last]])), None)
 
-    def _conformer(self, stream_id: str) -> SchemaConformer:
-        if stream_id not in self._conformers:
-            self._conformers[stream_id] = SchemaConformer(self.store.schema, self._where(stream_id))
-        return self._conformers[stream_id]
-
-    def _key_conformer(self, stream_id: str) -> SchemaConformer:
-        name = f"{stream_id}@key"
-        if name not in self._conformers:
-            keys = Schema(tuple(self.store.schema[column] for column in self.store.key))
-            self._conformers[name] = SchemaConformer(keys, self._where(stream_id))
-        return self._conformers[name]
+    def _conformer(self, stream_id: str, *, key_alone: bool = False) -> SchemaConformer:
+        if (stream_id, key_alone) not in self._conformers:
+            schema = self.store.key_schema if key_alone else self.store.schema
+            self._conformers[stream_id, key_alone] = SchemaConformer(schema, self._where(stream_id))
+        return self._conformers[stream_id, key_alone]
 
     def _where(self, stream_id: str) -> str:
         return f"side input {stream_id!r} (table {self.table.table_id!r})"
@@ -416,11 +410,6 @@ class SideTables:
         """The streams that feed them, each once."""
         return sorted({stream_id for table in self._tables.values() for stream_id in table.table.side_inputs})
 
-    def _in_turn(self, systems: Mapping[str, str | None]) -> list[str]:
-        """The streams that are read, those of higher priority first; ``systems`` names their systems."""
-        settings, names = chooser_settings(self._program.spec, systems)
-        return sorted(systems, key=lambda stream_id: (-settings.priority(names[stream_id]), stream_id))
-
     def start(self, stream_id: str, partition: int, oldest: int) -> int:
         """The first offset of a place that one of the tables has not read."""
         place = (stream_id, partition)
@@ -438,7 +427,10 @@ class SideTables:
         show_messages(Config(self._program.spec.config).messages_shown)
         filled = Filled()
         by_stream = grouped((source.stream_id, source) for source in sources)
-        for stream_id in self._in_turn({stream_id: inputs[0].system for stream_id, inputs in by_stream.items()}):
+        systems = {stream_id: inputs[0].system for stream_id, inputs in by_stream.items()}
+        settings, names = chooser_settings(self._program.spec, systems)
+        # those of higher priority first
+        for stream_id in sorted(systems, key=lambda stream_id: (-settings.priority(names[stream_id]), stream_id)):
             readers = [table for table in self._tables.values() if stream_id in table.table.side_inputs]
             began, report = time.perf_counter(), InputReport()
             for source in by_stream[stream_id]:
@@ -455,22 +447,18 @@ def _read(readers: Sequence[SideTable], source: TaskInput, report: InputReport) 
     place = (source.stream_id, source.partition)
     report.next_offsets[source.partition] = source.start
     for envelope in source.envelopes:
-        _take(readers, place, envelope, report)
+        report.next_offsets[source.partition] = envelope.offset + envelope.messages
+        if isinstance(envelope, MessageRun):
+            report.messages += envelope.messages
+            report.bytes += envelope.batch.nbytes
+            for table in readers:
+                table.take(place, envelope)
+        else:
+            report.control_messages += envelope.messages
     if source.head is not None:  # the last offsets may hold nothing for this table
         report.next_offsets[source.partition] = max(report.next_offsets[source.partition], source.head)
     for table in readers:
         table.pass_by(place, report.next_offsets[source.partition])
-
-
-def _take(readers: Sequence[SideTable], place: Place, envelope: Envelope, report: InputReport) -> None:
-    report.next_offsets[place[1]] = envelope.offset + envelope.messages
-    if isinstance(envelope, MessageRun):
-        report.messages += envelope.messages
-        report.bytes += envelope.batch.nbytes
-        for table in readers:
-            table.take(place, envelope)
-    else:
-        report.control_messages += envelope.messages
 
 
 def _check_keys(table: TableDescriptor, taken: Sequence[pa.RecordBatch], rows: int, nulls: int) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.control.end_of_stream import task_name
 from airflow_samza.control.operator_watermark import OperatorWatermark
@@ -65,7 +64,8 @@ class TaskInstance:
         hand_over: Callable[[str, pa.RecordBatch], Iterator[pa.RecordBatch]],
     ) -> None:
         self.name = task_name(task)
-        resources = replace(resources, remote=RemoteTables(program.spec, program.stage.task_count, self.name))
+        self._remote = RemoteTables(program.spec, program.stage.task_count, self.name)
+        resources = replace(resources, remote=self._remote)
         self.program = program
         self.section = section
         self._on_output_ended = on_output_ended
@@ -93,33 +93,22 @@ class TaskInstance:
         self._arriving: dict[str, list[Edge]] = {op_id: [] for op_id in section.arriving}
         for op_id, node in self._nodes.items():
             for side, source in enumerate(program.operators[op_id].spec.inputs):
-                edge = self._edge(source, node, side)
-                if source.op_id in members:
-                    self._connect(self._nodes[source.op_id], edge)
-                else:
+                # what is broadcast goes on in task 0, and where every task keeps it
+                goes_on = self._first or self._replication.reaches(source, node.operator.spec)
+                edge = Edge(node, side, goes_on)
+                if source.op_id not in members:
                     self._arriving[source.op_id].append(edge)
+                    continue
+                if self._phase_of[op_id] > self._phase_of[source.op_id]:
+                    self._nodes[source.op_id].held[op_id] = HeldBack()
+                self._nodes[source.op_id].next.append(edge)
             for stream in program.operators[op_id].spec.written_streams:
                 self._writers.setdefault(stream, []).append(node)
         self._timed = [node for node in self._nodes.values() if type(node.operator).on_time is not Operator.on_time]
 
-    def _edge(self, source: OperatorSpec, node: Node, side: int) -> Edge:
-        return Edge(node, side, self._goes_on(source, node.operator.spec))
-
-    def _goes_on(self, source: OperatorSpec, spec: OperatorSpec) -> bool:
-        """Return whether this task hands messages on.
-
-        What is broadcast goes on in task 0, and where every task keeps it.
-        """
-        return self._first or self._replication.reaches(source, spec)
-
     def _repeats(self, op_id: str) -> bool:
         """Return whether this task only repeats what task 0 does, which is neither counted nor reported twice."""
         return not self._first and op_id in self._replication.replicated
-
-    def _connect(self, source: Node, edge: Edge) -> None:
-        if self._phase_of[edge.node.op_id] > self._phase_of[source.op_id]:
-            source.held[edge.node.op_id] = HeldBack()
-        source.next.append(edge)
 
     @property
     def low_level_tasks(self) -> list[LowLevelTask]:
@@ -381,10 +370,9 @@ class TaskInstance:
 
         Of operators of a broadcast, which every task runs, task 0 reports.
         """
-        counts: dict[str, float] = {}
-        for node in self._nodes.values():
-            if self._repeats(node.op_id):
-                continue
+        nodes = [node for node in self._nodes.values() if not self._repeats(node.op_id)]
+        counts = self._remote.metrics({table.table_id for node in nodes for table in node.operator.spec.tables})
+        for node in nodes:
             bad = [node.operator.bad.metrics] if node.operator.bad is not None else []
             for more in (node.operator.metrics(), *bad, *(keys.metrics() for keys in node.keys)):
                 counts = added(counts, more)
@@ -418,5 +406,6 @@ class TaskInstance:
                 node.operator.close()
             except Exception as error:
                 failure = failure or error
+        self._remote.close()
         if failure is not None:
             raise failure

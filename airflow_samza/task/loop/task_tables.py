@@ -84,11 +84,11 @@ class TaskTables:
     ``stores`` are the tables by id: those given (which side inputs fill), and new ones for the rest.
     """
 
-    def __init__(self, program: StageProgram, section: int, stores: dict[str, TableStore] | None = None) -> None:
+    def __init__(self, program: StageProgram, section: int, stores: dict[str, TableStore]) -> None:
         self._program = program
         self._ids = section_tables(program, section)
         self._ignored: dict[str, int] = {}
-        self.stores = stores if stores is not None else {}
+        self.stores = stores
         for table_id in self._ids:
             if table_id not in self.stores:
                 self.stores[table_id] = empty_store(program, table_id)

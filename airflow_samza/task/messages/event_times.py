@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from airflow_samza.application.event_times import EVENT_TIMES
 from airflow_samza.errors import SchemaError
-from airflow_samza.schema import DataType
+from airflow_samza.schema import DataType, Schema
 
 DAY_US = 86_400_000_000
 
@@ -45,6 +45,16 @@ def micros(column: pa.Array, kind: DataType, what: str) -> pa.Array:
             value=far,
         )
     return _scaled(numbers, unit)
+
+
+def timed_messages(
+    batch: pa.RecordBatch, schema: Schema, column: str | None, what: str
+) -> tuple[pa.RecordBatch, Any, int]:
+    """Return the messages that have an event time, their times (numpy, microseconds), and how many have none."""
+    assert column is not None
+    times = micros(batch.column(column), schema[column].type, what)
+    timed = batch.filter(times.is_valid()) if times.null_count else batch
+    return timed, times.drop_null().to_numpy(zero_copy_only=False), times.null_count
 
 
 def micros_or_null(column: pa.Array, kind: DataType, what: str) -> pa.Array:

@@ -17,6 +17,7 @@ from airflow_samza.task.checkpoint import fitting_state
 from airflow_samza.task.messages.conform import SchemaConformer, with_missing
 from airflow_samza.task.operators.distinct.chains import Flags, Longs, key_codes
 from airflow_samza.task.operators.operator import Operator
+from airflow_samza.task.tables.parts import rows_with_key
 from airflow_samza.task.tables.store import TableStore
 
 _MESSAGE = "message."
@@ -80,12 +81,8 @@ class ApplyChanges(Operator[ApplyChangesSpec]):
         self._keep(batch.take(as_rows(newer[last])))
 
     def _complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        is_complete = np.ones(batch.num_rows, bool)
-        for name in (*self.spec.key, *self.spec.sequence_by):
-            column = batch.column(name)
-            if column.null_count:
-                is_complete &= column.is_valid().to_numpy(zero_copy_only=False)
-        if is_complete.all():
+        is_complete = rows_with_key([batch.column(name) for name in (*self.spec.key, *self.spec.sequence_by)])
+        if is_complete is None:
             return batch
         self.incomplete += int((~is_complete).sum())
         return batch.filter(pa.array(is_complete))
@@ -100,7 +97,7 @@ class ApplyChanges(Operator[ApplyChangesSpec]):
         order = pc.sort_indices(table, [(name, "ascending") for name in self._order]).to_numpy()
         steps = np.zeros(len(order), np.int64)
         for column in table.take(pa.array(order)).columns:
-            values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+            values = column.combine_chunks()
             if len(values) > 1:
                 differs = pc.not_equal(values.slice(1), values.slice(0, len(values) - 1))
                 steps[1:] |= differs.to_numpy(zero_copy_only=False).astype(np.int64)
@@ -142,8 +139,7 @@ class ApplyChanges(Operator[ApplyChangesSpec]):
     def _rows(self, messages: pa.RecordBatch, begins: pa.Array, ends: pa.Array) -> Iterator[pa.RecordBatch]:
         columns = [messages.column(name) for name in self._arrow.names[:-3]]
         columns += [begins, ends, ends.is_null()]
-        columns = [column.cast(field.type) for column, field in zip(columns, self._arrow, strict=True)]
-        rows = pa.RecordBatch.from_arrays(columns, schema=self._arrow)
+        rows = pa.RecordBatch.from_arrays(columns, self._arrow.names).cast(self._arrow)
         if ROW_DELETED in messages.schema.names:
             rows = rows.filter(pc.invert(messages.column(ROW_DELETED).fill_null(False)))
         if rows.num_rows:
@@ -155,8 +151,7 @@ class ApplyChanges(Operator[ApplyChangesSpec]):
         columns: list[Any] = [changes.column(name) for name in (*self.spec.key, *self.spec.sequence_by)]
         if self._history:
             columns += changes.columns
-        columns = [column.cast(field.type) for column, field in zip(columns, self._kept, strict=True)]
-        self._newest.write(pa.RecordBatch.from_arrays(columns, schema=self._kept))
+        self._newest.write(pa.RecordBatch.from_arrays(columns, self._kept.names).cast(self._kept))
 
     def snapshot(self) -> Mapping[str, pa.Table]:
         """The newest change of each key."""

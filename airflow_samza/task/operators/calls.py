@@ -84,19 +84,21 @@ def call_each(
     return results
 
 
-def write_each(
+def batch_of_each(
     spec: OperatorSpec,
     function: Callable[..., Any],
     writer: MessageWriter,
-    results: Sequence[Any],
     messages: Sequence[Any],
     failures: Failures,
+    *,
+    arguments: Sequence[Iterable[Any]] | None = None,
     source: Source | None = None,
 ) -> pa.RecordBatch | None:
-    """Return the batch of what :func:`call_each` gave on messages; a result of another shape is a failure, too.
+    """Return the batch of what :func:`call_each` gives on messages; a result of another shape is a failure, too.
 
-    ``source`` are the messages of which each result was made.
+    ``source`` are the messages of which each result is made.
     """
+    results = call_each(spec, function, messages, failures, arguments=arguments)
     written, misshapen = written_each(writer, results, None if failures.places else source)
     if misshapen:
         failed = set(failures.places)

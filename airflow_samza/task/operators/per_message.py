@@ -1,4 +1,4 @@
-"""Operators that call the user's Python once per message: filter, map, flat_map, sink."""
+"""Operators that call the user's Python once per message: filter, map, flat_map, sink; and methods for watermarks."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ import pyarrow as pa
 
 from airflow_samza.application.operator_specs import FilterSpec, FlatMapSpec, MapSpec, SinkSpec
 from airflow_samza.application.rejections import USER_ERRORS
-from airflow_samza.application.watermarks import is_watermark_function
+from airflow_samza.application.watermarks import WatermarkFunction, is_watermark_function
+from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.errors import SamzaError
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.bad_records import BadRecords
+from airflow_samza.task.messages.event_times import LATEST_MS
 from airflow_samza.task.messages.messages import CHUNK, MessageReader, MessageWriter, ShapeError, chunks
 from airflow_samza.task.messages.own_copies import OwnCopies
 from airflow_samza.task.messages.user_errors import callable_failed, reject_awaitable, reject_awaitables, wrong_shape
 from airflow_samza.task.messages.writer import written_groups
-from airflow_samza.task.operators.calls import Failures, call_each, chunks_of, write_each
+from airflow_samza.task.operators.calls import Failures, batch_of_each, call_each, chunks_of
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.operators.watermark_calls import WatermarkCalls
 
 CallableSpec = TypeVar("CallableSpec", bound=FilterSpec | MapSpec | FlatMapSpec)
 
@@ -35,20 +36,69 @@ class _PerMessage(Operator[CallableSpec]):
         self._writer = MessageWriter(output)
         self._copies = OwnCopies(output)
         self._function: Callable[[Any], Any] = spec.function
-        self._watermarks: WatermarkCalls | None = None
+        self._watermarks: WatermarkFunction | None = None
         if is_watermark_function(spec.function):
-            own = copy.deepcopy(spec.function)  # it keeps something, and tasks of one process must not share it
-            self._function = cast("Callable[[Any], Any]", own)
-            self._watermarks = WatermarkCalls(spec, own, self._writer)
+            # It keeps something, and tasks of one process must not share it.
+            self._watermarks = copy.deepcopy(spec.function)
+            self._function = cast("Callable[[Any], Any]", self._watermarks)
             self.moves_watermark = True
 
-    def on_watermark(self, timestamp: int) -> Iterable[pa.RecordBatch]:
+    def on_watermark(self, timestamp: int) -> Iterator[pa.RecordBatch]:
         """Return the messages that the callable makes of the watermark."""
-        return () if self._watermarks is None else self._watermarks.process(timestamp)
+        if self._watermarks is None:
+            return
+        method, watermark = self._watermarks.process_watermark, f"the watermark {timestamp}"
+        expected = f"an iterable of messages, or None: {self._writer.expected}"
+        for messages in self._pieces(method, timestamp, watermark, expected, may_go_on=False):
+            try:
+                batch = self._writer.write(messages)
+            except ShapeError as error:
+                sent = messages[error.index]
+                raise wrong_shape(self.spec, method, sent, expected, message=watermark, why=error.why) from None
+            yield batch
 
     def output_watermark(self, timestamp: int) -> int:
-        """Return the callable's output watermark, or the input's."""
-        return timestamp if self._watermarks is None else self._watermarks.output()
+        """Return how far time has come behind the operator: as the callable returns it, or as its input's."""
+        if self._watermarks is None:
+            return timestamp
+        method = self._watermarks.get_output_watermark
+        try:
+            returned = method()
+        except USER_ERRORS as error:
+            raise callable_failed(self.spec, method, "no message", error, may_go_on=False) from error
+        if returned is None:
+            return NONE_YET
+        if not isinstance(returned, int) or isinstance(returned, bool) or returned > LATEST_MS:
+            raise wrong_shape(self.spec, method, returned, "ms since 1970 in UTC (up to the year 9999), or None")
+        return returned
+
+    def _pieces(
+        self, function: Callable[[Any], Any], argument: Any, message: Any, expected: str, *, may_go_on: bool = True
+    ) -> Iterator[Sequence[Any]]:
+        """Yield what a callable makes, in pieces: what is not a list yet may be longer than memory.
+
+        Errors show the ``message`` that it is called with. None is an answer where no ``on_error`` lets it go on.
+        """
+        left: Iterator[Any] | None = None
+        while True:
+            try:  # nothing is handed on in here: what ends this iteration must not look like an error of the callable
+                if left is None:
+                    results = function(argument)
+                    if isinstance(results, list | tuple):
+                        break
+                    if results is None and not may_go_on:
+                        return
+                    if isinstance(results, str | bytes | dict) or not isinstance(results, Iterable):
+                        raise wrong_shape(self.spec, function, results, expected, message=message)
+                    left = map(self._copies.of, results)  # a generator may fill one row again and again
+                piece = list(islice(left, CHUNK))
+            except USER_ERRORS as error:
+                raise callable_failed(self.spec, function, message, error, may_go_on=may_go_on) from error
+            if not piece:
+                return
+            yield piece
+        if results:
+            yield results
 
 
 class Filter(_PerMessage[FilterSpec]):
@@ -97,8 +147,7 @@ class Map(_PerMessage[MapSpec]):
         spec, function = self.spec, self._function
         for first, part in chunks_of(batch, self.bad):
             messages, failures = self._reader.messages(part), Failures(self.bad)
-            results = call_each(spec, function, messages.objects, failures)
-            results_batch = write_each(spec, function, self._writer, results, messages.objects, failures, messages)
+            results_batch = batch_of_each(spec, function, self._writer, messages.objects, failures, source=messages)
             failures.reject(part, first)
             if results_batch is not None:
                 yield results_batch
@@ -126,25 +175,7 @@ class FlatMap(_PerMessage[FlatMapSpec]):
                 yield self._written(collected, origins)
 
     def _results(self, message: Any) -> Iterator[Sequence[Any]]:
-        """Yield what the callable makes of a message, in pieces: what is not a list yet may be longer than memory."""
-        function = self._function
-        left: Iterator[Any] | None = None
-        while True:
-            try:  # nothing is handed on in here: what ends this iteration must not look like an error of the callable
-                if left is None:
-                    results = function(message)
-                    if isinstance(results, list | tuple):
-                        break
-                    if isinstance(results, str | bytes | dict) or not isinstance(results, Iterable):
-                        raise wrong_shape(self.spec, function, results, "an iterable of messages", message=message)
-                    left = map(self._copies.of, results)  # a generator may fill one row again and again
-                piece = list(islice(left, CHUNK))
-            except USER_ERRORS as error:
-                raise callable_failed(self.spec, function, message, error) from error
-            if not piece:
-                return
-            yield piece
-        yield results
+        return self._pieces(self._function, message, message, "an iterable of messages")
 
     def _tolerantly(self, batch: pa.RecordBatch, bad: BadRecords) -> Iterator[pa.RecordBatch]:
         """Yield the messages of whole calls: of one that fails in the middle nothing comes out."""

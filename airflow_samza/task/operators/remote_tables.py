@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,16 +13,9 @@ from airflow_samza.schema import Schema
 from airflow_samza.task.messages.bad_records import rows_at
 from airflow_samza.task.messages.conform import SchemaConformer, with_missing
 from airflow_samza.task.messages.messages import MessageReader, MessageWriter, chunks
-from airflow_samza.task.messages.values import python_values
-from airflow_samza.task.operators.calls import Failures, call_each, chunks_of, write_each
+from airflow_samza.task.operators.calls import Failures, batch_of_each, chunks_of
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.tables.remote_table import RemoteTable
-
-
-def keys_of(batch: pa.RecordBatch, schema: Schema, names: Sequence[str]) -> list[Any]:
-    """The key of each row as functions of remote tables get it: the value of the one column, else a tuple."""
-    columns = [python_values(batch.column(name), schema[name].type) for name in names]
-    return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+from airflow_samza.task.tables.remote_table import RemoteTable, keys_of
 
 
 class RemoteTableJoin(Operator[TableJoinSpec]):
@@ -97,16 +90,7 @@ class RemoteTableJoin(Operator[TableJoinSpec]):
         assert function is not None
         messages = self._messages.read(batch)
         copies = map(self._table.own_copy, rows)
-        results = call_each(self.spec, function, messages, failures, arguments=(messages, copies))
-        return write_each(self.spec, function, self._writer, results, messages, failures)
-
-    def metrics(self) -> Mapping[str, float]:
-        """Calls of the table."""
-        return self._table.metrics(self.spec.op_id)
-
-    def close(self) -> None:
-        """Cancels what is in flight after a failure."""
-        self._table.close()
+        return batch_of_each(self.spec, function, self._writer, messages, failures, arguments=(messages, copies))
 
 
 class SendToRemoteTable(Operator[SendToTableSpec]):
@@ -144,17 +128,5 @@ class SendToRemoteTable(Operator[SendToTableSpec]):
 
     def _deletes(self, batch: pa.RecordBatch) -> list[bool]:
         """Return which rows delete."""
-        if not self._values:
-            return [False] * batch.num_rows
-        is_deleted = np.ones(batch.num_rows, bool)
-        for name in self._values:
-            is_deleted &= batch.column(name).is_null().to_numpy(zero_copy_only=False)
-        return is_deleted.tolist()  # type: ignore[no-any-return]  # Arrow has no types
-
-    def metrics(self) -> Mapping[str, float]:
-        """Calls of the table."""
-        return self._table.metrics(self.spec.op_id)
-
-    def close(self) -> None:
-        """Cancels what is in flight after a failure."""
-        self._table.close()
+        nulls = [batch.column(name).is_null().to_numpy(zero_copy_only=False) for name in self._values]
+        return np.logical_and.reduce(nulls).tolist() if nulls else [False] * batch.num_rows

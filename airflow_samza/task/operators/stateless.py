@@ -20,7 +20,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.dictionaries import batch_of
 from airflow_samza.task.expressions.compiler import Projection
 from airflow_samza.task.expressions.expression import EvaluationFailure, Expression, Frame, is_true
-from airflow_samza.task.messages.bad_records import halved
+from airflow_samza.task.messages.bad_records import BadRecords, halved
 from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.expectations import Expectations
 from airflow_samza.task.messages.output_writers import OutputWriter, Sender
@@ -102,6 +102,16 @@ class ExpectingInput(Pass):
         return self.expectations.metrics
 
 
+def _in_pieces(
+    batch: pa.RecordBatch, evaluate: Callable[[pa.RecordBatch], pa.RecordBatch], bad: BadRecords | None
+) -> Iterable[pa.RecordBatch]:
+    """Return the result of a batch, with a handler in pieces without the rows on which ``evaluate`` fails."""
+    if bad is None:
+        return (evaluate(batch),)
+    bad.begin(batch)
+    return halved(batch, evaluate, (MessageError,), bad)
+
+
 class Where(Operator[WhereSpec]):
     """Keeps the rows for which every conjunct is true, each evaluated on the rows that passed those before."""
 
@@ -113,12 +123,9 @@ class Where(Operator[WhereSpec]):
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """The rows that are kept."""
-        if self.bad is None:
-            return self._kept(batch)
-        self.bad.begin(batch)
-        return chain.from_iterable(halved(batch, self._kept, (MessageError,), self.bad))
+        return _in_pieces(batch, self._kept, self.bad)
 
-    def _kept(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+    def _kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         for group in self._groups:
             try:
                 mask = _mask(group, batch)
@@ -129,10 +136,10 @@ class Where(Operator[WhereSpec]):
                 ) from None
             kept = mask.true_count
             if kept == 0:
-                return ()
+                return batch.slice(0, 0)
             if kept < batch.num_rows:
                 batch = batch.filter(mask)
-        return (batch,)
+        return batch
 
 
 def _mask(group: list[Expression], batch: pa.RecordBatch) -> pa.Array:
@@ -167,10 +174,7 @@ class Select(Operator[SelectSpec]):
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """The selected columns of all rows."""
-        if self.bad is None:
-            return (self._selected(batch),)
-        self.bad.begin(batch)
-        return halved(batch, self._selected, (MessageError,), self.bad)
+        return _in_pieces(batch, self._selected, self.bad)
 
     def _selected(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         try:
@@ -215,23 +219,17 @@ class MapBatches(Operator[MapBatchesSpec]):
 
     def _called(self, batch: pa.RecordBatch) -> Iterator[Any]:
         result = self.spec.function(batch)
-        if isinstance(result, pa.RecordBatch):
-            yield result
-        elif isinstance(result, pa.Table):
-            yield from result.to_batches()
-        elif isinstance(result, Iterable) and not isinstance(result, str | bytes | dict):
-            for part in result:
-                if isinstance(part, pa.Table):
-                    yield from part.to_batches()
-                elif isinstance(part, pa.RecordBatch):
-                    yield part
-                else:
-                    raise self._no_batch(part)
-        else:
-            raise self._no_batch(result)
-
-    def _no_batch(self, result: object) -> SamzaError:
-        return wrong_shape(self.spec, self.spec.function, result, "a pyarrow.RecordBatch or an iterable of them")
+        is_several = isinstance(result, Iterable) and not isinstance(
+            result, pa.RecordBatch | pa.Table | str | bytes | dict
+        )
+        for part in result if is_several else [result]:
+            if isinstance(part, pa.Table):
+                yield from part.to_batches()
+            elif isinstance(part, pa.RecordBatch):
+                yield part
+            else:
+                expected = "a pyarrow.RecordBatch or an iterable of them"
+                raise wrong_shape(self.spec, self.spec.function, part, expected)
 
     def _checked(self, result: pa.RecordBatch) -> pa.RecordBatch:
         assert self.output is not None

@@ -1,21 +1,28 @@
-"""Tables of a task: the operator that writes one, and the join that looks messages up in one."""
+"""Tables of a task: the operator that writes one, and the joins that look messages up in one.
+
+Rows of a join as of event times have times of their own, or its messages wait (rule S7; decision 127).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza.application.operator_specs import SendToTableSpec, TableJoinSpec
+from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.schema import Schema
+from airflow_samza.storage.timed_rows import NEVER
 from airflow_samza.task.messages.conform import SchemaConformer, with_missing
 from airflow_samza.task.messages.event_times import micros
 from airflow_samza.task.messages.messages import MessageReader, MessageWriter, chunks
-from airflow_samza.task.operators.calls import Failures, call_each, write_each
+from airflow_samza.task.operators.calls import Failures, batch_of_each
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.tables.store import TableStore
+from airflow_samza.task.tables.timed_store import TimedStore
 
 
 class SendToTable(Operator[SendToTableSpec]):
@@ -24,12 +31,13 @@ class SendToTable(Operator[SendToTableSpec]):
     def __init__(self, spec: SendToTableSpec, inputs: Schema, store: TableStore, clock: Callable[[], int]) -> None:
         super().__init__(spec, inputs, None)
         self._store = store
-        self._times = RowTimes(spec, inputs, store, clock)
+        self._now = clock
         self._conformer = SchemaConformer(store.schema, f"what {spec.title} writes to table {spec.table.table_id!r}")
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """Write the rows."""
-        self._store.write(self._conformer.conform(with_missing(batch, self._store.schema)), self._times.written(batch))
+        rows = self._conformer.conform(with_missing(batch, self._store.schema))
+        self._store.write(rows, _row_times(self.spec, self.input, self._store, self._now, batch, _BEFORE_TIME))
         return ()
 
     def on_watermark(self, timestamp: int) -> Iterable[pa.RecordBatch]:
@@ -41,50 +49,39 @@ class SendToTable(Operator[SendToTableSpec]):
     def settle(self) -> Iterable[pa.RecordBatch]:
         """Let the table drop rows whose time to live is over by now."""
         if self._store.ttl_ms is not None and not self._store.by_event_time:
-            self._store.expire(self._times.now())
+            self._store.expire(self._now())
         return ()
 
 
-class RowTimes:
-    """The times of rows of a table with a time to live.
+def _row_times(
+    spec: SendToTableSpec | TableJoinSpec,
+    inputs: Schema,
+    store: TableStore,
+    now: Callable[[], int],
+    batch: pa.RecordBatch,
+    missing: int,
+) -> Any:
+    """Return when rows that messages write begin to live, or have to be alive that they look up (ms).
 
-    They are those of the messages, where all operators of the table have event times, else now.
+    That is the messages' time, where all operators of the table have event times, else now; None in a table without a
+    time to live. ``missing`` stands for the time of messages that have none.
     """
-
-    def __init__(
-        self, spec: SendToTableSpec | TableJoinSpec, inputs: Schema, store: TableStore, now: Callable[[], int]
-    ) -> None:
-        self.now = now
-        self._spec = spec
-        self._inputs = inputs
-        self._store = store
-
-    def written(self, batch: pa.RecordBatch) -> Any:
-        """Return when the time to live of rows that messages write begins (ms).
-
-        Where a message has no time, it is over at once.
-        """
-        return self._of(batch, _BEFORE_TIME)
-
-    def alive_at(self, batch: pa.RecordBatch) -> Any:
-        """Return when the rows that messages look up have to be alive (ms); a message without a time finds none."""
-        return self._of(batch, _BEYOND_TIME)
-
-    def _of(self, batch: pa.RecordBatch, missing: int) -> Any:
-        if self._store.ttl_ms is None:
-            return None
-        column = self._spec.time_column
-        if column is None or not self._store.by_event_time:
-            return self.now()
-        times = micros(batch.column(column), self._inputs[column].type, self._spec.title)
-        moments = np.floor_divide(times.fill_null(0).to_numpy(zero_copy_only=False), 1000)
-        if times.null_count:
-            moments = np.where(times.is_valid().to_numpy(zero_copy_only=False), moments, missing)
-        return moments
+    if store.ttl_ms is None:
+        return None
+    if spec.time_column is None or not store.by_event_time:
+        return now()
+    times = micros(batch.column(spec.time_column), inputs[spec.time_column].type, spec.title)
+    moments = np.floor_divide(times.fill_null(0).to_numpy(zero_copy_only=False), 1000)
+    if times.null_count:
+        moments = np.where(times.is_valid().to_numpy(zero_copy_only=False), moments, missing)
+    return moments
 
 
 _BEFORE_TIME, _BEYOND_TIME = -(1 << 60), 1 << 60
-"""In ms; far from the ends of an int64, so that a ttl can be taken off."""
+"""The times of a row whose time to live is over at once, and of a lookup that finds no row.
+
+In ms; far from the ends of an int64, so that a ttl can be taken off.
+"""
 
 
 class TableJoin(Operator[TableJoinSpec]):
@@ -106,7 +103,7 @@ class TableJoin(Operator[TableJoinSpec]):
     ) -> None:
         super().__init__(spec, inputs, output)
         self._store = store
-        self._times = RowTimes(spec, inputs, store, clock)
+        self._now = clock
         self._left = spec.how == "left"
         self._one_by_one = one_by_one
         self._arrow = output.to_arrow()
@@ -122,11 +119,13 @@ class TableJoin(Operator[TableJoinSpec]):
             for row in range(batch.num_rows):
                 yield from self.process(batch.slice(row, 1))
             return
-        if self.spec.function is None:
-            yield from self._beside(batch)
-        else:
-            for part in chunks(batch):
-                yield from self._called(part)
+        for part in [batch] if self.spec.function is None else chunks(batch):
+            messages, places = self._with_rows(part)
+            if not messages.num_rows:
+                continue
+            joined = self._beside(messages, places) if self.spec.function is None else self._called(messages, places)
+            if joined is not None:
+                yield joined
 
     def _with_rows(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Any]:
         """Return the messages that are joined, and the table row of each (-1: none)."""
@@ -134,7 +133,8 @@ class TableJoin(Operator[TableJoinSpec]):
         if self.spec.as_of is not None:
             places = self._store.find_as_of(keys, self._moments(batch))
         else:
-            places = self._store.find(keys, self._times.alive_at(batch))
+            alive_at = _row_times(self.spec, self.input, self._store, self._now, batch, _BEYOND_TIME)
+            places = self._store.find(keys, alive_at)
         if self._left:
             return batch, places
         hit = places >= 0
@@ -146,17 +146,11 @@ class TableJoin(Operator[TableJoinSpec]):
         assert column is not None
         return micros(batch.column(column), self.input[column].type, self.spec.title)
 
-    def _beside(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        batch, places = self._with_rows(batch)
-        if not batch.num_rows:
-            return
+    def _beside(self, batch: pa.RecordBatch, places: Any) -> pa.RecordBatch:
         columns = [*batch.columns, *self._store.take(places, self._added)]
-        yield pa.RecordBatch.from_arrays(columns, schema=self._arrow)
+        return pa.RecordBatch.from_arrays(columns, schema=self._arrow)
 
-    def _called(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        batch, places = self._with_rows(batch)
-        if not batch.num_rows:
-            return
+    def _called(self, batch: pa.RecordBatch, places: Any) -> pa.RecordBatch | None:
         messages = self._messages.read(batch)
         hits = places >= 0
         distinct, which = np.unique(places[hits], return_inverse=True)
@@ -167,8 +161,123 @@ class TableJoin(Operator[TableJoinSpec]):
         function = self.spec.function
         assert function is not None
         failures = Failures(self.bad)
-        results = call_each(self.spec, function, messages, failures, arguments=(messages, rows))
-        joined = write_each(self.spec, function, self._writer, results, messages, failures)
+        joined = batch_of_each(self.spec, function, self._writer, messages, failures, arguments=(messages, rows))
         failures.reject(batch, None)
-        if joined is not None:
-            yield joined
+        return joined
+
+
+_WAITING, _REACHED, _WATERMARK = "waiting", "reached", "watermark"
+
+
+class TemporalJoin(TableJoin):
+    """Looks each message up when the watermark is ``wait`` behind its event time, in the order of these times.
+
+    Late messages are looked up at once; one that is older than the watermark less ``retain`` finds no row, and is
+    counted in ``late``. ``waits`` is False where no input is unbounded: all rows are there before the first message.
+    """
+
+    def __init__(
+        self,
+        spec: TableJoinSpec,
+        inputs: Schema,
+        output: Schema,
+        store: TableStore,
+        clock: Callable[[], int],
+        *,
+        waits: bool,
+    ) -> None:
+        super().__init__(spec, inputs, output, store, clock)
+        self.late = 0
+        self._wait_ms = spec.wait_ms if waits else None
+        self._retain_ms = spec.table.retain_ms
+        self._watermark = NONE_YET
+        self._waiting: list[pa.RecordBatch] = []
+        self._settling = False
+        self._keep_from(NEVER)
+
+    def metrics(self) -> Mapping[str, float]:
+        """Return the count of messages that came when the rows of their time were kept no longer."""
+        return {"late_messages": self.late} if self._retain_ms is not None else {}
+
+    def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Let messages wait; look up those that need not."""
+        if self._wait_ms is not None:
+            batch = self._kept_waiting(batch)
+        if batch.num_rows:
+            yield from super().process(batch)
+
+    def on_watermark(self, timestamp: int) -> Iterator[pa.RecordBatch]:
+        """Look up the messages that have waited long enough."""
+        self._watermark = timestamp
+        if self._wait_ms is not None:
+            yield from self._settled(timestamp - self._wait_ms)
+
+    def output_watermark(self, timestamp: int) -> int:
+        """Return the watermark less the time that messages wait."""
+        return timestamp if self._wait_ms is None else max(timestamp - self._wait_ms, NONE_YET)
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Look up all that wait."""
+        yield from self._settled(None)
+
+    def snapshot(self) -> Mapping[str, pa.Table]:
+        """The messages that wait, and the watermark."""
+        tables = {_REACHED: pa.table({_WATERMARK: pa.array([self._watermark], pa.int64())})}
+        if self._waiting:
+            tables[_WAITING] = pa.Table.from_batches(self._waiting)
+        return tables
+
+    def restore(self, tables: Mapping[str, pa.Table]) -> None:
+        """Take both over; what no message looks up any more is left out from then on."""
+        self._watermark = tables[_REACHED].column(_WATERMARK)[0].as_py()
+        if _WAITING in tables:
+            conformer = SchemaConformer(self.input, f"what {self.spec.title} kept")
+            self._waiting = [conformer.conform(batch) for batch in tables[_WAITING].to_batches() if batch.num_rows]
+        if self._watermark != NONE_YET and self._retain_ms is not None:
+            # By what was committed only: another attempt may begin here again, with the same rows in memory.
+            self._keep_from((self._watermark - self._retain_ms) * 1000)
+
+    def _keep_from(self, time: int) -> None:
+        if isinstance(self._store, TimedStore):
+            self._store.keep_from({self.spec.op_id: time})
+
+    def _moments(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the event times, without those of which rows are kept no longer (µs)."""
+        times = super()._moments(batch)
+        if self._settling or self._retain_ms is None or self._watermark == NONE_YET:
+            return times
+        old = pc.less(times, (self._watermark - self._retain_ms) * 1000).fill_null(False)
+        self.late += pc.sum(old).as_py() or 0
+        return pc.if_else(old, pa.scalar(None, times.type), times)
+
+    def _event_times(self, batch: pa.RecordBatch) -> tuple[Any, Any]:
+        """Return the event times (µs), and where there are any."""
+        times = super()._moments(batch)
+        return times.fill_null(0).to_numpy(zero_copy_only=False), times.is_valid().to_numpy(zero_copy_only=False)
+
+    def _kept_waiting(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the messages that need not wait."""
+        assert self._wait_ms is not None
+        times, has_time = self._event_times(batch)
+        waits = has_time
+        if self._watermark != NONE_YET:
+            waits = has_time & (times > (self._watermark - self._wait_ms) * 1000)
+        if waits.any():
+            self._waiting.append(batch if waits.all() else batch.filter(pa.array(waits)))
+        return batch.filter(pa.array(~waits))
+
+    def _settled(self, until: int | None) -> Iterator[pa.RecordBatch]:
+        """Look up the messages up to a time (ms; None: all), in the order of their times."""
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        batch = pa.concat_batches(waiting)
+        times, _ = self._event_times(batch)
+        past = np.ones(len(times), bool) if until is None else times <= until * 1000
+        if not past.all():
+            self._waiting = [batch.filter(pa.array(~past))]
+        which = np.flatnonzero(past)
+        if len(which):
+            self._settling = True  # they came in time
+            yield from super().process(batch.take(pa.array(which[np.argsort(times[which], kind="stable")])))
+            self._settling = False

@@ -54,8 +54,10 @@ def result_of(ended: tuple[Any, BaseException | None]) -> Any:
     return result
 
 
-async def within(call: Awaitable[Any], timeout_ms: int) -> Any:
-    """Return the result of a call, which is cancelled when it takes longer."""
+async def within(call: Awaitable[Any], timeout_ms: int | None) -> Any:
+    """Return the result of a call, which is cancelled when it takes longer; None: it may take as long as it likes."""
+    if timeout_ms is None:
+        return await call
     ending = asyncio.ensure_future(ended_with(call))
     try:
         done, _ = await asyncio.wait({ending}, timeout=timeout_ms / 1000)
@@ -202,7 +204,7 @@ class AsyncCalls:
                 number, item = self._todo.popleft()
                 self._changed.notify_all()
             try:
-                result = await self._called(item)
+                result = await within(self._function(item), self._timeout_ms)
             except (Exception, *_ENDING) as error:
                 if not self.keeps_failures:
                     self._failed(item, error)
@@ -213,11 +215,6 @@ class AsyncCalls:
                 break
             self._ended(number, item, result)
         self._workers -= 1  # nothing is awaited between the look at the items and this, or one could be left lying
-
-    async def _called(self, item: Any) -> Any:
-        if self._timeout_ms is None:
-            return await self._function(item)
-        return await within(self._function(item), self._timeout_ms)
 
     def _ended(self, number: int, item: Any, result: Any) -> None:
         with self._changed:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.key_hashes import Numbers
+from airflow_samza.task.tables.parts import Part
 from airflow_samza.task.tables.store import TableStore
 
 MOST_KEYS = 256
@@ -26,19 +27,15 @@ class RowsByKey(Protocol):
     @property
     def count(self) -> int:
         """Their number."""
-        ...
 
     def of(self, keys: Sequence[Key]) -> list[pa.RecordBatch] | None:
         """Return the rows of keys, which are in ascending order; None when all rows are to be read instead."""
-        ...
 
     def all(self) -> Iterator[pa.RecordBatch]:
         """Yield all rows."""
-        ...
 
     def close(self) -> None:
         """Close what was opened to read them; it is opened again when it is needed."""
-        ...
 
 
 class LazyTableStore(TableStore):
@@ -90,21 +87,13 @@ class LazyTableStore(TableStore):
         return super().find(columns, now)
 
     @property
-    def rows(self) -> pa.RecordBatch:
-        """The rows; see the base class."""
-        self.read_all()
-        return super().rows
-
-    @property
-    def whole(self) -> ColumnarTable:
-        """The rows with their index; see the base class."""
-        self.read_all()
-        return super().whole
-
-    @property
     def count(self) -> int:
         """The number of rows, here and elsewhere."""
         return self._elsewhere.count if self._elsewhere is not None else super().count
+
+    def _compacted(self) -> Part | None:
+        self.read_all()
+        return super()._compacted()
 
     def _fetch(self, elsewhere: RowsByKey, columns: Sequence[pa.Array]) -> None:
         keys = pa.Table.from_arrays(list(columns), [str(place) for place in range(len(columns))])

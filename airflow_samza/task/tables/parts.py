@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza.storage.key_hashes import Numbers
 from airflow_samza.storage.key_index import KeyIndex, as_rows, make_index
@@ -22,6 +23,26 @@ DELETED, WRITTEN = "deleted", "written_ms"
 
 They say whether the key is gone, and give the row's time, where rows have a time to live.
 """
+
+
+def rows_with_key(columns: Sequence[pa.Array]) -> Numbers | None:
+    """Return a mask of the rows without a null in the columns of their key; None when that is every row."""
+    valid = [column.is_valid().to_numpy(zero_copy_only=False) for column in columns if column.null_count]
+    return np.logical_and.reduce(valid) if valid else None
+
+
+def key_begins(columns: Sequence[pa.Array]) -> Numbers:
+    """Return a mask of the rows with another key than the row before them; no key has a null, and NaN is like NaN."""
+    begins = np.ones(len(columns[0]), bool)
+    same = begins[1:]
+    for column in columns:
+        one, other = column.slice(0, len(column) - 1), column.slice(1)
+        equal = pc.equal(one, other)
+        if pa.types.is_floating(column.type):
+            equal = pc.or_(equal, pc.and_(pc.is_nan(one), pc.is_nan(other)))
+        same &= equal.to_numpy(zero_copy_only=False)
+    np.logical_not(same, out=same)
+    return begins
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from airflow_samza.quoting import plainly
 from airflow_samza.runs.tables.lake_changes import PUSH_ALL
 from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.systems.tables.inputs.change_columns import ADDED, CARRIED, REMOVED
+from airflow_samza.task.tables.parts import key_begins, rows_with_key
 
 Mask = npt.NDArray[np.bool_]
 
@@ -30,21 +31,21 @@ def changed_rows(batches: Iterator[pa.RecordBatch], key: Sequence[str], table: s
     """
     held: pa.RecordBatch | None = None
     for batch in batches:
-        has_key = np.logical_and.reduce([_mask(batch.column(name).is_valid()) for name in key])
-        if not has_key.all():
+        has_key = rows_with_key([batch.column(name) for name in key])
+        if has_key is not None:
             is_new = _mask(pc.equal(batch.column(batch.num_columns - 1), ADDED))
             yield _unmarked(batch.filter(pa.array(is_new & ~has_key)))
             batch = batch.filter(pa.array(has_key))
         if not batch.num_rows:
             continue
         held = batch if held is None else pa.concat_batches([held, batch])
-        begins = _begins(held, key)
+        begins = key_begins([held.column(name) for name in key])
         last = int(np.flatnonzero(begins)[-1])
         if last:
             yield _Keys(held.slice(0, last), key, begins[:last], table).resolved()
             held = held.slice(last)
     if held is not None:
-        yield _Keys(held, key, _begins(held, key), table).resolved()
+        yield _Keys(held, key, key_begins([held.column(name) for name in key]), table).resolved()
 
 
 class _Keys:
@@ -117,19 +118,6 @@ class _Keys:
 
 def _unmarked(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.select(batch.schema.names[:-1])
-
-
-def _begins(batch: pa.RecordBatch, key: Sequence[str]) -> Mask:
-    """Return which rows have another key than the row before them; not-a-number is a key like any other."""
-    begins = np.zeros(batch.num_rows, bool)
-    begins[0] = True
-    for name in key:
-        one, other = batch.column(name).slice(0, batch.num_rows - 1), batch.column(name).slice(1)
-        same = _mask(pc.equal(one, other))
-        if pa.types.is_floating(one.type):
-            same |= _mask(pc.and_(pc.is_nan(one), pc.is_nan(other)))
-        begins[1:] |= ~same
-    return begins
 
 
 def _is_same(one: pa.Array, other: pa.Array) -> Mask:

@@ -46,31 +46,15 @@ class GaveUp(Exception):
         super().__init__(str(error))
 
 
-class CallCounts:
-    """Counts of a task's calls: calls with their retries, and the seconds that it waited for them."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self.retries = 0
-        self.seconds = 0.0
-
-
 class RateLimit:
-    """A bound of calls per second; None: no bound."""
+    """A bound of calls per second."""
 
-    def __init__(self, calls_per_second: float | None) -> None:
+    def __init__(self, calls_per_second: float) -> None:
         self._rate = calls_per_second
         self._limiter: AsyncLimiter | None = None
 
-    @property
-    def bounds(self) -> bool:
-        """Return whether there is a bound."""
-        return self._rate is not None
-
     async def wait(self) -> None:
         """Wait until the next call may begin; on the task's loop."""
-        if self._rate is None:
-            return
         if self._limiter is None:  # it belongs to the loop on which it is first used
             burst = max(1.0, self._rate * _BURST_S)
             self._limiter = AsyncLimiter(burst, burst / self._rate)
@@ -78,7 +62,10 @@ class RateLimit:
 
 
 class RemoteCalls:
-    """Calls of ``function``; each item is what it is called with, by ``call``."""
+    """Calls of ``function``; each item is what it is called with, by ``call``.
+
+    ``counts`` are those of the table: calls with their retries, and the seconds that the task waited for them.
+    """
 
     def __init__(
         self,
@@ -86,8 +73,8 @@ class RemoteCalls:
         call: Callable[[Callable[..., Any], Any], Any],
         access: RemoteAccess,
         loop: TaskLoop,
-        rate: RateLimit,
-        counts: CallCounts,
+        rate: RateLimit | None,
+        counts: dict[str, Any],
     ) -> None:
         self._function = function
         self._call = call
@@ -124,7 +111,7 @@ class RemoteCalls:
         except CallFailed as failed:
             raise failed.error from failed.error.__cause__
         finally:
-            self._counts.seconds += time.perf_counter() - started
+            self._counts["seconds"] += time.perf_counter() - started
 
     def _plain(self, item: Any, tolerant: bool) -> Any:
         retrying = Retrying(**self._policy)
@@ -137,9 +124,9 @@ class RemoteCalls:
             raise gave_up from error
 
     def _tried(self, item: Any) -> Any:
-        if self._rate.bounds:
+        if self._rate is not None:
             self._loop.run(self._rate.wait())
-        self._counts.calls += 1
+        self._counts["calls"] += 1
         return self._call(self._function, item)
 
     async def _awaited(self, item: Any) -> Any:
@@ -150,13 +137,13 @@ class RemoteCalls:
             raise GaveUp(item, error, _tries(retrying)) from error
 
     async def _tried_async(self, item: Any) -> Any:
-        await self._rate.wait()
-        self._counts.calls += 1
-        call, timeout_ms = self._call(self._function, item), self._access.timeout_ms
-        return await (call if timeout_ms is None else within(call, timeout_ms))
+        if self._rate is not None:
+            await self._rate.wait()
+        self._counts["calls"] += 1
+        return await within(self._call(self._function, item), self._access.timeout_ms)
 
     def _before_retry(self, _: RetryCallState) -> None:
-        self._counts.retries += 1
+        self._counts["retries"] += 1
 
 
 def _tries(retrying: Retrying | AsyncRetrying) -> int:

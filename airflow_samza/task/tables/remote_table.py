@@ -6,7 +6,8 @@ Joins, ends of streams and low-level tasks call it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -19,13 +20,14 @@ from airflow_samza.application.descriptors import TableDescriptor
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import RemoteTableError, SamzaError
 from airflow_samza.quoting import quoted
+from airflow_samza.schema import Schema
 from airflow_samza.task.messages.messages import MessageReader, MessageWriter
 from airflow_samza.task.messages.own_copies import OwnCopies
 from airflow_samza.task.messages.user_errors import located, user_location
 from airflow_samza.task.messages.values import python_values
 from airflow_samza.task.messages.writer import written_each
 from airflow_samza.task.tables.async_calls import TaskLoop
-from airflow_samza.task.tables.remote_calls import CallCounts, GaveUp, RateLimit, RemoteCalls
+from airflow_samza.task.tables.remote_calls import GaveUp, RateLimit, RemoteCalls
 
 _CACHES: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 """The rows that this process has read, by application as it was loaded.
@@ -40,14 +42,9 @@ class RemoteTable:
     def __init__(self, table: TableDescriptor, tasks: int, task_name: str, owner: Any) -> None:
         self.table = table
         self.access = table.access or RemoteAccess()
-        self.ignored = 0
-        self.hits = 0
-        self.reads = 0
-        self.writes = 0
-        self.reporter: str | None = None
         self._loop = TaskLoop(f"{task_name}-{table.table_id}")
-        self._rate = RateLimit(None if self.access.calls_per_second is None else self.access.calls_per_second / tasks)
-        self._counts = CallCounts()
+        self._rate = None if self.access.calls_per_second is None else RateLimit(self.access.calls_per_second / tasks)
+        self._counts: dict[str, Any] = Counter()
         self._reader = self._calls(
             table.reader, lambda function, keys: function(keys) if self.access.batch_reads else function(keys[0])
         )
@@ -81,12 +78,12 @@ class RemoteTable:
             if _is_null(key):
                 rows[key] = None
             elif self._cache is not None and (hit := self._cache.get(key, _NOTHING)) is not _NOTHING:
-                self.hits += 1
+                self._counts["hits"] += 1
                 rows[key] = hit
             else:
                 rows[key] = _NOTHING
         missing = [key for key, row in rows.items() if row is _NOTHING]
-        self.reads += len(missing)
+        self._counts["reads"] += len(missing)
         for key, row in zip(missing, self._checked(missing, self._read(missing, tolerant)), strict=True):
             if isinstance(row, SamzaError) and not tolerant:
                 raise row
@@ -157,9 +154,7 @@ class RemoteTable:
         fine = [place for number, place in enumerate(places) if number not in wrong]
         if batch is not None:
             for place, message, key in zip(fine, self._to_rows.read(batch), self._keys(batch), strict=True):
-                other = (
-                    key is not None and key != keys[place] and key == key
-                )  # NaN is the one key that is unlike itself
+                other = not _is_null(key) and key != keys[place] and key == key  # NaN alone is unlike itself
                 rows[place] = (
                     self._misshapen(rows[place], "a row of that key", "a row of another key", keys[place])
                     if other
@@ -172,8 +167,7 @@ class RemoteTable:
         schema = self.table.schema
         if schema is None or not set(self.table.key) <= set(schema.names):
             return [None] * rows.num_rows
-        columns = [python_values(rows.column(name), schema[name].type) for name in self.table.key]
-        return columns[0] if len(columns) == 1 else [None if None in key else key for key in zip(*columns, strict=True)]
+        return keys_of(rows, schema, self.table.key)
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -183,7 +177,7 @@ class RemoteTable:
         When it returns, all is written but what it names: errors by the place of the entry.
 
         What cannot be written is raised, unless it is ``tolerant``. Writes of one key keep their order, also where
-        several calls are in flight. A null key is not written, and counted in ``ignored``.
+        several calls are in flight. A null key is not written, and counted.
         """
         if self._writer is None:
             raise RemoteTableError(
@@ -192,7 +186,7 @@ class RemoteTable:
                 table=self.table.table_id,
             )
         places = [place for place, (key, _) in enumerate(entries) if not _is_null(key)]
-        self.ignored += len(entries) - len(places)
+        self._counts["ignored"] += len(entries) - len(places)
         size = self.access.batch_writes or 1
         failed: dict[int, SamzaError] = {}
         for turn in self._turns([(place, entries[place][0]) for place in places]):
@@ -207,7 +201,7 @@ class RemoteTable:
                 if isinstance(result, GaveUp):
                     error = self._failed("writer", self.table.writer, [entries[place][0] for place in part], result)
                     failed.update(dict.fromkeys(part, error))
-        self.writes += len(places) - len(failed)
+        self._counts["writes"] += len(places) - len(failed)
         if self._cache is not None:
             for place in places:  # also of those that failed: what they have done is not known
                 self._cache.pop(entries[place][0], None)
@@ -229,23 +223,19 @@ class RemoteTable:
 
     # -- the rest ------------------------------------------------------------------------------------------------------
 
-    def metrics(self, reporter: str) -> dict[str, float]:
-        """Return the counts of reads, writes, calls and retries.
-
-        Only the first operator that asks gets them, as several may share the table.
-        """
-        self.reporter = self.reporter or reporter
+    def metrics(self) -> dict[str, float]:
+        """Return the counts of reads, writes, calls and retries."""
         counts = self._counts
-        if self.reporter != reporter or not (counts.calls or self.hits):
+        if not (counts["calls"] or counts["hits"]):
             return {}
         figures = {
-            "remote_reads": self.reads,
-            "remote_writes": self.writes,
-            "remote_calls": counts.calls,
-            "remote_retries": counts.retries,
-            "remote_cache_hits": self.hits,
-            "remote_seconds": round(counts.seconds, 3),
-            "remote_null_keys_ignored": self.ignored,
+            "remote_reads": counts["reads"],
+            "remote_writes": counts["writes"],
+            "remote_calls": counts["calls"],
+            "remote_retries": counts["retries"],
+            "remote_cache_hits": counts["hits"],
+            "remote_seconds": round(counts["seconds"], 3),
+            "remote_null_keys_ignored": counts["ignored"],
         }
         return {f"{name}.{self.table.table_id}": value for name, value in figures.items() if value}
 
@@ -303,8 +293,24 @@ class RemoteTables:
             self._tables[table.table_id] = RemoteTable(table, self._tasks, self._task_name, self._owner)
         return self._tables[table.table_id]
 
+    def metrics(self, table_ids: Iterable[str]) -> dict[str, float]:
+        """Return the counts of some tables."""
+        tables = [self._tables[table_id] for table_id in table_ids if table_id in self._tables]
+        return {name: count for table in tables for name, count in table.metrics().items()}
+
+    def close(self) -> None:
+        """Close all of them."""
+        for table in self._tables.values():
+            table.close()
+
 
 _NOTHING = object()
+
+
+def keys_of(batch: pa.RecordBatch, schema: Schema, names: Sequence[str]) -> list[Any]:
+    """The key of each row as functions of remote tables get it: the value of the one column, else a tuple."""
+    columns = [python_values(batch.column(name), schema[name].type) for name in names]
+    return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
 
 def _is_null(key: Any) -> bool:

@@ -18,7 +18,6 @@ from airflow_samza.application.rejections import USER_ERRORS, imported, raised_i
 from airflow_samza.errors import InvalidApplication, SamzaError
 from airflow_samza.quoting import quoted
 from airflow_samza.row import Row
-from airflow_samza.schema import Schema
 from airflow_samza.task.messages.messages import MessageReader, MessageWriter, ShapeError
 from airflow_samza.task.messages.own_copies import OwnCopies
 from airflow_samza.task.tables.store import TableStore
@@ -83,8 +82,7 @@ class SideStore:
         self._store = store
         self._key = store.key
         self._kind = store.schema.python_class or Row
-        self._keys = Schema(tuple(store.schema[name] for name in store.key))
-        self._key_writer = MessageWriter(self._keys)
+        self._key_writer = MessageWriter(store.key_schema)
         self._reader = MessageReader(store.schema)
         self._writer = MessageWriter(store.schema)
         self._copies = OwnCopies(store.schema)
@@ -178,7 +176,9 @@ class SideStore:
                     f"the row {quoted(row, 200)} under the key {quoted(key)} does not fit: {error.why}"
                 ) from None
         if deleted:
-            self._store.delete(pa.RecordBatch.from_arrays(self._columns(deleted), schema=self._keys.to_arrow()))
+            self._store.delete(
+                pa.RecordBatch.from_arrays(self._columns(deleted), schema=self._store.key_schema.to_arrow())
+            )
 
     # -- forms ---------------------------------------------------------------------------------------------------------
 
@@ -187,7 +187,9 @@ class SideStore:
         try:
             return list(self._key_writer.write(rows).columns)
         except ShapeError as error:
-            raise WrongEntry(f"the key {keys[error.index]!r} is none of {self._keys.ddl()}: {error.why}") from None
+            raise WrongEntry(
+                f"the key {keys[error.index]!r} is none of {self._store.key_schema.ddl()}: {error.why}"
+            ) from None
 
     def _key_of(self, row: Any) -> Any:
         try:

@@ -20,7 +20,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.key_hashes import Numbers
 from airflow_samza.storage.key_index import as_rows
-from airflow_samza.task.tables.parts import Part, compacted, empty, from_tables, merged, remember
+from airflow_samza.task.tables.parts import Part, compacted, empty, from_tables, merged, remember, rows_with_key
 
 ROWS, CHANGES = "rows", "changes-"
 """The names of what is kept: the base, and a numbered table for each epoch that has changed something since."""
@@ -60,6 +60,7 @@ class TableStore:
         self.ttl_ms = ttl_ms
         self.by_event_time = by_event_time
         self.ignored = 0
+        self.key_schema = Schema(tuple(schema[name] for name in key))
         self._arrow = schema.to_arrow()
         self._pending: list[tuple[pa.RecordBatch, bool, Any]] = []
         self._base: Part | None = None
@@ -271,11 +272,9 @@ class TableStore:
                 times.append(np.broadcast_to(np.asarray(0 if written is None else written, np.int64), batch.num_rows))
         rows = pa.concat_batches(batches) if len(batches) > 1 else batches[0]
         which = np.concatenate(deleted)
-        valid = rows.column(self.key[0]).is_valid().to_numpy(zero_copy_only=False)
-        for name in self.key[1:]:
-            valid = valid & rows.column(name).is_valid().to_numpy(zero_copy_only=False)
+        valid = rows_with_key([rows.column(name) for name in self.key])
         moments = np.concatenate(times) if times else None
-        if not valid.all():
+        if valid is not None:
             self.ignored += int(len(valid) - valid.sum())
             rows, which = rows.filter(pa.array(valid)), which[valid]
             moments = moments[valid] if moments is not None else None

@@ -1,26 +1,94 @@
-"""A table whose rows are valid from the event times of its side inputs on, for joins as of these (rule S7).
+"""Tables whose rows are valid from some time on, for joins as of event times (rule S7).
 
-Temporal joins look up in it, and hosts keep it.
+They are those of all versions of a pushed table that messages may need, or begin at the event times of side inputs.
+Tasks look up in them, and hosts keep the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from airflow_samza.storage.key_hashes import Numbers
+from airflow_samza.storage.row_versions import RowVersions, VersionChange
 from airflow_samza.storage.timed_rows import NEVER, TimedRows
 from airflow_samza.task.tables.lazy_store import LazyTableStore
-from airflow_samza.task.tables.parts import empty
+from airflow_samza.task.tables.parts import Part, empty
 
 _FOREVER = 1 << 62
 """A time (µs) behind all others."""
 
 _FEW_ROWS = 1 << 16
 """Rows from which on it is worth looking for those that no lookup needs any more."""
+
+
+Section = tuple[str, str]
+"""Producer and generation of a commit."""
+
+Changes = list[tuple[pa.RecordBatch, Numbers]]
+"""Rows of one section in their order, and which of them delete their keys."""
+
+
+class HistoryStore(LazyTableStore):
+    """A table store that also finds rows as of a time, once :meth:`hold` has given it the versions.
+
+    Until then its rows are valid at any time.
+    """
+
+    held: Any = None
+    """Identity of the versions that it holds."""
+
+    sections: Mapping[Section, Changes] = MappingProxyType({})
+    """The changes of which they were made in this process; empty where they come from the host."""
+
+    _versions: RowVersions | None = None
+    _valid_from: Numbers
+    _current: int
+
+    def versions_of(self, history: Sequence[Mapping[str, Any]], sections: Mapping[Section, Changes]) -> RowVersions:
+        """Return the rows that the ``sections`` of versions make, which are in the order in which they are valid."""
+        changes: list[VersionChange] = []
+        bases: list[int] = []
+        former: list[Section] = []
+        for place, version in enumerate(history):
+            mine = [(producer, generation) for producer, generation in version["sections"]]
+            goes_on = bool(former) and mine[: len(former)] == former
+            bases.append(bases[-1] if goes_on else place)
+            for section in mine[len(former) :] if goes_on else mine:
+                changes += [VersionChange(place, rows, is_deleted) for rows, is_deleted in sections[section]]
+            former = mine
+        return RowVersions.of(changes, bases, self.key, self._arrow)
+
+    def hold(self, history: Sequence[Mapping[str, Any]], current: int, versions: RowVersions) -> None:
+        """Hold versions: each with its ``number``, and the time ``from`` which it is valid (µs).
+
+        Other lookups than those as of a time find the rows of the version ``current``.
+        """
+        self._versions = versions
+        self._valid_from = np.array([version["from"] for version in history], np.int64)
+        self._current = next(place for place, version in enumerate(history) if version["number"] == current)
+        self._pending, self._changes, self._fresh = [], None, []
+        self._base = Part(versions.rows, self.key, None, None, versions.keys.index)
+
+    def find(self, columns: Sequence[pa.Array], now: Any = None) -> Numbers:
+        """Return the place of the row of each key in the current version."""
+        if self._versions is None:
+            return super().find(columns, now)
+        return self._versions.find(columns, np.full(len(columns[0]), self._current, np.int64))
+
+    def find_as_of(self, columns: Sequence[pa.Array], times: pa.Array) -> Numbers:
+        """Return the place of the row of each key that was valid at one time each (µs; null: none was)."""
+        if self._versions is None:
+            return super().find_as_of(columns, times)
+        moments = times.fill_null(0).to_numpy(zero_copy_only=False)
+        versions = np.searchsorted(self._valid_from, moments, side="right").astype(np.int64) - 1
+        if times.null_count:
+            versions[times.is_null().to_numpy(zero_copy_only=False)] = -1
+        return self._versions.find(columns, versions)
 
 
 class TimedStore(LazyTableStore):
@@ -47,15 +115,11 @@ class TimedStore(LazyTableStore):
     def keep_from(self, needed: Mapping[str, int]) -> None:
         """Note from which time on (µs) each join looks rows up; what was replaced before all of them is left out."""
         self._kept_from.update(needed)
-        first, parts = min(self._kept_from.values()), self._sealed()
-        if first == NEVER or not parts or len(self) < max(_FEW_ROWS, 2 * self._after_expiry):
+        first, parts = min(self._kept_from.values()), self._parts()
+        if first == NEVER or not parts or self.count < max(_FEW_ROWS, 2 * self._after_expiry):
             return
         self._timed_rows = [TimedRows.merged(parts, self.key, kept_from=first)]
-        self._after_expiry = len(self)
-
-    def __len__(self) -> int:
-        """The number of rows of all times."""
-        return sum(map(len, self._timed_rows))
+        self._after_expiry = self.count
 
     def find(self, columns: Sequence[pa.Array], now: Any = None) -> Numbers:
         """Return the place of the row of each key that is the newest; -1 where there is none."""
@@ -68,20 +132,19 @@ class TimedStore(LazyTableStore):
     def _find(self, columns: Sequence[pa.Array], times: Numbers) -> Numbers:
         places = np.full(len(times), -1, np.int64)
         newest = np.full(len(times), NEVER, np.int64)
-        start = 0
-        for part in self._sealed():
+        numbered: Any = self._numbered()
+        for part, start in numbered:
             found = part.find(columns, times)
             at = np.maximum(found, 0)
             counts = (found >= 0) & (part.since[at] >= newest)  # of equal times the last one that has come
             places[counts] = np.where(part.deleted[at], -1, found + start)[counts]
             newest[counts] = part.since[at][counts]
-            start += len(part)
         return places
 
     @property
     def rows(self) -> pa.RecordBatch:
         """The newest row of each key."""
-        parts = self._sealed()
+        parts = self._parts()
         if not parts:
             return empty(self._arrow)
         whole = TimedRows.merged(parts, self.key)
@@ -91,21 +154,9 @@ class TimedStore(LazyTableStore):
     @property
     def count(self) -> int:
         """The number of rows of all times."""
-        self._sealed()
-        return len(self)
+        return sum(map(len, self._parts()))
 
-    @property
-    def nbytes(self) -> int:
-        """The bytes of all rows."""
-        return sum(part.rows.nbytes for part in self._sealed())
-
-    def _numbered(self) -> Iterator[tuple[Any, int]]:
-        start = 0
-        for part in self._sealed():
-            yield part, start
-            start += len(part)
-
-    def _sealed(self) -> list[TimedRows]:
+    def _parts(self) -> list[Any]:
         """Return the parts, the oldest first, with what was put last among them."""
         if self._put:
             put, self._put = self._put, []

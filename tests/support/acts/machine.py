@@ -26,7 +26,7 @@ import pytest
 
 from airflow_samza.application import loader
 from airflow_samza.engine import stage_loop, stage_task, task_section
-from airflow_samza.engine.attempt_state import AttemptState
+from airflow_samza.engine.runner_records import AttemptState
 from airflow_samza.engine.stage_runner import StageRunner
 from airflow_samza.engine.tables import warm_tables
 from airflow_samza.errors import SamzaError

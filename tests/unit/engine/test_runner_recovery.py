@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from airflow_samza.engine.attempt_state import AttemptState
+from airflow_samza.engine.runner_records import AttemptState
 from airflow_samza.errors import SamzaError, StageLost, StorageFull, TopicError
 from airflow_samza.launch import own_process
 from airflow_samza.launch.runtime import SparkRuntime

@@ -38,8 +38,8 @@ class Aggregate(Operator[AggregateSpec]):
         """Add messages to the groups; results come at the end."""
         if self._combined:
             self._groups.add_partials(batch)
-            return ()
-        self._groups.add(batch)
+        else:
+            self._groups.add(batch)
         return ()
 
     def output_watermark(self, timestamp: int) -> int:
@@ -79,8 +79,7 @@ class Aggregate(Operator[AggregateSpec]):
             return
         keys = [groups.column(place) for place in range(len(self.spec.key))]
         columns = {field.name: column for field, column in zip(self.output.fields, keys, strict=False)}
-        parts = [groups.column(place).combine_chunks() for place in range(len(keys), groups.num_columns)]
-        columns |= self._groups.grouping.final(parts)
+        columns |= self._groups.grouping.final(groups)
         schema = self.output.to_arrow()
         table = pa.Table.from_arrays([columns[field.name].cast(field.type) for field in schema], schema=schema)
         yield from table.combine_chunks().to_batches(max_chunksize=_OUT_ROWS)

@@ -13,11 +13,14 @@ import pyarrow as pa
 
 from airflow_samza.application.operator_spec import KeyedResultSpec, OperatorSpec
 from airflow_samza.application.operator_specs import WindowOperatorSpec
+from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.schema import Schema
+from airflow_samza.task.messages.event_times import timed_messages
 from airflow_samza.task.messages.output_writers import OutputWriter
 from airflow_samza.task.operators.aggregation.partial_groups import PartialGroups, accumulators_of
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.operators.windows.fixed import START_COLUMN, Placing
+from airflow_samza.task.operators.windows.fixed import START_COLUMN, placed_in_windows
+from airflow_samza.task.operators.windows.grids import slices_of
 
 MOST_ROWS = 1 << 20
 """Partial results held at a time; more are sent and begun anew, so that memory stays bounded."""
@@ -51,8 +54,10 @@ class Combiner(Operator[OperatorSpec]):
         self._arrow = combining.sent.to_arrow()
         accumulators = accumulators_of(combining.aggregate, combining.messages, combining.output)
         aggregate = combining.aggregate
-        self._placing = Placing(aggregate, combining.messages) if isinstance(aggregate, WindowOperatorSpec) else None
-        key = aggregate.key if self._placing is None else (*aggregate.key, START_COLUMN)
+        self._window = aggregate if isinstance(aggregate, WindowOperatorSpec) else None
+        self._slices = None if self._window is None else slices_of(self._window.window, self._window.aggregations)
+        self._without_time = 0
+        key = aggregate.key if self._window is None else (*aggregate.key, START_COLUMN)
         self._groups = PartialGroups(aggregate, accumulators, key=key)
         self._seen = 0
         self._sent = 0  # new keys that were sent since the last look
@@ -61,8 +66,11 @@ class Combiner(Operator[OperatorSpec]):
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """Add messages to the groups, or send each as a partial result where combining does not pay."""
-        if self._placing is not None:
-            batch = self._placing.placed(batch)
+        if self._window is not None and self._slices is not None:
+            what = f"input of {self._window.title}"
+            batch, times, without = timed_messages(batch, self.input, self._window.time_column, what)
+            self._without_time += without
+            batch = placed_in_windows(batch, times, self._slices, NONE_YET)
         if not self._pays:
             columns = self._groups.grouping.guarded(lambda: list(self._groups.singles(batch)))
             self._send(pa.Table.from_arrays(columns, self._arrow.names))
@@ -83,7 +91,7 @@ class Combiner(Operator[OperatorSpec]):
 
     def metrics(self) -> Mapping[str, float]:
         """Messages that are in no window."""
-        return {} if self._placing is None else {"messages_without_time": self._placing.without_time}
+        return {} if self._window is None else {"messages_without_time": self._without_time}
 
     def _look(self) -> None:
         """Stops combining when the messages since the last look brought too many new keys (decision 7)."""

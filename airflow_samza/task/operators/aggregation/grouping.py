@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_samza.application.operator_spec import KeyedResultSpec, OperatorSpec
+from airflow_samza.application.operator_spec import KeyedResultSpec
 from airflow_samza.task.expressions.expression import EvaluationFailure
 from airflow_samza.task.operators.aggregation.accumulators import Accumulator, checked_sum, checked_sum_input
 from airflow_samza.task.operators.aggregation.list_parts import Groups, interleaved, is_list_function, list_part
@@ -29,9 +30,12 @@ _ROW = "row"
 class Grouping:
     """The accumulators of one operator, applied to groups. Keys are any columns; equal keys must have equal bits."""
 
-    def __init__(self, spec: OperatorSpec, accumulators: Sequence[Accumulator]) -> None:
+    def __init__(self, spec: KeyedResultSpec, accumulators: Sequence[Accumulator]) -> None:
         self.spec = spec
         self.accumulators = accumulators
+        aggregated = (accumulator.aggregation.column for accumulator in accumulators)
+        self.columns = list(dict.fromkeys([*spec.key, *(name for name in aggregated if name is not None)]))
+        """The columns of messages that it needs: those of the key, and those that are aggregated."""
         self.parts = [part for accumulator in accumulators for part in accumulator.parts]
 
     def keys_and_parts(
@@ -53,13 +57,12 @@ class Grouping:
         """The keys and parts of partial results."""
         return self._grouped(keys, parts, [part.merge for part in self.parts])
 
-    def final(self, parts: Sequence[Any]) -> dict[str, Any]:
-        """The value of every aggregation by name."""
+    def final(self, partials: pa.Table) -> dict[str, Any]:
+        """The value of every aggregation by name; ``partials`` have the parts in the columns ``p0`` and so on."""
+        parts = (partials.column(f"p{place}").combine_chunks() for place in range(len(self.parts)))
         columns = {}
-        place = 0
         for accumulator in self.accumulators:
-            mine = parts[place : place + len(accumulator.parts)]
-            place += len(mine)
+            mine = list(islice(parts, len(accumulator.parts)))
             columns[accumulator.output.name] = self.guarded(partial(accumulator.final, mine))
         return columns
 
@@ -68,8 +71,7 @@ class Grouping:
         try:
             return compute()
         except EvaluationFailure as failure:
-            aggregations = self.spec.aggregations if isinstance(self.spec, KeyedResultSpec) else ()
-            text = ", ".join(f"{a.name}={a.function}({a.column or ''})" for a in aggregations)
+            text = ", ".join(f"{a.name}={a.function}({a.column or ''})" for a in self.spec.aggregations)
             raise evaluation_failed(self.spec, text, failure) from None
 
     def _grouped(self, keys: list[Any], inputs: list[Any], functions: list[str]) -> tuple[list[Any], list[Any]]:

@@ -44,8 +44,10 @@ def is_list_function(function: str) -> bool:
 
 def list_part(function: str, column: pa.Array, groups: Groups) -> pa.Array:
     """A list per group. ``function`` may have a parameter behind a space (the precision of a sketch)."""
-    name, _, parameter = function.partition(" ")
-    lists: pa.Array = _FUNCTIONS[name](column, groups, *([int(parameter)] if parameter else []))
+    name, _, precision = function.partition(" ")
+    taken, made = _FUNCTIONS[name]
+    owners, values = taken(column, groups)
+    lists: pa.Array = made(owners, codes(values, int(precision)) if precision else values, groups)
     return lists
 
 
@@ -54,35 +56,7 @@ def interleaved(values: pa.Array, places: pa.Array, groups: Groups) -> tuple[pa.
     owners, flat = _exploded(values, groups)
     _, where = _exploded(places, groups)
     order = np.lexsort((where.to_numpy(), owners))
-    return _lists(flat.take(order), owners, groups), _lists(where.take(order), owners, groups)
-
-
-def _collect(column: pa.Array, groups: Groups) -> pa.Array:
-    owners, values = _values(column, groups)
-    return _lists(values, owners, groups)
-
-
-def _concat(column: pa.Array, groups: Groups) -> pa.Array:
-    owners, values = _exploded(column, groups)
-    return _lists(values, owners, groups)
-
-
-def _distinct(column: pa.Array, groups: Groups) -> pa.Array:
-    return _distinct_of(*_values(column, groups), groups)
-
-
-def _distinct_lists(column: pa.Array, groups: Groups) -> pa.Array:
-    return _distinct_of(*_exploded(column, groups), groups)
-
-
-def _sketch(column: pa.Array, groups: Groups, precision: int) -> pa.Array:
-    owners, values = _values(column, groups)
-    return _registers(owners, codes(values, precision), groups)
-
-
-def _sketches(column: pa.Array, groups: Groups) -> pa.Array:
-    owners, values = _exploded(column, groups)
-    return _registers(owners, values.to_numpy(), groups)
+    return _lists(owners, flat.take(order), groups), _lists(owners, where.take(order), groups)
 
 
 def _values(column: pa.Array, groups: Groups) -> tuple[Any, pa.Array]:
@@ -100,34 +74,36 @@ def _exploded(column: pa.Array, groups: Groups) -> tuple[Any, pa.Array]:
     return np.repeat(groups.owners, lengths), taken.flatten()
 
 
-def _distinct_of(owners: Any, values: pa.Array, groups: Groups) -> pa.Array:
+def _distinct(owners: Any, values: pa.Array, groups: Groups) -> pa.Array:
     distinct = (
         pa.table([owners, values], ["g", "v"]).group_by(["g", "v"], use_threads=False).aggregate([]).combine_chunks()
     )
     owners = distinct.column("g").to_numpy()
     order = np.argsort(owners, kind="stable")
-    return _lists(distinct.column("v").combine_chunks().take(pa.array(order)), owners[order], groups)
+    return _lists(owners[order], distinct.column("v").combine_chunks().take(pa.array(order)), groups)
 
 
-def _registers(owners: Any, hits: Any, groups: Groups) -> pa.Array:
+def _registers(owners: Any, values: Any, groups: Groups) -> pa.Array:
+    hits = np.asarray(values)
     place = owners.astype(np.int64) << 32 | hits >> 6
     order = np.lexsort((hits & 63, place))
     place, hits = place[order], hits[order]
     last = np.append(place[1:] != place[:-1], True)[: len(place)]  # the greatest rank of its register
-    return _lists(hits[last], place[last] >> 32, groups)
+    return _lists(place[last] >> 32, hits[last], groups)
 
 
-def _lists(values: Any, owners: Any, groups: Groups) -> pa.Array:
+def _lists(owners: Any, values: Any, groups: Groups) -> pa.Array:
     lengths = np.bincount(owners, minlength=len(groups.counts))
     flat = values if isinstance(values, pa.Array) else pa.array(values, pa.int32())
     return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32()), flat)
 
 
 _FUNCTIONS: dict[str, Any] = {
-    "collect": _collect,
-    "concat": _concat,
-    "distinct": _distinct,
-    "distinct_lists": _distinct_lists,
-    "sketch": _sketch,
-    "sketches": _sketches,
+    "collect": (_values, _lists),
+    "concat": (_exploded, _lists),
+    "distinct": (_values, _distinct),
+    "distinct_lists": (_exploded, _distinct),
+    "sketch": (_values, _registers),
+    "sketches": (_exploded, _registers),
 }
+"""The two steps of each function: taking the values of the rows, and making the lists of them."""

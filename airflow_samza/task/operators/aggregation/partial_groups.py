@@ -104,7 +104,7 @@ class PartialGroups:
         self.key = spec.key if key is None else key
         self.accumulators = accumulators
         self.grouping = Grouping(spec, accumulators)
-        self._columns = list(dict.fromkeys([*self.key, *(a.column for a in spec.aggregations if a.column is not None)]))
+        self._columns = list(dict.fromkeys([*self.key, *self.grouping.columns]))
         self._raw: list[pa.RecordBatch] = []
         self._raw_rows = 0
         self._partials: list[pa.Table] = []
@@ -127,19 +127,16 @@ class PartialGroups:
         """Takes partial results in, in the form of :func:`partial_schema`."""
         names = part_names(len(self.key), len(self.grouping.parts))
         self._repeats = True  # a key may come twice in a batch that several producers filled
-        self._hold(pa.Table.from_arrays(batch.columns, names))
+        self.take_back(pa.Table.from_arrays(batch.columns, names))
 
     def distinct(self) -> int:
         """The number of keys held."""
-        self.condense()
-        self._merge()
+        self.held()
         return self.rows
 
     def merged(self) -> pa.Table | None:
         """One row per key: the key columns, then the parts; nothing is held afterwards. None when nothing came."""
-        self.condense()
-        self._merge()
-        partials = self._partials[0] if self._partials else None
+        partials = self.held()
         self._partials, self.rows, self._size, self._merged_size = [], 0, 0, 0
         return partials
 
@@ -148,10 +145,6 @@ class PartialGroups:
         self.condense()
         self._merge()
         return self._partials[0] if self._partials else None
-
-    def take_back(self, partials: pa.Table) -> None:
-        """Takes in what :meth:`held` gave."""
-        self._hold(partials)
 
     def singles(self, batch: pa.RecordBatch) -> Iterator[Any]:
         """The columns of partial results of one row each, in the order of :func:`partial_schema`."""
@@ -177,9 +170,10 @@ class PartialGroups:
         batch = pa.Table.from_batches(self._raw).combine_chunks().to_batches()[0]
         self._raw, self._raw_rows = [], 0
         keys = [same_key(batch.column(name)) for name in self.key]
-        self._hold(self._table(*self.grouping.keys_and_parts(keys, batch)))
+        self.take_back(self._table(*self.grouping.keys_and_parts(keys, batch)))
 
-    def _hold(self, partial: pa.Table) -> None:
+    def take_back(self, partial: pa.Table) -> None:
+        """Takes in a partial result, such as :meth:`held` gave."""
         self._partials.append(partial)
         self.rows += partial.num_rows
         self._size += self._size_of(partial)

@@ -156,8 +156,8 @@ class Copies:
 
     def _write(self, keys: list[pa.Array], begins: Longs, messages: pa.RecordBatch | None) -> None:
         columns = [*keys, as_rows(begins), *(messages.columns if messages is not None else ())]
-        columns = [column.cast(field.type) for column, field in zip(columns, self._kept, strict=True)]
-        self._open.write(pa.RecordBatch.from_arrays(columns, schema=self._kept), -(-begins // 1000))
+        rows = pa.RecordBatch.from_arrays(columns, self._kept.names).cast(self._kept)
+        self._open.write(rows, -(-begins // 1000))
 
     def _closed(self, until: int | None) -> _Rows:
         """Take the open groups that nothing can join any more, and return the last message of each."""

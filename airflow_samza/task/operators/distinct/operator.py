@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from airflow_samza.application.operator_specs import DistinctSpec
 from airflow_samza.control.watermarks import NONE_YET
@@ -18,6 +17,7 @@ from airflow_samza.task.messages.output_writers import Sender
 from airflow_samza.task.operators.distinct.chains import Longs
 from airflow_samza.task.operators.distinct.copies import LONG_AGO, Copies
 from airflow_samza.task.operators.operator import Operator
+from airflow_samza.task.tables.parts import rows_with_key
 
 WORK = 1 << 16
 """Messages without an event time that wait before they are looked up."""
@@ -67,17 +67,12 @@ class Distinct(Operator[DistinctSpec]):
             batch, times = self._in_time(batch, times)
         if not batch.num_rows:
             return
-        nulls = None
-        for name in self.spec.key:
-            if batch.column(name).null_count:
-                own = batch.column(name).is_null()
-                nulls = own if nulls is None else pc.or_(nulls, own)
-        if nulls is None:
+        with_key = rows_with_key(self._keys(batch))
+        if with_key is None:
             self._copies.add(batch, times)
         else:
-            which = nulls.to_numpy(zero_copy_only=False)
-            self._of_nulls.add(batch.filter(nulls), times[which])
-            self._copies.add(batch.filter(pc.invert(nulls)), times[~which])
+            self._of_nulls.add(batch.filter(pa.array(~with_key)), times[~with_key])
+            self._copies.add(batch.filter(pa.array(with_key)), times[with_key])
         if not self._by_event and self._copies.waiting + self._of_nulls.waiting >= WORK:
             yield from self._settled(_ARRIVED)
 

@@ -68,11 +68,6 @@ class Context:
         return _declared("table", table_id, self._tables)
 
     @property
-    def remote_tables(self) -> list[RemoteTaskTable]:
-        """The tables that lie elsewhere."""
-        return [table for table in self._tables.values() if isinstance(table, RemoteTaskTable)]
-
-    @property
     def own_tables(self) -> list[TaskTable]:
         """The tables that lie here."""
         return [table for table in self._tables.values() if isinstance(table, TaskTable)]
@@ -156,19 +151,15 @@ class Coordinator:
     """The requests of a task (``TaskCoordinator``); the run loop reads them after each call."""
 
     def __init__(self) -> None:
-        self.commits = 0
+        self.commit_requested = False
+        """True when the epoch shall end as soon as possible."""
         self.shut_down = False
         self.shuts_down_all = False
-
-    @property
-    def commit_requested(self) -> bool:
-        """Return whether the epoch shall end as soon as possible."""
-        return self.commits > 0
 
     def commit(self, scope: RequestScope = RequestScope.CURRENT_TASK) -> None:
         """Ask for a commit after this call; an epoch's commit covers all tasks, whatever the scope."""
         _checked(scope, "commit")
-        self.commits += 1
+        self.commit_requested = True
 
     def shutdown(self, scope: RequestScope = RequestScope.CURRENT_TASK) -> None:
         """Ask the task to end after this call, or all tasks when the epoch is committed."""

@@ -7,8 +7,6 @@ import typing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import pyarrow as pa
-
 from airflow_samza.application.descriptors import StoreDescriptor
 from airflow_samza.application.rejections import reject
 from airflow_samza.errors import StoreError
@@ -26,9 +24,9 @@ class TaskStore:
     What is put is checked against the declaration at once, with the line.
     """
 
-    def __init__(self, declared: StoreDescriptor, store: KeyValueStore) -> None:
+    def __init__(self, declared: StoreDescriptor, backend: KeyValueStore) -> None:
         self._declared = declared
-        self._store = store
+        self.backend = backend
         self._keys = [_Column(field) for field in declared.key.fields]
         self._values = _ValueForm(declared.value, declared.plain_value)
 
@@ -36,12 +34,12 @@ class TaskStore:
 
     def get(self, key: Any) -> Any:
         """The value of a key, or None."""
-        kept = self._store.get(self._key(key))
+        kept = self.backend.get(self._key(key))
         return None if kept is None else self._values.shown(kept)
 
     def get_all(self, keys: Iterable[Any]) -> dict[Any, Any]:
         """The values of those keys that are there."""
-        kept = self._store.get_all([self._key(key) for key in keys])
+        kept = self.backend.get_all([self._key(key) for key in keys])
         return {self._shown_key(key): self._values.shown(value) for key, value in kept.items()}
 
     def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
@@ -50,7 +48,7 @@ class TaskStore:
         None leaves that end open.
         """
         bounds = [None if bound is None else self._key(bound) for bound in (first, last)]
-        return ((self._shown_key(key), self._values.shown(value)) for key, value in self._store.range(*bounds))
+        return ((self._shown_key(key), self._values.shown(value)) for key, value in self.backend.range(*bounds))
 
     def all(self) -> Iterator[tuple[Any, Any]]:
         """All entries, in key order."""
@@ -61,9 +59,9 @@ class TaskStore:
     def put(self, key: Any, value: Any) -> None:
         """Sets a value; None deletes."""
         if value is None:
-            self._store.delete(self._key(key))
+            self.backend.delete(self._key(key))
         else:
-            self._store.put(self._key(key), self._value(value))
+            self.backend.put(self._key(key), self._value(value))
 
     def put_all(self, entries: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         """Sets several values, in the order given; None deletes."""
@@ -72,21 +70,7 @@ class TaskStore:
 
     def delete(self, key: Any) -> None:
         """Removes a key; one that is not there is no error."""
-        self._store.delete(self._key(key))
-
-    # -- for the operator ----------------------------------------------------------------------------------------------
-
-    def kept(self) -> dict[str, pa.Table]:
-        """Return what the store holds; nothing when it was never written."""
-        return self._store.kept()
-
-    def restore(self, tables: Mapping[str, pa.Table]) -> None:
-        """Takes over what :meth:`kept` gave."""
-        self._store.restore_kept(tables)
-
-    def close(self) -> None:
-        """Close the store's backend."""
-        self._store.close()
+        self.backend.delete(self._key(key))
 
     # -- forms ---------------------------------------------------------------------------------------------------------
 

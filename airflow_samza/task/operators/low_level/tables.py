@@ -172,11 +172,3 @@ class RemoteTaskTable:
     def delete(self, key: Any) -> None:
         """Deletes the row of a key."""
         self._table.write([(key, None)])
-
-    def metrics(self, reporter: str) -> dict[str, float]:
-        """Calls of the table."""
-        return self._table.metrics(reporter)
-
-    def close(self) -> None:
-        """Cancels what is in flight after a failure."""
-        self._table.close()

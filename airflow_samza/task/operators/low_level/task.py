@@ -64,22 +64,19 @@ class LowLevelTask(Operator[TaskSpec]):
         if hasattr(self._task, "window"):
             self._progress.window_ms = self._window_ms()
         if inspect.iscoroutinefunction(getattr(self._task, "process", None)):
-            for output in self._outputs.values():
-                output.writes_when_full = False  # what coroutines send is written by this thread
-            config = self._config
-            timeout = config.callback_timeout_ms
             self._calls = AsyncCalls(
                 self._loop,
                 self._processed,
-                config.max_concurrency,
+                self._config.max_concurrency,
                 ordered=False,
-                timeout_ms=timeout,
-                stop=self._stopped,
+                timeout_ms=self._config.callback_timeout_ms,
+                stop=self.is_stopped,
             )
             self._calls.keeps_failures = self.bad is not None
-        elif self.bad is not None:
+        if self._calls is not None or self.bad is not None:
             for output in self._outputs.values():
-                output.writes_when_full = False  # what a message sent is taken back when it fails
+                # What coroutines send is written by this thread, what a message sent is taken back when it fails.
+                output.writes_when_full = False
 
     def _window_ms(self) -> int | None:
         if TASK_WINDOW not in self._config:
@@ -112,7 +109,7 @@ class LowLevelTask(Operator[TaskSpec]):
         progress, timers, stops_at_commit = self._progress, self.context.timers, self.stops_at_commit
         done = 0
         for envelope in self._envelopes(batch):
-            if coordinator.shut_down or (coordinator.commits and stops_at_commit):
+            if coordinator.shut_down or (coordinator.commit_requested and stops_at_commit):
                 break
             try:
                 result = process(envelope, collector, coordinator)
@@ -132,7 +129,7 @@ class LowLevelTask(Operator[TaskSpec]):
         outputs = list(self._outputs.values())
         done = 0
         for envelope in self._envelopes(batch):
-            if self._stopped():
+            if self.is_stopped():
                 break
             before = [output.taken() for output in outputs]
             try:
@@ -229,12 +226,12 @@ class LowLevelTask(Operator[TaskSpec]):
         """Call what is due, with nothing in flight; after a stop it waits for the next epoch, if there is one."""
         self._settled()
         context = self.context
-        if self._stopped():
+        if self.is_stopped():
             return
         for kind, until in ((EVENT, context.watermark_ms), (PROCESSING, context.now_ms())):
             for key, time in context.timers.due(kind, until):
                 self._call("on_timer", key, time, self._collector, self.coordinator)
-                if self._stopped():
+                if self.is_stopped():
                     return
         if self._progress.window_is_due():
             self._call("window", self._collector, self.coordinator)
@@ -259,14 +256,12 @@ class LowLevelTask(Operator[TaskSpec]):
     def flush(self) -> Iterable[pa.RecordBatch]:
         """End for good: event timers fire (decision 27), and ``on_end_of_stream`` may still send (rule C7)."""
         self._settled()
-        coordinator = self.coordinator
-        left = self.context.timers.end()
-        while not coordinator.shut_down:
-            timer = next(left, None)
-            if timer is None:
-                self._call("on_end_of_stream", self._collector, coordinator)
-                break
-            self._call("on_timer", *timer, self._collector, coordinator)
+        for timer in self.context.timers.end():
+            if self.coordinator.shut_down:
+                return ()
+            self._call("on_timer", *timer, self._collector, self.coordinator)
+        if not self.coordinator.shut_down:
+            self._call("on_end_of_stream", self._collector, self.coordinator)
         return ()
 
     def finish(self) -> None:
@@ -279,14 +274,6 @@ class LowLevelTask(Operator[TaskSpec]):
         for output in self._outputs.values():
             output.flush()
 
-    def metrics(self) -> Mapping[str, float]:
-        """Calls of remote tables."""
-        return {
-            name: value
-            for table in self.context.remote_tables
-            for name, value in table.metrics(self.spec.op_id).items()
-        }
-
     def close(self) -> None:
         """Close the task, and give back what it held."""
         try:
@@ -295,11 +282,9 @@ class LowLevelTask(Operator[TaskSpec]):
                 if hasattr(task, "close"):
                     self._guarded(task.close)
         finally:
-            for table in self.context.remote_tables:
-                table.close()
             self._loop.close()
             for store in self.context.stores.values():
-                store.close()
+                store.backend.close()
 
     # -- from epoch to epoch -------------------------------------------------------------------------------------------
 
@@ -308,7 +293,7 @@ class LowLevelTask(Operator[TaskSpec]):
         stores = {
             f"{_STORE}{name}" if part == BASE else f"{_STORE}{name}.{part}": table
             for name, store in self.context.stores.items()
-            for part, table in store.kept().items()
+            for part, table in store.backend.kept().items()
         }
         return {name: table for name, table in {**stores, **self._progress.snapshot()}.items() if table.num_rows}
 
@@ -326,14 +311,15 @@ class LowLevelTask(Operator[TaskSpec]):
                     for part, table in tables.items()
                     if part.startswith(f"{whole}.")
                 }
-                store.restore({BASE: tables[whole], **changes})
+                store.backend.restore_kept({BASE: tables[whole], **changes})
         self._progress.restore(tables)
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
-    def _stopped(self) -> bool:
+    def is_stopped(self) -> bool:
+        """Return whether the task asked for an end, or for a commit that leaves the rest of a batch."""
         coordinator = self.coordinator
-        return coordinator.shut_down or (self.stops_at_commit and coordinator.commits > 0)
+        return coordinator.shut_down or (self.stops_at_commit and coordinator.commit_requested)
 
     def _call(self, method: str, *arguments: Any) -> None:
         function = getattr(self._task, method, None)

@@ -89,10 +89,7 @@ class TaskTimers:
     def snapshot(self) -> pa.Table:
         """All timers, by kind, time and key."""
         rows = sorted((kind, time, _order(key), json.dumps(key)) for (kind, key), time in self._times.items())
-        columns = [[row[0] for row in rows], [row[3] for row in rows], [row[1] for row in rows]]
-        return pa.Table.from_arrays(
-            [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA
-        )
+        return pa.Table.from_pylist([{"kind": row[0], "key": row[3], "time": row[1]} for row in rows], schema=_SCHEMA)
 
     def restore(self, table: pa.Table) -> None:
         """Takes over what :meth:`snapshot` gave."""

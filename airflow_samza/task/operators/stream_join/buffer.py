@@ -28,6 +28,9 @@ _WIDE = 40
 _FAR = 1 << 60
 """Times are cut to ±36,000 years, so that their distances fit in 64 bits."""
 
+BEHIND_ALL = _FAR + 1
+"""A time (µs) behind those of all rows."""
+
 
 def as_mask(flags: Flags) -> pa.Array:
     """A filter for Arrow."""
@@ -204,12 +207,6 @@ class Buffer:
             kept.append(run)
         self.runs = sorted(kept, key=len, reverse=True)
 
-    def drain(self) -> Iterator[pa.RecordBatch]:
-        """Drop all rows; return those that had no partner."""
-        runs, self.runs = self.runs, []
-        for run in runs:
-            yield from self._alone(run, np.ones(len(run), np.bool_))
-
     def _alone(self, run: SortedRun, expired: Any) -> Iterator[pa.RecordBatch]:
         if run.matched is None:
             return
@@ -219,25 +216,20 @@ class Buffer:
 
     def table(self, schema: pa.Schema) -> pa.Table:
         """Return the rows kept: ``time``, ``matched`` and, behind ``message.``, the columns of the messages."""
-        fields = [pa.field("time", pa.int64()), pa.field("matched", pa.bool_()), *(_named(field) for field in schema)]
+        named = [field.with_name(f"message.{field.name}") for field in schema]
+        fields = pa.schema([pa.field("time", pa.int64()), pa.field("matched", pa.bool_()), *named])
         parts = []
         for run in self.runs:
             kept = np.flatnonzero(run.times >= run.least_time)
             rows = run.rows if len(kept) == len(run) else run.rows.take(as_rows(kept))
             matched = run.matched[kept] if run.matched is not None else np.zeros(len(kept), np.bool_)
             columns = [as_rows(run.times[kept]), as_mask(matched), *rows.columns]
-            parts.append(pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields)))
-        return pa.Table.from_batches(parts, pa.schema(fields))
+            parts.append(pa.RecordBatch.from_arrays(columns, schema=fields))
+        return pa.Table.from_batches(parts, fields)
 
 
 def messages_of(table: pa.Table) -> pa.RecordBatch:
     """The messages in a table of :meth:`Buffer.table`."""
-    kept = {
-        name.removeprefix("message."): table.column(name) for name in table.column_names if name.startswith("message.")
-    }
-    together = pa.table({name: column.combine_chunks() for name, column in kept.items()})
-    return together.combine_chunks().to_batches()[0]
-
-
-def _named(field: pa.Field) -> pa.Field:
-    return field.with_name(f"message.{field.name}")
+    names = [name for name in table.column_names if name.startswith("message.")]
+    columns = [table.column(name).combine_chunks() for name in names]
+    return pa.RecordBatch.from_arrays(columns, [name.removeprefix("message.") for name in names])

@@ -31,16 +31,6 @@ class JoinKey:
         self._kinds = [key_type(schema[column].type) for column in columns]
         self.exact = len(self.columns) == 1 and _is_number(self._kinds[0])
 
-    def present(self, batch: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
-        """Return a mask of the rows without a null in the key; None when that is every row."""
-        mask = None
-        for name in self.columns:
-            column = batch.column(name)
-            if column.null_count:
-                valid = column.is_valid().to_numpy(zero_copy_only=False)
-                mask = valid if mask is None else mask & valid
-        return mask
-
     def numbers(self, batch: pa.RecordBatch) -> Numbers:
         """The number of every row's key, none of which is null."""
         if self.exact:
@@ -58,12 +48,8 @@ class JoinKey:
 
 def equal_rows(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Return a mask of the rows in which all columns are equal."""
-    mask = None
-    for one, other in zip(left, right, strict=True):
-        same = pc.equal(one, other).to_numpy(zero_copy_only=False)
-        mask = same if mask is None else mask & same
-    assert mask is not None
-    return mask  # type: ignore[no-any-return]  # Arrow has no types
+    same = [pc.equal(one, other).to_numpy(zero_copy_only=False) for one, other in zip(left, right, strict=True)]
+    return np.logical_and.reduce(same)  # type: ignore[no-any-return]  # Arrow has no types
 
 
 def as_numbers(column: pa.Array, kind: str) -> Numbers:

@@ -16,9 +16,17 @@ from airflow_samza.storage.key_index import as_rows
 from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.event_times import micros
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.operators.stream_join.buffer import Buffer, SortedRun, as_mask, candidates, messages_of
+from airflow_samza.task.operators.stream_join.buffer import (
+    BEHIND_ALL,
+    Buffer,
+    SortedRun,
+    as_mask,
+    candidates,
+    messages_of,
+)
 from airflow_samza.task.operators.stream_join.keys import JoinKey, equal_rows
-from airflow_samza.task.operators.stream_join.results import Beside, Called, Results
+from airflow_samza.task.operators.stream_join.results import Beside, Called
+from airflow_samza.task.tables.parts import rows_with_key
 
 WORK = 1 << 16
 """Rows that wait before they are joined, at least.
@@ -58,7 +66,7 @@ class StreamJoin(Operator[StreamJoinSpec]):
         self._waiting: tuple[list[Any], list[Any]] = ([], [])
         self._waiting_rows = 0
         self._watermark = NONE_YET
-        self._results: Results = (
+        self._results: Beside | Called = (
             Beside(spec, right, output) if spec.function is None else Called(spec, left, right, output)
         )
 
@@ -76,11 +84,8 @@ class StreamJoin(Operator[StreamJoinSpec]):
     def process_from(self, batch: pa.RecordBatch, side: int) -> Iterator[pa.RecordBatch]:
         """Gather rows, and yield joined ones when enough wait; those without a key or a time come at once."""
         rows, times = self._on_time(batch, side)
-        present = self._keys[side].present(rows)
-        if times.null_count:
-            timed = times.is_valid().to_numpy(zero_copy_only=False)
-            present = timed if present is None else present & timed
-        if present is not None and not present.all():
+        present = rows_with_key([*map(rows.column, self._keys[side].columns), times])
+        if present is not None:
             if self._outer[side]:
                 yield from self._results.alone(rows.filter(as_mask(~present)), side)
             chosen = as_mask(present)
@@ -167,7 +172,7 @@ class StreamJoin(Operator[StreamJoinSpec]):
         if self._by_event_time and timestamp > self._watermark:
             yield from self._work()
             self._watermark = timestamp
-            yield from self._evicted(timestamp)
+            yield from self._evicted(timestamp * 1000 - self._reach)
 
     def output_watermark(self, timestamp: int) -> int:
         """Return the watermark less the ttl: no row of a pair, or one that stayed alone, is older."""
@@ -177,11 +182,11 @@ class StreamJoin(Operator[StreamJoinSpec]):
         """Use the clock as the watermark where there is no event time."""
         if not self._by_event_time:
             yield from self._work()
-            yield from self._evicted(now)
+            yield from self._evicted(now * 1000 - self._reach)
 
-    def _evicted(self, now: int) -> Iterator[pa.RecordBatch]:
+    def _evicted(self, bound: int) -> Iterator[pa.RecordBatch]:
         for side, buffer in enumerate(self._buffers):
-            for rows in buffer.evict(now * 1000 - self._reach):
+            for rows in buffer.evict(bound):
                 yield from self._results.alone(rows, side)
 
     def settle(self) -> Iterator[pa.RecordBatch]:
@@ -191,9 +196,7 @@ class StreamJoin(Operator[StreamJoinSpec]):
     def flush(self) -> Iterator[pa.RecordBatch]:
         """Join what waits; an outer join emits what stayed alone."""
         yield from self._work()
-        for side, buffer in enumerate(self._buffers):
-            for rows in buffer.drain():
-                yield from self._results.alone(rows, side)
+        yield from self._evicted(BEHIND_ALL)
 
     # -- state ---------------------------------------------------------------------------------------------------------
 

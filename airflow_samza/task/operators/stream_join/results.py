@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,21 +15,7 @@ from airflow_samza.application.operator_specs import StreamJoinSpec
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.bad_records import BadRecords
 from airflow_samza.task.messages.messages import CHUNK, MessageReader, MessageWriter
-from airflow_samza.task.operators.calls import Failures, call_each, write_each
-
-
-class Results(Protocol):
-    """Makes batches of joined rows."""
-
-    def pairs(
-        self, left: pa.RecordBatch, left_rows: pa.Array, right: pa.RecordBatch, right_rows: pa.Array
-    ) -> Iterator[pa.RecordBatch]:
-        """Return the results of pairs, given as row numbers."""
-        ...
-
-    def alone(self, rows: pa.RecordBatch, side: int) -> Iterator[pa.RecordBatch]:
-        """Return the results of messages of one side (0: left) that have no partner."""
-        ...
+from airflow_samza.task.operators.calls import Failures, batch_of_each
 
 
 class Beside:
@@ -46,12 +32,12 @@ class Beside:
     def pairs(
         self, left: pa.RecordBatch, left_rows: pa.Array, right: pa.RecordBatch, right_rows: pa.Array
     ) -> Iterator[pa.RecordBatch]:
-        """Both sides' columns."""
+        """Return both sides' columns of pairs, given as row numbers."""
         columns = [*left.take(left_rows).columns, *right.select(self._added).take(right_rows).columns]
         yield self._batch(columns)
 
     def alone(self, rows: pa.RecordBatch, side: int) -> Iterator[pa.RecordBatch]:
-        """One side's columns, nulls beside them."""
+        """Return the columns of messages of one side (0: left) that have no partner, nulls beside them."""
         count = rows.num_rows
         if side == 0:
             yield self._batch([*rows.columns, *(pa.nulls(count, self._arrow.field(name).type) for name in self._added)])
@@ -63,11 +49,7 @@ class Beside:
         yield self._batch([*columns, *(rows.column(name) for name in self._added)])
 
     def _batch(self, columns: list[pa.Array]) -> pa.RecordBatch:
-        typed = [
-            c if c.type.equals(field.type) else c.cast(field.type)
-            for c, field in zip(columns, self._arrow, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(typed, schema=self._arrow)
+        return pa.RecordBatch.from_arrays(columns, self._arrow.names).cast(self._arrow)
 
 
 class _Both:
@@ -126,8 +108,7 @@ class Called:
         for reader, batch in zip(self._readers, (left, right), strict=True):
             sides.append([None] * present.num_rows if batch is None else reader.read(batch))
         pairs, failures = _Pairs(*sides), Failures(self.bad)
-        results = call_each(self._spec, self._function, pairs, failures, arguments=sides)
-        joined = write_each(self._spec, self._function, self._writer, results, pairs, failures)
+        joined = batch_of_each(self._spec, self._function, self._writer, pairs, failures, arguments=sides)
         for place, error in sorted(zip(failures.places, failures.errors, strict=True), key=itemgetter(0)):
             assert self.bad is not None
             rows = {

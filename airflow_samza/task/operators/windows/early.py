@@ -26,6 +26,8 @@ from airflow_samza.task.operators.windows.open_windows import (
     START,
     Results,
     codes_of,
+    with_columns,
+    with_more,
 )
 
 NOT_DUE = -1
@@ -79,9 +81,7 @@ class EarlyResults:
         due[fresh] = np.where(came[fresh] > 0, self.due_from(now), NOT_DUE)
         opened = seen == _NEVER
         seen[opened] = self.next_turns(int(opened.sum()))
-        for name, values in zip(EARLY_COLUMNS, (pane, pending, due, seen), strict=True):
-            table = table.append_column(name, pa.array(values))
-        return table
+        return with_columns(table, dict(zip(EARLY_COLUMNS, (pane, pending, due, seen), strict=True)))
 
     def counted(self, windows: pa.Table, results: Any, pending: Any, now: int) -> pa.Table:
         """Windows that have got messages.
@@ -91,10 +91,7 @@ class EarlyResults:
         rest = pending if self.every is None else pending % self.every
         due = windows.column(DUE).to_numpy()
         due = np.where(rest == 0, NOT_DUE, np.where((results > 0) | (due == NOT_DUE), self.due_from(now), due))
-        changed = {PANE: windows.column(PANE).to_numpy() + results, PENDING: rest, DUE: due}
-        for name, values in changed.items():
-            windows = windows.set_column(windows.column_names.index(name), name, pa.array(values))
-        return windows
+        return with_columns(windows, {PANE: windows.column(PANE).to_numpy() + results, PENDING: rest, DUE: due})
 
     def full(self, windows: pa.Table | None) -> pa.Table | None:
         """The windows with as many new messages as a result waits for."""
@@ -116,17 +113,15 @@ class EarlyResults:
         """Return what is left of open windows when some of them have had a result."""
         had = np.isin(windows.column(SEEN).to_numpy(), emitted.column(SEEN).to_numpy())
         changed = {
-            PANE: pa.array(windows.column(PANE).to_numpy() + had),
-            PENDING: pa.array(np.where(had, 0, windows.column(PENDING).to_numpy())),
-            DUE: pa.array(np.where(had, NOT_DUE, windows.column(DUE).to_numpy())),
+            PANE: windows.column(PANE).to_numpy() + had,
+            PENDING: np.where(had, 0, windows.column(PENDING).to_numpy()),
+            DUE: np.where(had, NOT_DUE, windows.column(DUE).to_numpy()),
         }
         if not self.accumulating:
             for name in self._parts:
                 column = windows.column(name).combine_chunks()
                 changed[name] = column.take(pa.array(np.arange(len(had)), mask=had))
-        for name, column in changed.items():
-            windows = windows.set_column(windows.column_names.index(name), name, column)
-        return windows
+        return with_columns(windows, changed)
 
 
 _NEVER = (1 << 62) - 1
@@ -141,12 +136,7 @@ def touched_windows(
     these as they are in ``opened``; and the other open ones. None stands for no windows.
     """
     before = 0 if opened is None else opened.num_rows
-    together = list(keys)
-    if opened is not None:
-        mine = [opened.column(name) for name in (*key_names, START)]
-        together = [
-            pa.chunked_array([*one.chunks, other]).combine_chunks() for one, other in zip(mine, keys, strict=True)
-        ]
+    together = keys if opened is None else with_more(opened, (*key_names, START), keys)
     codes = codes_of(together, before + len(keys[0]))
     touched, firsts, window = np.unique(codes[before:], return_index=True, return_inverse=True)
     fresh = firsts[touched >= before]
@@ -163,15 +153,15 @@ def touched_windows(
     return window, pa.concat_tables([reopened.select(windows.column_names), windows]), reopened, others
 
 
-def closed_windows(opened: pa.Table, watermark: int | None) -> tuple[pa.Table, pa.Table | None]:
-    """Return the windows that are complete at a watermark (ms; None: all), oldest first, and the others."""
-    if watermark is None:
-        return opened.sort_by(SEEN), None
-    closed = opened.column(END).to_numpy() <= watermark * 1000
+def closed_windows(opened: pa.Table, until: int | None) -> tuple[pa.Table, pa.Table | None]:
+    """Return the windows that end at a time (µs; None: all) or before, and the others."""
+    if until is None:
+        return opened, None
+    closed = opened.column(END).to_numpy() <= until
     if not closed.any():
         return opened.slice(0, 0), opened
     rest = opened.filter(pa.array(~closed))
-    return opened.filter(pa.array(closed)).sort_by(SEEN), rest if rest.num_rows else None
+    return opened.filter(pa.array(closed)), rest if rest.num_rows else None
 
 
 class EarlyWindows:
@@ -191,21 +181,21 @@ class EarlyWindows:
         """Drop what is kept beside the table of windows that are closed, or begin anew."""
 
     def late(self, times: Any, watermark: int) -> Any:
-        """See :class:`OpenWindows`."""
+        """See :class:`.FixedWindows`."""
         return self._grid.latest_ends(times) <= watermark * 1000
 
     def close(self, watermark: int | None) -> Iterator[Results]:
-        """See :class:`OpenWindows`."""
+        """See :class:`.FixedWindows`."""
         if self._open is None:
             return
-        closed, self._open = closed_windows(self._open, watermark)
-        last = self._early.last(closed)
+        closed, self._open = closed_windows(self._open, None if watermark is None else watermark * 1000)
+        last = self._early.last(closed.sort_by(SEEN))
         if last.num_rows:
             yield self._results(last, final=True)
         self._forget(closed)
 
     def due(self, now: int) -> Iterator[Results]:
-        """See :class:`OpenWindows`."""
+        """See :class:`.FixedWindows`."""
         due = self._early.due(self._open, now) if self._open is not None else None
         if due is None or not due.num_rows:
             return
@@ -215,14 +205,14 @@ class EarlyWindows:
             self._forget(due)
 
     def earliest(self, watermark: int) -> int:
-        """See :class:`OpenWindows`."""
+        """See :class:`.FixedWindows`."""
         return self._grid.earliest_open(watermark * 1000)
 
     def snapshot(self) -> Mapping[str, pa.Table]:
-        """See :class:`OpenWindows`."""
+        """See :class:`.FixedWindows`."""
         return {} if self._open is None else {"windows": self._open}
 
     def restore(self, tables: Mapping[str, pa.Table]) -> None:
-        """See :class:`OpenWindows`."""
+        """See :class:`.FixedWindows`."""
         if "windows" in tables:
             self._open = self._early.restored(tables["windows"])

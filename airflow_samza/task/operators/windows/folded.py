@@ -26,7 +26,7 @@ from airflow_samza.task.operators.aggregation.accumulators import Accumulator, s
 from airflow_samza.task.operators.windows.early import EarlyResults, EarlyWindows, touched_windows
 from airflow_samza.task.operators.windows.fixed import START_COLUMN, placed_in_windows
 from airflow_samza.task.operators.windows.grids import Grid
-from airflow_samza.task.operators.windows.open_windows import PANE, PENDING, SEEN, Results, by_end
+from airflow_samza.task.operators.windows.open_windows import PANE, PENDING, SEEN, Results, by_end, with_columns
 from airflow_samza.task.operators.windows.sessions import SessionWindows
 
 _ROW, _MESSAGE = "\0row", "\0message"
@@ -154,7 +154,7 @@ class FoldedWindows(EarlyWindows):
         self._values: dict[int, Any] = {}  # by the window's turn
 
     def add(self, batch: pa.RecordBatch, times: Any, watermark: int, now: int) -> Iterator[Results]:
-        """See :class:`OpenWindows`."""
+        """See :class:`.FixedWindows`."""
         messages = self.fold.messages(batch)
         rows = pa.RecordBatch.from_arrays(
             [*(batch.column(name) for name in self._spec.key), pa.array(np.arange(batch.num_rows))], [*self._keys, _ROW]
@@ -185,7 +185,7 @@ class FoldedWindows(EarlyWindows):
             places, numbers, folded = zip(*emitted, strict=True)
             table = windows.take(pa.array(places, pa.int64()))
             panes = pa.array(table.column(PANE).to_numpy() + np.array(numbers))
-            yield self._folded(table.set_column(table.column_names.index(PANE), PANE, panes), list(folded), False)
+            yield self._folded(with_columns(table, {PANE: panes}), list(folded), False)
         left = self._early.counted(windows, np.array(results), np.array(pending), now)
         self._open = left if others is None else pa.concat_tables([others, left.select(others.column_names)])
 
@@ -201,12 +201,12 @@ class FoldedWindows(EarlyWindows):
             self._values.pop(turn, None)
 
     def snapshot(self) -> Mapping[str, pa.Table]:
-        """See :class:`OpenWindows`."""
+        """See :class:`.FixedWindows`."""
         windows = super().snapshot()
         return {**windows, **self.fold.kept(self._values)} if windows else windows
 
     def restore(self, tables: Mapping[str, pa.Table]) -> None:
-        """See :class:`OpenWindows`."""
+        """See :class:`.FixedWindows`."""
         super().restore(tables)
         self._values = self.fold.restored(tables)
 
@@ -223,12 +223,12 @@ class FoldedSessions(SessionWindows):
         self._accumulating = spec.window.accumulating
 
     def add(self, batch: pa.RecordBatch, times: Any, watermark: int, now: int) -> Iterator[Results]:
-        """See :class:`OpenWindows`."""
+        """See :class:`.FixedWindows`."""
         return super().add(batch.append_column(_MESSAGE, batch.to_struct_array()), times, watermark, now)
 
-    def _values(self, parts: list[pa.Array], final: bool) -> Mapping[str, Any]:
+    def _values(self, sessions: pa.Table, final: bool) -> Mapping[str, Any]:
         values = []
-        for messages in super()._values(parts, final)[_MESSAGE]:
+        for messages in super()._values(sessions, final)[_MESSAGE]:
             value = self.fold.begun()
             for message in self.fold.messages(pa.RecordBatch.from_struct_array(messages.values)):
                 value = self.fold.next(value, message, rejects=final or not self._accumulating)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -39,29 +39,6 @@ _Row = tuple[int, int]
 
 Longs = Any
 """A numpy array of int64."""
-
-
-class Grid(Protocol):
-    """The windows of one kind."""
-
-    def assign(self, times: Longs) -> tuple[Longs | None, Longs]:
-        """Row numbers and window starts: each row once per window that it is in, in the order of the rows.
-
-        None: once each.
-        """
-        ...
-
-    def ends(self, starts: Longs) -> Longs:
-        """The end (not part of it) of each window."""
-        ...
-
-    def latest_ends(self, times: Longs) -> Longs:
-        """The end of the last window that each time is in."""
-        ...
-
-    def earliest_open(self, time: int) -> int:
-        """The start of the first window that ends after a time."""
-        ...
 
 
 def grid_of(window: WindowSpec) -> Grid:
@@ -98,7 +75,10 @@ class FixedGrid:
         self._overlap = -(-length // hop)
 
     def assign(self, times: Longs) -> tuple[Longs | None, Longs]:
-        """See :class:`Grid`."""
+        """Row numbers and window starts: each row once per window that it is in, in the order of the rows.
+
+        None: once each.
+        """
         last = times - times % self._hop
         if self._overlap == 1:
             return None, last
@@ -110,15 +90,15 @@ class FixedGrid:
         return rows[within], starts[within]
 
     def ends(self, starts: Longs) -> Longs:
-        """See :class:`Grid`."""
+        """The end (not part of it) of each window."""
         return starts + self._length
 
     def latest_ends(self, times: Longs) -> Longs:
-        """See :class:`Grid`."""
+        """The end of the last window that each time is in."""
         return times - times % self._hop + self._length
 
     def earliest_open(self, time: int) -> int:
-        """See :class:`Grid`."""
+        """The start of the first window that ends after a time."""
         return (time - self._length) // self._hop * self._hop + self._hop
 
 
@@ -146,7 +126,7 @@ class ZonedGrid:
         self._numbers: Longs = np.empty(0, np.int64)
 
     def assign(self, times: Longs) -> tuple[Longs | None, Longs]:
-        """See :class:`Grid`."""
+        """See :class:`FixedGrid`."""
         last = self._number(times)
         if self._hops == 1:
             return None, self._start(last)
@@ -154,15 +134,15 @@ class ZonedGrid:
         return rows, self._start((last[:, None] - np.arange(self._hops - 1, -1, -1)).ravel())
 
     def ends(self, starts: Longs) -> Longs:
-        """See :class:`Grid`."""
+        """See :class:`FixedGrid`."""
         return self._start(self._number(starts) + self._hops)
 
     def latest_ends(self, times: Longs) -> Longs:
-        """See :class:`Grid`."""
+        """See :class:`FixedGrid`."""
         return self.ends(times)
 
     def earliest_open(self, time: int) -> int:
-        """See :class:`Grid`."""
+        """See :class:`FixedGrid`."""
         return int(self._start(self._number(np.array([time])) + 1 - self._hops)[0])
 
     def _number(self, times: Longs) -> Longs:
@@ -237,3 +217,7 @@ class ZonedGrid:
 def _up(time: int, hop: int) -> int:
     """The first multiple of the hop that is not before a time."""
     return -(-time // hop) * hop
+
+
+Grid = FixedGrid | ZonedGrid
+"""The windows of one kind."""

@@ -1,13 +1,13 @@
-"""The interface of what keeps a task's open windows, and the rows in which they are handed over.
+"""Open windows as tables: their columns, their order, and the form in which they are handed over.
 
-The window operator asks it, and the aggregation hands over its rows likewise.
+What keeps the open windows of a task hands them over to the window operator in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,44 +36,6 @@ class Results:
     table: pa.Table
     values: Mapping[str, Any]
     final: bool
-
-
-class OpenWindows(Protocol):
-    """The open windows of one operator. Times are microseconds."""
-
-    def late(self, times: Any, watermark: int) -> Any:
-        """Return a numpy mask of the messages that are late.
-
-        All windows that they are in are closed at the watermark (ms).
-        """
-        ...
-
-    def add(self, batch: pa.RecordBatch, times: Any, watermark: int, now: int) -> Iterator[Results]:
-        """Add messages that are not late; return early results that are complete with them.
-
-        ``now``: the clock, in ms.
-        """
-        ...
-
-    def close(self, watermark: int | None) -> Iterator[Results]:
-        """Close and return the windows that are complete at a watermark (ms; None: all)."""
-        ...
-
-    def due(self, now: int) -> Iterator[Results]:
-        """Return early results that are due by the clock (ms)."""
-        ...
-
-    def earliest(self, watermark: int) -> int:
-        """Return the smallest start of a window that is open, or that may still be opened at ``watermark`` (ms)."""
-        ...
-
-    def snapshot(self) -> Mapping[str, pa.Table]:
-        """The open windows."""
-        ...
-
-    def restore(self, tables: Mapping[str, pa.Table]) -> None:
-        """Takes over what :meth:`snapshot` gave."""
-        ...
 
 
 def codes_of(keys: Sequence[pa.Array], rows: int) -> Any:
@@ -106,3 +68,13 @@ def by_end(table: pa.Table) -> pa.Table:
     if len(ends) > 1 and not (ends[1:] >= ends[:-1]).all():
         table = table.take(np.argsort(ends, kind="stable"))
     return table
+
+
+def with_columns(windows: pa.Table, columns: Mapping[str, Any]) -> pa.Table:
+    """Return windows with some columns, in the place of those of the same names or behind the others."""
+    return pa.table({**dict(zip(windows.column_names, windows.columns, strict=True)), **columns})
+
+
+def with_more(windows: pa.Table, names: Sequence[str], more: Sequence[pa.Array]) -> list[pa.Array]:
+    """Return columns of windows, each with more values behind."""
+    return [pa.concat_arrays([*windows.column(name).chunks, one]) for name, one in zip(names, more, strict=True)]

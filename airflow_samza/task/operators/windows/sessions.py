@@ -18,8 +18,8 @@ from airflow_samza.application.operator_specs import WindowOperatorSpec
 from airflow_samza.task.operators.aggregation.accumulators import Accumulator, same_key
 from airflow_samza.task.operators.aggregation.grouping import Grouping
 from airflow_samza.task.operators.aggregation.partial_groups import RAW_ROWS, part_names
-from airflow_samza.task.operators.windows.early import EarlyResults
-from airflow_samza.task.operators.windows.open_windows import END, START, Results, by_end, codes_of
+from airflow_samza.task.operators.windows.early import EarlyResults, closed_windows
+from airflow_samza.task.operators.windows.open_windows import END, START, Results, by_end, codes_of, with_more
 
 _READ = "read"
 
@@ -37,11 +37,6 @@ class SessionWindows:
         self._gap = gap_ms * 1000
         self._early = early
         self._grouping = Grouping(spec, accumulators)
-        self._columns = list(
-            dict.fromkeys(
-                [*spec.key, *(a.aggregation.column for a in accumulators if a.aggregation.column is not None)]
-            )
-        )
         self._names = part_names(len(spec.key), len(self._grouping.parts))
         self._open: pa.Table | None = None
         self._raw: list[pa.RecordBatch] = []
@@ -50,12 +45,12 @@ class SessionWindows:
         self._read = 0  # messages so far: the place of the next one
 
     def late(self, times: Any, watermark: int) -> Any:
-        """See :class:`OpenWindows`."""
+        """See :class:`.FixedWindows`."""
         return times + self._gap < watermark * 1000  # decision 37
 
     def add(self, batch: pa.RecordBatch, times: Any, watermark: int, now: int) -> Iterator[Results]:
-        """See :class:`OpenWindows`."""
-        self._raw.append(batch.select(self._columns))
+        """See :class:`.FixedWindows`."""
+        self._raw.append(batch.select(self._grouping.columns))
         self._times.append(times)
         self._rows += batch.num_rows
         if self._early is not None:
@@ -77,17 +72,13 @@ class SessionWindows:
         starts, ends, former = times, times + self._gap, 0
         if self._open is not None:
             former = self._open.num_rows
-            opened = [self._open.column(f"k{place}") for place in range(len(keys))]
-            keys = [
-                pa.chunked_array([*one.chunks, other]).combine_chunks() for one, other in zip(opened, keys, strict=True)
-            ]
+            keys = with_more(self._open, self._names[: len(keys)], keys)
             starts = np.concatenate([self._open.column(START).to_numpy(), starts])
             ends = np.concatenate([self._open.column(END).to_numpy(), ends])
         session, starts, ends = joined_intervals(codes_of(keys, len(starts)), starts, ends)
         (new,), parts = self._grouping.keys_and_parts([pa.array(session[former:])], batch, sequence)
         if self._open is not None:
-            before = [self._open.column(name).combine_chunks() for name in self._names[len(keys) :]]
-            together = [pa.concat_arrays([one, other]) for one, other in zip(before, parts, strict=True)]
+            together = with_more(self._open, self._names[len(keys) :], parts)
             (new,), parts = self._grouping.merged([pa.concat_arrays([pa.array(session[:former]), new])], together)
         numbers = new.to_numpy()  # of every session
         firsts = _firsts(session, len(starts))[numbers]
@@ -100,19 +91,14 @@ class SessionWindows:
         self._open = table
 
     def close(self, watermark: int | None) -> Iterator[Results]:
-        """See :class:`OpenWindows`."""
+        """See :class:`.FixedWindows`."""
         if watermark is not None and not self._may_close(watermark):
             return
         self._condense(0)
         if self._open is None:
             return
-        ready = self._open
-        self._open = None
-        if watermark is not None:
-            closed = ready.column(END).to_numpy() < watermark * 1000
-            rest = ready.filter(pa.array(~closed))
-            self._open = rest if rest.num_rows else None
-            ready = ready.filter(pa.array(closed))
+        # a message exactly at the end of a session still belongs to it
+        ready, self._open = closed_windows(self._open, None if watermark is None else watermark * 1000 - 1)
         if self._early is not None:
             ready = self._early.last(ready)
         yield from self._emitted(ready, final=True)
@@ -127,36 +113,35 @@ class SessionWindows:
         if ready is None or not ready.num_rows:
             return
         table = by_end(ready)
-        parts = [table.column(name).combine_chunks() for name in self._names[len(self._spec.key) :]]
-        yield Results(table, self._values(parts, final), final)
+        yield Results(table, self._values(table, final), final)
         if not final and self._early is not None:
             assert self._open is not None
             self._open = self._early.after(self._open, ready)
 
-    def _values(self, parts: list[pa.Array], final: bool) -> Mapping[str, Any]:
-        """Return the finished columns of sessions with these parts."""
-        return self._grouping.final(parts)
+    def _values(self, sessions: pa.Table, final: bool) -> Mapping[str, Any]:
+        """Return the finished columns of sessions."""
+        return self._grouping.final(sessions)
 
     def due(self, now: int) -> Iterator[Results]:
-        """See :class:`OpenWindows`."""
+        """See :class:`.FixedWindows`."""
         if self._early is not None and self._open is not None:
             yield from self._emitted(self._early.due(self._open, now), final=False)
 
     def earliest(self, watermark: int) -> int:
-        """See :class:`OpenWindows`."""
+        """See :class:`.FixedWindows`."""
         least = [watermark * 1000 - self._gap, *(int(times.min()) for times in self._times if len(times))]
         if self._open is not None:
             least.append(int(self._open.column(START).to_numpy().min()))
         return min(least)
 
     def snapshot(self) -> Mapping[str, pa.Table]:
-        """See :class:`OpenWindows`."""
+        """See :class:`.FixedWindows`."""
         self._condense(0)
         counted = pa.table({_READ: pa.array([self._read])})
         return {"counted": counted} if self._open is None else {"windows": self._open, "counted": counted}
 
     def restore(self, tables: Mapping[str, pa.Table]) -> None:
-        """See :class:`OpenWindows`."""
+        """See :class:`.FixedWindows`."""
         if "counted" in tables:
             self._read = tables["counted"].column(_READ)[0].as_py()
         if "windows" in tables:

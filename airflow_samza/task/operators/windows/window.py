@@ -11,16 +11,15 @@ import pyarrow as pa
 from airflow_samza.application.operator_specs import WindowOperatorSpec
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.schema import Schema
-from airflow_samza.task.messages.event_times import micros
+from airflow_samza.task.messages.event_times import timed_messages
 from airflow_samza.task.messages.output_writers import Sender
 from airflow_samza.task.operators.aggregation.partial_groups import accumulators_of
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.windows.early import EarlyResults
-from airflow_samza.task.operators.windows.fixed import FixedWindows
-from airflow_samza.task.operators.windows.fixed_early import EarlyFixedWindows
+from airflow_samza.task.operators.windows.fixed import EarlyFixedWindows, FixedWindows
 from airflow_samza.task.operators.windows.folded import Fold, FoldedSessions, FoldedWindows
 from airflow_samza.task.operators.windows.grids import grid_of
-from airflow_samza.task.operators.windows.open_windows import END, PANE, START, OpenWindows, Results
+from airflow_samza.task.operators.windows.open_windows import END, PANE, START, Results
 from airflow_samza.task.operators.windows.sessions import SessionWindows
 
 _OUT_ROWS = 1 << 16
@@ -83,13 +82,9 @@ class Window(Operator[WindowOperatorSpec]):
             yield from self._rows(self._open.close(now))
             yield from self._rows(self._open.add(batch, np.full(batch.num_rows, now * 1000), _BEFORE_ALL, now))
             return
-        place = self.input.names.index(self.spec.time_column or "")
-        times = micros(batch.column(place), self.input.fields[place].type, f"input of {self.spec.title}")
-        if times.null_count:
-            timed = times.is_valid()
-            self.without_time += times.null_count
-            batch, times = batch.filter(timed), times.drop_null()
-        moments = times.to_numpy(zero_copy_only=False)
+        what = f"input of {self.spec.title}"
+        batch, moments, without = timed_messages(batch, self.input, self.spec.time_column, what)
+        self.without_time += without
         if self._watermark != NONE_YET and batch.num_rows:
             batch, moments = self._in_time(batch, moments)
         if batch.num_rows:
@@ -169,6 +164,10 @@ class Window(Operator[WindowOperatorSpec]):
         """Take over the open windows and the times reached."""
         self._watermark, self._now = (tables["reached"].column(name)[0].as_py() for name in ("watermark", "now"))
         self._open.restore(tables)
+
+
+OpenWindows = FixedWindows | EarlyFixedWindows | FoldedWindows | SessionWindows
+"""The open windows of one operator."""
 
 
 def open_windows(spec: WindowOperatorSpec, inputs: Schema, output: Schema) -> OpenWindows:

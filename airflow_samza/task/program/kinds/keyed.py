@@ -31,8 +31,7 @@ from airflow_samza.task.operators.distinct.operator import Distinct
 from airflow_samza.task.operators.remote_tables import RemoteTableJoin, SendToRemoteTable
 from airflow_samza.task.operators.stateless import Pass
 from airflow_samza.task.operators.stream_join.operator import StreamJoin
-from airflow_samza.task.operators.tables import SendToTable, TableJoin
-from airflow_samza.task.operators.temporal_join import TemporalJoin
+from airflow_samza.task.operators.tables import SendToTable, TableJoin, TemporalJoin
 from airflow_samza.task.operators.windows.window import Window
 from airflow_samza.task.program.column_sources import (
     AGGREGATION,

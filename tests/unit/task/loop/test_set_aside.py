@@ -176,9 +176,9 @@ def test_readers_of_a_file_that_grows_find_what_is_below_a_number(tmp_path: Path
     assert list(reader.before(LAST)) == []
     aside.add("a", 1, batch_of(1))
     aside.add("a", 2, batch_of(2, 3))
-    assert [(order, batch.num_rows) for order, batch in reader.before(2)] == [(1, 1)]
+    assert [(order, batch.num_rows) for _, order, batch in reader.before(2)] == [(1, 1)]
     aside.add("a", 2, batch_of(4))
-    assert [(order, batch.num_rows) for order, batch in reader.before(3)] == [(2, 2), (2, 1)]
+    assert [(order, batch.num_rows) for _, order, batch in reader.before(3)] == [(2, 2), (2, 1)]
     assert list(reader.before(LAST)) == []
     reader.close()
     aside.close(delete=True)
@@ -189,10 +189,10 @@ def test_rows_that_a_transform_gives_come_behind_the_other_streams(tmp_path: Pat
     aside = SetAside(str(tmp_path / "aside"))
     aside.add("a", 7, batch_of(7))
     aside.add("b", 3, batch_of(3))
-    waiting = {op_id: aside.reader(op_id) for op_id in ("a", "b")}
+    waiting = [aside.reader(op_id) for op_id in ("a", "b")]
     found = [(op_id, batch.column("id").to_pylist()) for op_id, _, batch in in_order("t", [batch_of(1)], waiting)]
     assert found == [("b", [3]), ("a", [7]), ("t", [1])]
-    for reader in waiting.values():
+    for reader in waiting:
         reader.close()
     aside.close()
 
@@ -201,5 +201,5 @@ def test_a_batch_of_catalyst_is_cut_where_the_number_changes() -> None:
     merged = pa.Table.from_batches([with_order(batch_of(1), 1), with_order(batch_of(2, 3), 2)]).combine_chunks()
     (batch,) = merged.to_batches()
     assert batch.schema.names[-1] == ORDER
-    found = [(order, part.column("id").to_pylist()) for _, order, part in in_order("t", [batch], {})]
+    found = [(order, part.column("id").to_pylist()) for _, order, part in in_order("t", [batch], [])]
     assert found == [(1, [1]), (2, [2, 3])]

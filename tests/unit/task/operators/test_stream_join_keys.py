@@ -11,6 +11,7 @@ import pytest
 
 from airflow_samza.schema import Schema, key_type, parse_type
 from airflow_samza.task.operators.stream_join.keys import JoinKey, as_numbers, equal_rows
+from airflow_samza.task.tables.parts import rows_with_key
 
 DAY, NOON = dt.date(2026, 1, 1), dt.datetime(2026, 1, 1, 12)
 VALUES: dict[str, list[Any]] = {
@@ -75,9 +76,9 @@ def test_a_number_is_a_key_where_the_key_is_one_column_of_at_most_64_bits(ddl: s
 def test_keys_are_there_where_no_column_is_null_and_equal_where_all_are() -> None:
     key = JoinKey(["a", "b"], Schema.of("a bigint, b string"))
     batch = pa.RecordBatch.from_pydict({"a": [1, None, 1, 2], "b": ["x", "x", None, "x"]})
-    present = key.present(batch)
+    present = rows_with_key([batch.column(name) for name in key.columns])
     assert present is not None
     assert present.tolist() == [True, False, False, True]
-    assert key.present(batch.slice(3)) is None
+    assert rows_with_key([batch.slice(3).column(name) for name in key.columns]) is None
     first, last = (key.values(batch, pa.array(rows)) for rows in ([0, 0], [0, 3]))
     assert equal_rows(first, last).tolist() == [True, False]
