@@ -44,7 +44,6 @@ class SideInputsProcessor(Protocol):
         :param message: The message, with its stream, partition and offset.
         :param store: The table as it is, to read former rows.
         """
-        ...
 
 
 class ConfiguredSideInputs:
