@@ -42,8 +42,7 @@ from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.message_stream import MessageStream
 from airflow_samza.application.operator_specs import InputOperatorSpec, ReadTimeSpec
-from airflow_samza.application.rejections import located, reject
-from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.rejections import SourceLocation, located, reject
 from airflow_samza.application.stream import OutputStream, SideInput
 from airflow_samza.config import Config
 from airflow_samza.schema import Schema

@@ -16,8 +16,14 @@ from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec
-from airflow_samza.application.rejections import USER_ERRORS, did_you_mean, listed, raised_in_user_code, reject
-from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.rejections import (
+    USER_ERRORS,
+    SourceLocation,
+    did_you_mean,
+    listed,
+    raised_in_user_code,
+    reject,
+)
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError, UnknownName
 from airflow_samza.grouping import grouped

@@ -15,8 +15,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, NoReturn, TypeGuard
 
-from airflow_samza.application.rejections import located, reject
-from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.rejections import SourceLocation, located, reject
 from airflow_samza.application.times import duration_ms
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema

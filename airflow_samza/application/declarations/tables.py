@@ -40,8 +40,7 @@ from airflow_samza.application.identifiers import checked_id, is_system_stream, 
 from airflow_samza.application.message_stream import MessageStream
 from airflow_samza.application.operator_checks import DECLARE_HERE, checked_doc, former_id
 from airflow_samza.application.operator_specs import InputOperatorSpec
-from airflow_samza.application.rejections import located, reject
-from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.rejections import SourceLocation, located, reject
 from airflow_samza.application.stream import SideInput, Table
 from airflow_samza.application.times import duration_ms
 from airflow_samza.config import Config

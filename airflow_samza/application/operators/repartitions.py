@@ -12,7 +12,7 @@ from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.operator_checks import former_id, named, required_id
 from airflow_samza.application.operator_specs import BroadcastSpec, InputOperatorSpec, PartitionBySpec
-from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.rejections import SourceLocation
 from airflow_samza.application.stream import Stream
 
 
