@@ -115,6 +115,14 @@ def finished_generations(files: Filesystem, run: RunPlan) -> dict[str, str]:
     return generations
 
 
+def drop_branches(systems: Mapping[str, System], run: RunPlan) -> list[DroppedBranch]:
+    """Drop the branches of a run that is given up."""
+    return [
+        DroppedBranch(place.table, place.branch, one.system.drop_branch(one.stream.spec, _name_of(run)))
+        for place, one in _branches_of(systems, run).items()
+    ]
+
+
 class _Place(NamedTuple):
     system: str
     table: str
@@ -174,11 +182,7 @@ def publish_run(files: Filesystem, systems: Mapping[str, System], run: RunPlan, 
 def give_up_run(files: Filesystem, systems: Mapping[str, System], run: RunPlan, who: str) -> list[GivenUp]:
     """Discard what a run keeps back, as ``who`` has rejected it; one that a stage runner works on is rejected."""
     reject_worked_on(files, run, "may write what is rejected")
-    discarded = discard_held(files, systems, run, who)
-    dropped = [
-        DroppedBranch(place.table, place.branch, one.system.drop_branch(one.stream.spec, _name_of(run)))
-        for place, one in _branches_of(systems, run).items()
-    ]
+    discarded, dropped = discard_held(files, systems, run, who), drop_branches(systems, run)
     _reject_visible(run, [*discarded, *dropped])
     return [*discarded, *dropped]
 

@@ -38,7 +38,6 @@ from airflow_samza.runs.tables.push_records import PushIntent, PushManifest, Pus
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.runs.tables.retention import expire_versions
 from airflow_samza.runs.tables.table_version import FULL, TableVersion, instant_text, now
-from airflow_samza.runs.tables.version_errors import needs_base
 from airflow_samza.schema import Schema
 from airflow_samza.systems.capabilities import DiscardsStaged
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -167,7 +166,7 @@ def _make_visible(
 ) -> TableVersion:
     current = versions.newest(files, request.system, request.topic)
     if request.mode != FULL and current is None:
-        raise needs_base(request.table, request.push_id)
+        raise versions.needs_base(request.table, request.push_id)
     checked = check_rows(files, request, publication.schema, _totals_of(publication), current)
     reach("push-before-publish")
     facts = _publish(system, request, publication)
