@@ -38,9 +38,8 @@ from airflow_samza.application.operator_specs import (
     TransformSpec,
     WhereSpec,
 )
-from airflow_samza.application.operators import applied_changes, keyed_results, repartitions
+from airflow_samza.application.operators import applied_changes, keyed_results, sending
 from airflow_samza.application.operators.joins import JoinOptions, event_time_of, join_stream, join_table, merge
-from airflow_samza.application.operators.sending import send
 from airflow_samza.application.output_schemas import WINDOW_COLUMNS, passed_on, selected_schema
 from airflow_samza.application.rejections import located, reject
 from airflow_samza.application.stream import NOT_LOST, LostTime, OutputStream, Stream, Table, placed
@@ -490,7 +489,7 @@ class MessageStream(Stream[T]):
         :param key: The columns of the key.
         :param id: The id of the operator and of its intermediate stream.
         """
-        entry = repartitions.partition_by(self, key, id, system, renamed_from)
+        entry = sending.partition_by(self, key, id, system, renamed_from)
         return self._sent_through(entry, entry.stream.key)
 
     def broadcast(
@@ -507,7 +506,7 @@ class MessageStream(Stream[T]):
 
         :param id: The id of the operator and of its intermediate stream.
         """
-        entry = repartitions.broadcast(self, id, system, renamed_from)
+        entry = sending.broadcast(self, id, system, renamed_from)
         return self._sent_through(entry, ())
 
     # -- keyed results -----------------------------------------------------------------------------------------------
@@ -685,7 +684,7 @@ class MessageStream(Stream[T]):
             key.
         :param on_error: The treatment of messages that cannot be written; for remote tables.
         """
-        send(self, target, id, on_error)
+        sending.send(self, target, id, on_error)
 
     def sink(self, function: Callable[[T], object], *, id: str | None = None, on_error: OnError = "fail") -> None:
         """Call a Python function with each message, at least once.

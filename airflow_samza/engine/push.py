@@ -20,8 +20,7 @@ from airflow_samza.runs.stages.stage_state import StageHandle, can_finish
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_checks import PushTotals
 from airflow_samza.runs.tables.push_finish import begin_staging, finish_push
-from airflow_samza.runs.tables.push_records import PushManifest
-from airflow_samza.runs.tables.push_request import PushRequest, request_path, standing_request
+from airflow_samza.runs.tables.push_request import PushManifest, PushRequest, request_path, standing_request
 from airflow_samza.runs.tables.table_version import DELETED, INCREMENTAL, describe_push
 from airflow_samza.schema import Field, Schema, parse_type
 from airflow_samza.systems.bindings import bind_system

@@ -17,7 +17,7 @@ from airflow_samza.runs.records.folders import RunFolder, must_read
 from airflow_samza.runs.records.names import Generation, safe
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
-from airflow_samza.runs.state_history.lease_holder import finished_stage
+from airflow_samza.runs.state_history.lease import finished_stage
 from airflow_samza.systems.capabilities import ReadsWritten, ReplacesSlots, Written
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.output_slots import MODE, REPLACE, reject_meeting

@@ -18,7 +18,7 @@ from airflow_samza.runs.records.names import producer_id
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_runners import reject_worked_on
-from airflow_samza.runs.state_history.lease_holder import finished_stage
+from airflow_samza.runs.state_history.lease import finished_stage
 from airflow_samza.runs.tables.lake_source import LAKES
 from airflow_samza.systems.capabilities import OutputCommit, PublishesBranches
 from airflow_samza.systems.filesystems.filesystem import Filesystem

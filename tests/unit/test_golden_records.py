@@ -14,8 +14,7 @@ from airflow_samza.records import FORMS, decode, encode
 from airflow_samza.runs.progress.run_list import list_runs
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_request import push_handle
-from airflow_samza.runs.upkeep.run_fsck import fsck_run
-from airflow_samza.runs.upkeep.state_fsck import fsck_state, fsck_tables
+from airflow_samza.runs.upkeep.fsck import fsck_run, fsck_state, fsck_tables
 from airflow_samza.systems.log.fsck import fsck
 from tests.support.pushes import TOPIC, Pushes
 from tests.support.record_samples import (

@@ -18,8 +18,7 @@ from airflow_samza.runs.records.run_plan import CARRIED, SIDE_INPUT, RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.state_history.arrivals import intake_at_end
 from airflow_samza.runs.state_history.folder import StateHistory
-from airflow_samza.runs.state_history.lease import begin, load_lease, reject_ended
-from airflow_samza.runs.state_history.lease_holder import finished_stage
+from airflow_samza.runs.state_history.lease import begin, finished_stage, load_lease, reject_ended
 from airflow_samza.runs.state_history.versions import (
     Version,
     commit_version,

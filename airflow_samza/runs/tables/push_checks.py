@@ -14,8 +14,7 @@ from airflow_samza.application.expectations import NOT_NULL, OF_ROWS, ROWS, UNIQ
 from airflow_samza.errors import PushError
 from airflow_samza.runs.expectations import Judgement, judged
 from airflow_samza.runs.records.expectations import DROPPED, FAILED, PASSED, Checked, ExpectationResult, merged
-from airflow_samza.runs.tables.push_records import PushManifest
-from airflow_samza.runs.tables.push_request import SHRINKS_AT_MOST, STAGE, PushRequest
+from airflow_samza.runs.tables.push_request import SHRINKS_AT_MOST, STAGE, PushManifest, PushRequest
 from airflow_samza.runs.tables.table_version import DELETED, FULL, TableVersion
 from airflow_samza.schema import DataType, Schema
 from airflow_samza.systems.filesystems.filesystem import Filesystem

@@ -34,8 +34,7 @@ from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.lake_source import LakeSource
 from airflow_samza.runs.tables.push_checks import PushTotals, check_rows
-from airflow_samza.runs.tables.push_records import PushIntent, PushManifest, PushPublication, PushResult
-from airflow_samza.runs.tables.push_request import PushRequest
+from airflow_samza.runs.tables.push_request import PushIntent, PushManifest, PushPublication, PushRequest, PushResult
 from airflow_samza.runs.tables.retention import expire_versions
 from airflow_samza.runs.tables.table_version import FULL, TableVersion, instant_text, now
 from airflow_samza.schema import Schema

@@ -27,9 +27,14 @@ from airflow_samza.runs.state_history.lease import Ended
 from airflow_samza.runs.state_history.versions import Version
 from airflow_samza.runs.upkeep.keep import Keep
 from airflow_samza.runs.upkeep.kept_runs import OverRun, Reasons, SystemsOf, load_plans, over_runs
-from airflow_samza.runs.upkeep.output_sweep import SweptTable, sweep_outputs
-from airflow_samza.runs.upkeep.partial_sweep import ROOT as PARTIALS
-from airflow_samza.runs.upkeep.partial_sweep import delete_partials, folders_of, unnamed_partials
+from airflow_samza.runs.upkeep.output_sweep import (
+    PARTIALS,
+    SweptTable,
+    delete_partials,
+    folders_of,
+    sweep_outputs,
+    unnamed_partials,
+)
 from airflow_samza.runs.upkeep.run_removal import SweptRuns, remove_run, slim_run
 from airflow_samza.runs.upkeep.topic_expiry import own_topics
 from airflow_samza.systems.filesystems.filesystem import Filesystem
