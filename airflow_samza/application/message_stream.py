@@ -23,7 +23,7 @@ from airflow_samza.application.callables import (
     declared_schema,
 )
 from airflow_samza.application.checked_calls import checked_calls
-from airflow_samza.application.columns import Columns
+from airflow_samza.application.columns import Columns, declared_columns
 from airflow_samza.application.event_times import declared_time, kept_time, time_behind
 from airflow_samza.application.operator_checks import check_sql, checked_doc, named
 from airflow_samza.application.operator_spec import OperatorSpec
@@ -41,7 +41,7 @@ from airflow_samza.application.operator_specs import (
 from airflow_samza.application.operators import applied_changes, keyed_results, sending
 from airflow_samza.application.operators.joins import JoinOptions, event_time_of, join_stream, join_table, merge
 from airflow_samza.application.output_schemas import WINDOW_COLUMNS, passed_on, selected_schema
-from airflow_samza.application.rejections import located, reject
+from airflow_samza.application.rejections import reject
 from airflow_samza.application.stream import NOT_LOST, LostTime, OutputStream, Stream, Table, placed
 from airflow_samza.application.watermarks import check_watermark_function
 from airflow_samza.application.windows import Aggregation, WindowSpec
@@ -234,8 +234,7 @@ class MessageStream(Stream[T]):
         """
         hint = "map_batches takes a callable: lambda batch: batch.slice(…)"
         check_callable(function, "map_batches", 1, hint=hint, generator=True)
-        with located():
-            shape = self.schema if schema is None else Schema.of(schema)
+        shape = self.schema if schema is None else declared_columns(schema)
         return self._call(MapBatchesSpec, id, on_error, timestamp, max_delay, shape, function)
 
     # -- SQL and DataFrames ------------------------------------------------------------------------------------------
@@ -315,8 +314,7 @@ class MessageStream(Stream[T]):
         :param schema: The columns of the result. Without a schema they are known when the stage is prepared.
         """
         check_callable(function, "transform", 1, hint="transform takes a callable: lambda df: df.withColumn(…)")
-        with located():
-            shape = None if schema is None else Schema.of(schema)
+        shape = declared_columns(schema)
         time = declared_time(self, timestamp, max_delay, shape, named("transform", id))
         spec = self._graph.add(
             TransformSpec, id, inputs=(self._operator,), schema=shape, function=function, event_time=time

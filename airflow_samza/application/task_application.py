@@ -248,8 +248,7 @@ def _declared_store(
             "each epoch.",
             store=checked,
         )
-    with located():
-        ttl_ms = None if ttl is None else duration_ms(cast("str", ttl))
+    ttl_ms = None if ttl is None else duration_ms(cast("str", ttl))
     never_null = Schema(tuple(replace(field, nullable=False) for field in keys.fields))
     return StoreDescriptor(checked, never_null, values, plain, str(backend), ttl_ms, SourceLocation.of_caller())
 

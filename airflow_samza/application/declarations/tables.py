@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from airflow_samza.application.checked_calls import checked_calls
-from airflow_samza.application.columns import Columns, key_columns
+from airflow_samza.application.columns import Columns, declared_columns, key_columns
 from airflow_samza.application.declarations.remote_access import RemoteAccessOptions, remote_access
 from airflow_samza.application.declarations.side_inputs import ConfiguredSideInputs
 from airflow_samza.application.declarations.streams import (
@@ -22,7 +22,6 @@ from airflow_samza.application.declarations.table_checks import (
     checked_processor,
     checked_sequence,
     lake_stream,
-    milliseconds,
     rows_of,
     with_changelog,
 )
@@ -40,12 +39,11 @@ from airflow_samza.application.identifiers import checked_id, is_system_stream, 
 from airflow_samza.application.message_stream import MessageStream
 from airflow_samza.application.operator_checks import DECLARE_HERE, checked_doc, former_id
 from airflow_samza.application.operator_specs import InputOperatorSpec
-from airflow_samza.application.rejections import SourceLocation, located, reject
+from airflow_samza.application.rejections import SourceLocation, reject
 from airflow_samza.application.stream import SideInput, Table
 from airflow_samza.application.times import duration_ms
 from airflow_samza.config import Config
 from airflow_samza.errors import BadId, SideInputsWithChangelog
-from airflow_samza.schema import Schema
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -160,7 +158,8 @@ class TableDeclarations:
         if changelog is True:
             changelog = self._settings.changelog(table.table_id) or True
         stream = changelog_stream(table, changelog) if isinstance(changelog, str) else None
-        table = replace(table, ttl_ms=milliseconds(ttl), options=with_changelog(table, changelog))
+        ttl_ms = None if ttl is None else duration_ms(ttl)
+        table = replace(table, ttl_ms=ttl_ms, options=with_changelog(table, changelog))
         added = self._added(table, stream)
         if stream is not None:
             self._graph.changelogs[table.table_id] = stream
@@ -266,8 +265,7 @@ class TableDeclarations:
                 table=table.table_id,
             )
         if retain is not None:
-            with located():
-                table = replace(table, retain_ms=duration_ms(retain))
+            table = replace(table, retain_ms=duration_ms(retain))
         in_code = side_inputs is not None
         if side_inputs is None:
             side_inputs = self._configured.of(table.table_id)
@@ -415,8 +413,7 @@ class TableDeclarations:
         table_id = checked_id(id, "table")
         where = f"table {table_id!r}"
         former = former_id(renamed_from, table_id, "table", "table")
-        with located():
-            shape = None if schema is None else Schema.of(schema)
+        shape = declared_columns(schema)
         return TableDescriptor(
             table_id=table_id,
             kind=kind,
