@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from airflow_samza.application.callables import check_callable, name_of
 from airflow_samza.application.checked_calls import checked_call
-from airflow_samza.application.declarations.side_inputs import ConfiguredSideInputs
+from airflow_samza.application.declarations.side_inputs import check_declared
 from airflow_samza.application.declarations.streams import check_bounded
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, SystemDescriptor, TableDescriptor
 from airflow_samza.application.graph_builder import GraphBuilder
@@ -188,7 +188,7 @@ class StreamApplication:
             ) from error
         graph.finish()
         app.check_complete()
-        ConfiguredSideInputs(Config(merged)).check_declared(name, graph.tables)
+        check_declared(Config(merged), name, graph.tables)
         streams = graph.streams.values()
         inputs = {s.stream_id: s for s in streams if s.role is StreamRole.INPUT}
         check_bounded(Config(merged), name, inputs)

@@ -84,7 +84,7 @@ class GraphBuilder:
         (self.side_inputs if stream.role is StreamRole.SIDE_INPUT else self.streams)[stream.stream_id] = stream
         return stream
 
-    def add_table(self, table: TableDescriptor) -> TableDescriptor:
+    def add_table(self, table: TableDescriptor) -> None:
         """Add a table; its id is unique among the tables."""
         self.check_open()
         if table.table_id in self.tables:
@@ -96,7 +96,6 @@ class GraphBuilder:
                 table.table_id,
             )
         self.tables[table.table_id] = table
-        return table
 
     def add(
         self,

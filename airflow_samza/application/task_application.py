@@ -12,6 +12,7 @@ from airflow_samza.application.application import DecoratedApplication, StreamAp
 from airflow_samza.application.bad_records import error_policy
 from airflow_samza.application.callables import check_callable, name_of
 from airflow_samza.application.checked_calls import checked_call, checked_calls
+from airflow_samza.application.declarations.side_inputs import reject_configured
 from airflow_samza.application.descriptors import ErrorPolicy, StoreDescriptor, StreamRole
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.identifiers import checked_id
@@ -77,7 +78,8 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
         """
         self._graph.check_open()
         store = _declared_store(name, key, value, backend, ttl)
-        self._configured.reject_any(
+        reject_configured(
+            self._settings,
             store.name,
             f"The store {store.name!r} is declared by app.store, which the task itself writes",
             f'Declare it as app.table("{store.name}", key=…, schema=…): the task reads it by '
