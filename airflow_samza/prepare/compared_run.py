@@ -155,7 +155,7 @@ def same_range(
     if (former.system, former.spec.name, former.spec.path) != (stream.system, stream.spec.name, stream.spec.path):
         return None
     if stream.role == SIDE_INPUT:
-        return dict(former.slice) if HISTORY in former.slice or not _looks_back(spec) else None
+        return dict(former.slice) if HISTORY in former.slice or not as_of_joins(spec) else None
     range_ = _read_to_the_end(files, base, former)
     count = stream.spec.partitions
     if count is not None and range_.get("partitions") not in (None, count):
@@ -187,10 +187,6 @@ def same_versions(
         for table_id, pinned in base.tables.items()
         if table_id in tables and {pinned["stream_id"], side_input_key(pinned["stream_id"])} & shared
     }
-
-
-def _looks_back(spec: ApplicationSpec) -> bool:
-    return bool(list(as_of_joins(spec)))
 
 
 def _read_to_the_end(files: Filesystem, base: RunPlan, former: BoundStream) -> dict[str, Any]:

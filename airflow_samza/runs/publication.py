@@ -13,12 +13,10 @@ from typing import Any, NamedTuple
 from airflow_samza.errors import StageError
 from airflow_samza.runs.compared_runs import reject_unpromoted
 from airflow_samza.runs.held_outputs import HeldOutput, discard_held, publish_held
-from airflow_samza.runs.records.folders import read_fixed
 from airflow_samza.runs.records.names import producer_id
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
-from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_runners import reject_worked_on
-from airflow_samza.runs.state_history.lease import finished_stage
+from airflow_samza.runs.state_history.lease import finished_result
 from airflow_samza.runs.tables.lake_source import LAKES
 from airflow_samza.systems.capabilities import OutputCommit, PublishesBranches
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -101,8 +99,7 @@ def finished_generations(files: Filesystem, run: RunPlan) -> dict[str, str]:
     """Return the generations of the stages of a run, by stage; a run of which one has not succeeded is rejected."""
     generations: dict[str, str] = {}
     for stage in run.plan.stages:
-        handle = finished_stage(files, run, stage.stage_id)
-        result = read_fixed(files, handle.folder.result, StageResult) if handle is not None else None
+        result = finished_result(files, run, stage.stage_id)
         if result is None:
             raise StageError(
                 f"The run {run.run_id!r} of {run.application!r} cannot be published: "

@@ -32,9 +32,10 @@ from typing import Any
 from airflow_samza.errors import StateFenced
 from airflow_samza.records import durable
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.records.folders import RunFolder, adopt, must_read, newest, read, write_once
+from airflow_samza.runs.records.folders import RunFolder, adopt, must_read, newest, read, read_fixed, write_once
 from airflow_samza.runs.records.liveness import identity, is_alive
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.state_history.folder import StateHistory
@@ -267,3 +268,14 @@ def finished_stage(files: Filesystem, run: RunPlan, stage_id: str) -> StageHandl
         return None
     handle = StageHandle(run.application, run.run_id, stage_id, planned[-1])
     return handle if files.exists(handle.folder.result) else None
+
+
+def finished_result(files: Filesystem, run: RunPlan, stage_id: str) -> StageResult | None:
+    """Return the result of a stage under this plan, if it has succeeded."""
+    handle = finished_stage(files, run, stage_id)
+    return read_fixed(files, handle.folder.result, StageResult) if handle is not None else None
+
+
+def is_finished(files: Filesystem, run: RunPlan) -> bool:
+    """Return whether all stages of a run have succeeded."""
+    return all(finished_stage(files, run, stage.stage_id) is not None for stage in run.plan.stages)

@@ -222,22 +222,20 @@ def _of_state(error: StoreError, serious: bool) -> Finding:
     return Finding(path, f"{what} (state of the operator {error.facts.get('operator')!r})", remedy, serious)
 
 
-ROOT = "state"
-TABLES = "tables"
 _REMEDY = "Restore it, or go back to a version that is whole: airflow-samza state reset."
 
 
 def fsck_state(files: Filesystem) -> Iterator[tuple[str, list[Finding]]]:
     """The findings on each folder of state under a root."""
-    for name in files.list(ROOT):
-        yield name, list(_findings(files, f"{ROOT}/{name}"))
+    for name in files.list("state"):
+        yield name, list(_findings(files, f"state/{name}"))
 
 
 def fsck_tables(files: Filesystem) -> Iterator[tuple[str, list[Finding]]]:
     """The findings on the records of each pushed table under a root; its rows lie in a topic."""
-    for system in files.list(TABLES):
-        for name in files.list(f"{TABLES}/{system}"):
-            yield f"{system}.{name}", list(_table_findings(files, f"{TABLES}/{system}/{name}"))
+    for system in files.list("tables"):
+        for name in files.list(f"tables/{system}"):
+            yield f"{system}.{name}", list(_table_findings(files, f"tables/{system}/{name}"))
 
 
 def _table_findings(files: Filesystem, folder: str) -> Iterator[Finding]:
@@ -252,9 +250,8 @@ def _table_findings(files: Filesystem, folder: str) -> Iterator[Finding]:
 def _findings(files: Filesystem, folder: str) -> Iterator[Finding]:
     for number in numbers(files, f"{folder}/leases"):
         place = f"{folder}/leases/{number:020}"
-        yield from checked(files, f"{place}/taken.json", Lease)
-        yield from checked(files, f"{place}/begun.json", Begun)
-        yield from checked(files, f"{place}/ended.json", Ended)
+        for record, kind in (("taken", Lease), ("begun", Begun), ("ended", Ended)):
+            yield from checked(files, f"{place}/{record}.json", kind)
     for number in numbers(files, f"{folder}/versions"):
         yield from _version(files, f"{folder}/versions/{number:020}.json")
     for run in files.list(f"{folder}/runs"):
