@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from airflow_samza.application.bad_records import error_policy
 from airflow_samza.application.callables import check_callable
 from airflow_samza.application.checked_calls import checked_calls
-from airflow_samza.application.columns import Columns
+from airflow_samza.application.columns import Columns, declared_columns
 from airflow_samza.application.declarations.streams import (
     SECRETS_BELONG_ELSEWHERE,
     StreamOptions,
@@ -42,11 +42,9 @@ from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.message_stream import MessageStream
 from airflow_samza.application.operator_specs import InputOperatorSpec, ReadTimeSpec
-from airflow_samza.application.rejections import located, reject
-from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.rejections import SourceLocation, reject
 from airflow_samza.application.stream import OutputStream, SideInput
 from airflow_samza.config import Config
-from airflow_samza.schema import Schema
 from airflow_samza.secrecy import gives_away
 
 if TYPE_CHECKING:
@@ -457,8 +455,7 @@ class ApplicationDescriptor(TableDeclarations):
                     hint="Leave it out: the clock makes the watermarks.",
                     stream=id,
                 )
-        with located():
-            declared = None if schema is None else Schema.of(schema)
+        declared = declared_columns(schema)
         stamped = stamped_schema(declared, column, where)
         more["timestamp"] = None
         stream = self._enter(declared_stream(id, StreamRole.INPUT, schema=read_schema(declared, column), **more))

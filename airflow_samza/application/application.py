@@ -9,15 +9,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from airflow_samza.application.callables import check_callable, name_of
 from airflow_samza.application.checked_calls import checked_call
-from airflow_samza.application.declarations.side_inputs import ConfiguredSideInputs
+from airflow_samza.application.declarations.side_inputs import check_declared
 from airflow_samza.application.declarations.streams import check_bounded
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, SystemDescriptor, TableDescriptor
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec
-from airflow_samza.application.rejections import USER_ERRORS, did_you_mean, listed, raised_in_user_code, reject
-from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.rejections import (
+    USER_ERRORS,
+    SourceLocation,
+    did_you_mean,
+    listed,
+    raised_in_user_code,
+    reject,
+)
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError, UnknownName
 from airflow_samza.grouping import grouped
@@ -182,7 +188,7 @@ class StreamApplication:
             ) from error
         graph.finish()
         app.check_complete()
-        ConfiguredSideInputs(Config(merged)).check_declared(name, graph.tables)
+        check_declared(Config(merged), name, graph.tables)
         streams = graph.streams.values()
         inputs = {s.stream_id: s for s in streams if s.role is StreamRole.INPUT}
         check_bounded(Config(merged), name, inputs)

@@ -15,13 +15,12 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, NoReturn, TypeGuard
 
-from airflow_samza.application.rejections import located, reject
-from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.columns import declared_columns
+from airflow_samza.application.rejections import SourceLocation, reject
 from airflow_samza.application.times import duration_ms
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema
 
-_GENERATOR = inspect.CO_GENERATOR
 _ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _CACHED = type(functools.lru_cache(len))
 _SHAPELESS: tuple[object, ...] = (Any, object, Row, dict, Mapping, collections.abc.Mapping)
@@ -50,7 +49,7 @@ def check_callable(function: object, where: str, takes: int, *, hint: str, gener
     reject_async(function, where)
     code = getattr(innermost(function), "__code__", None)
     flags = code.co_flags if code is not None else 0
-    if flags & _GENERATOR and not generator:
+    if flags & inspect.CO_GENERATOR and not generator:
         reject_yielding(function, where, "Use flat_map for a callable that yields messages, or return one value.")
     takes_values(function, where, takes)
 
@@ -242,8 +241,7 @@ def declared_schema(function: object, schema: object, where: str, *, many: bool 
     ``many`` reads the annotation of a callable that returns an iterable of messages (``list[X]``, ``Iterator[X]``, …).
     """
     if schema is not None:
-        with located():
-            return Schema.of(schema)
+        return declared_columns(schema)
     annotation = _return_annotation(function, where)
     if annotation is _UNSAID:
         return None
@@ -280,8 +278,7 @@ def _schema_of_message(annotation: object, function: object, where: str) -> Sche
     ):
         return None
     if _is_class(annotation) and dataclasses.is_dataclass(annotation):
-        with located():
-            return Schema.of(annotation)
+        return declared_columns(annotation)
     if typing.get_origin(annotation) in (typing.Union, types.UnionType) and type(None) in typing.get_args(annotation):
         reject(
             f"{where} got {name_of(function)}, which may return None instead of a message",
@@ -320,8 +317,12 @@ def check_coroutine_function(function: object, where: str, takes: int) -> None:
     """Reject what is no ``async def`` (function, or object with such a ``__call__``) of ``takes`` values."""
     hint = f"{where} takes a coroutine function: async def enrich(message): …; plain ones go to map."
     if not callable(function):
-        shown = f"the text {function!r}" if isinstance(function, str) else repr(function)
-        reject(f"{where} takes a coroutine function, not {shown}", hint=hint, operator=where, value=repr(function))
+        reject(
+            f"{where} takes a coroutine function, not {_shown(function)}",
+            hint=hint,
+            operator=where,
+            value=repr(function),
+        )
     inner = innermost(function)
     if inspect.isasyncgenfunction(inner):
         reject_yielding(function, where, "Return one message; many messages for one go to flat_map, behind it.")
@@ -346,9 +347,5 @@ def async_options(concurrency: object, ordered: object, timeout: str | int | tim
             f"map_async has ordered={ordered!r}",
             hint="Write True (the order of the messages) or False (as the calls end).",
         )
-    with located():
-        return {
-            "concurrency": concurrency,
-            "ordered": ordered,
-            "timeout_ms": None if timeout is None else duration_ms(timeout),
-        }
+    timeout_ms = None if timeout is None else duration_ms(timeout)
+    return {"concurrency": concurrency, "ordered": ordered, "timeout_ms": timeout_ms}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from airflow_samza.application.rejections import did_you_mean, listed, reject
+from airflow_samza.application.rejections import did_you_mean, listed, located, reject
 from airflow_samza.errors import UnknownName
 from airflow_samza.schema import Schema
 
@@ -48,6 +48,12 @@ def key_columns(key: object, schema: Schema | None, where: str) -> tuple[str, ..
                 column=column,
             )
     return columns
+
+
+def declared_columns(schema: object) -> Schema | None:
+    """Return the columns that ``schema=`` declares, None for none; an error names the place of the call."""
+    with located():
+        return None if schema is None else Schema.of(schema)
 
 
 def optional_columns(key: object, schema: Schema | None, where: str) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from airflow_samza.application.checked_calls import checked_call
 from airflow_samza.application.columns import check_column
 from airflow_samza.application.operator_spec import EventTime, OperatorSpec
 from airflow_samza.application.output_schemas import PassedOn
-from airflow_samza.application.rejections import located, reject
+from airflow_samza.application.rejections import reject
 from airflow_samza.application.stream import Stream, placed
 from airflow_samza.application.times import duration_ms
 from airflow_samza.application.watermarks import is_watermark_function
@@ -118,8 +118,7 @@ def declared_time(
             'or "0 seconds" if it never does.',
             operator=where,
         )
-    with located():
-        return EventTime(column, max_delay_ms=duration_ms(max_delay, zero=True))
+    return EventTime(column, max_delay_ms=duration_ms(max_delay, zero=True))
 
 
 def kept_time(stream: Stream[Any], shape: Schema | None, function: object = None) -> EventTime | None:

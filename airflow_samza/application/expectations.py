@@ -20,7 +20,7 @@ from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.operator_checks import check_same_application
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import ForeignKeySpec, InputOperatorSpec, SendToSpec, TaskSpec
-from airflow_samza.application.rejections import did_you_mean, listed, located, reject
+from airflow_samza.application.rejections import did_you_mean, listed, reject
 from airflow_samza.application.stream import Stream, Table
 from airflow_samza.application.times import duration_ms, duration_text
 from airflow_samza.errors import UnknownName
@@ -188,8 +188,7 @@ def fresh(column: str, within: str | int | timedelta, *, on_error: object = "fai
     :param on_error: ``"fail"`` (nothing is published) or ``"warn"``.
     """
     key = key_columns(column, None, "fresh")
-    with located():
-        age = duration_ms(within)
+    age = duration_ms(within)
     text = f"fresh({listed(key)}, {duration_text(age)})"
     return Expectation(FRESH, text, key, limits=(("within_ms", float(age)),), on_error=on_error)
 

@@ -11,8 +11,7 @@ from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, 
 from airflow_samza.application.identifiers import checked_id, is_blank
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import TaskSpec
-from airflow_samza.application.rejections import reject
-from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.rejections import SourceLocation, reject
 from airflow_samza.errors import DuplicateId
 
 Spec = TypeVar("Spec", bound=OperatorSpec)
@@ -85,7 +84,7 @@ class GraphBuilder:
         (self.side_inputs if stream.role is StreamRole.SIDE_INPUT else self.streams)[stream.stream_id] = stream
         return stream
 
-    def add_table(self, table: TableDescriptor) -> TableDescriptor:
+    def add_table(self, table: TableDescriptor) -> None:
         """Add a table; its id is unique among the tables."""
         self.check_open()
         if table.table_id in self.tables:
@@ -97,7 +96,6 @@ class GraphBuilder:
                 table.table_id,
             )
         self.tables[table.table_id] = table
-        return table
 
     def add(
         self,

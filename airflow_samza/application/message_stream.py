@@ -23,7 +23,7 @@ from airflow_samza.application.callables import (
     declared_schema,
 )
 from airflow_samza.application.checked_calls import checked_calls
-from airflow_samza.application.columns import Columns
+from airflow_samza.application.columns import Columns, declared_columns
 from airflow_samza.application.event_times import declared_time, kept_time, time_behind
 from airflow_samza.application.operator_checks import check_sql, checked_doc, named
 from airflow_samza.application.operator_spec import OperatorSpec
@@ -38,11 +38,10 @@ from airflow_samza.application.operator_specs import (
     TransformSpec,
     WhereSpec,
 )
-from airflow_samza.application.operators import applied_changes, keyed_results, repartitions
+from airflow_samza.application.operators import applied_changes, keyed_results, sending
 from airflow_samza.application.operators.joins import JoinOptions, event_time_of, join_stream, join_table, merge
-from airflow_samza.application.operators.sending import send
 from airflow_samza.application.output_schemas import WINDOW_COLUMNS, passed_on, selected_schema
-from airflow_samza.application.rejections import located, reject
+from airflow_samza.application.rejections import reject
 from airflow_samza.application.stream import NOT_LOST, LostTime, OutputStream, Stream, Table, placed
 from airflow_samza.application.watermarks import check_watermark_function
 from airflow_samza.application.windows import Aggregation, WindowSpec
@@ -235,8 +234,7 @@ class MessageStream(Stream[T]):
         """
         hint = "map_batches takes a callable: lambda batch: batch.slice(…)"
         check_callable(function, "map_batches", 1, hint=hint, generator=True)
-        with located():
-            shape = self.schema if schema is None else Schema.of(schema)
+        shape = self.schema if schema is None else declared_columns(schema)
         return self._call(MapBatchesSpec, id, on_error, timestamp, max_delay, shape, function)
 
     # -- SQL and DataFrames ------------------------------------------------------------------------------------------
@@ -316,8 +314,7 @@ class MessageStream(Stream[T]):
         :param schema: The columns of the result. Without a schema they are known when the stage is prepared.
         """
         check_callable(function, "transform", 1, hint="transform takes a callable: lambda df: df.withColumn(…)")
-        with located():
-            shape = None if schema is None else Schema.of(schema)
+        shape = declared_columns(schema)
         time = declared_time(self, timestamp, max_delay, shape, named("transform", id))
         spec = self._graph.add(
             TransformSpec, id, inputs=(self._operator,), schema=shape, function=function, event_time=time
@@ -490,7 +487,7 @@ class MessageStream(Stream[T]):
         :param key: The columns of the key.
         :param id: The id of the operator and of its intermediate stream.
         """
-        entry = repartitions.partition_by(self, key, id, system, renamed_from)
+        entry = sending.partition_by(self, key, id, system, renamed_from)
         return self._sent_through(entry, entry.stream.key)
 
     def broadcast(
@@ -507,7 +504,7 @@ class MessageStream(Stream[T]):
 
         :param id: The id of the operator and of its intermediate stream.
         """
-        entry = repartitions.broadcast(self, id, system, renamed_from)
+        entry = sending.broadcast(self, id, system, renamed_from)
         return self._sent_through(entry, ())
 
     # -- keyed results -----------------------------------------------------------------------------------------------
@@ -685,7 +682,7 @@ class MessageStream(Stream[T]):
             key.
         :param on_error: The treatment of messages that cannot be written; for remote tables.
         """
-        send(self, target, id, on_error)
+        sending.send(self, target, id, on_error)
 
     def sink(self, function: Callable[[T], object], *, id: str | None = None, on_error: OnError = "fail") -> None:
         """Call a Python function with each message, at least once.

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any, ClassVar, NamedTuple
 
 from airflow_samza.application.descriptors import ErrorPolicy, StreamDescriptor, TableDescriptor, TableKind
-from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.rejections import SourceLocation
 from airflow_samza.application.windows import Aggregation
 from airflow_samza.schema import Schema
 
@@ -205,20 +205,26 @@ class RepartitioningSpec(SendingSpec):
 
 
 @dataclass(frozen=True, eq=False)
-class KeyedResultSpec(OperatorSpec):
-    """An operator that makes results by key, each in one task."""
+class KeyedSpec(OperatorSpec):
+    """An operator that keeps state by key, each key in one task."""
 
     key: tuple[str, ...] = field(kw_only=True, default=())
-    aggregations: tuple[Aggregation, ...] = field(kw_only=True, default=())
     assume_partitioned_by: tuple[str, ...] = field(kw_only=True, default=())
-    emits = Emits.LATER
     keeps_state = True
-    passes_columns = False
 
     @property
     def grouped_by(self) -> tuple[str, ...]:
         """The columns of the key."""
         return self.key
+
+
+@dataclass(frozen=True, eq=False)
+class KeyedResultSpec(KeyedSpec):
+    """An operator that makes results by key."""
+
+    aggregations: tuple[Aggregation, ...] = field(kw_only=True, default=())
+    emits = Emits.LATER
+    passes_columns = False
 
     @property
     def columns_named(self) -> Names:

@@ -28,6 +28,7 @@ from airflow_samza.application.operator_spec import (
     Engine,
     JoinSpec,
     KeyedResultSpec,
+    KeyedSpec,
     Names,
     OperatorSpec,
     RepartitioningSpec,
@@ -237,21 +238,18 @@ class WindowOperatorSpec(KeyedResultSpec):
 
 
 @dataclass(frozen=True, eq=False)
-class DistinctSpec(OperatorSpec):
+class DistinctSpec(KeyedSpec):
     """Keeps one message of those that have one key and lie within a length of time; None: of all with the key.
 
     ``keep`` is ``first`` or ``last``, by the event time in ``time_column``; None: by the order of arrival.
     """
 
-    key: tuple[str, ...] = field(kw_only=True)
     within_ms: int | None = field(kw_only=True, default=None)
     keep: str = field(kw_only=True, default="first")
     time_column: str | None = field(kw_only=True, default=None)
-    assume_partitioned_by: tuple[str, ...] = field(kw_only=True, default=())
     op: ClassVar[str] = "distinct"
     emits = Emits.LATER
     engine = BATCHES
-    keeps_state = True
     passes_columns = True
     shown = ("key", "within", "keep", "assume_partitioned_by")
 
@@ -259,11 +257,6 @@ class DistinctSpec(OperatorSpec):
     def within(self) -> str | None:
         """The length of time, in words."""
         return None if self.within_ms is None else duration_text(self.within_ms)
-
-    @property
-    def grouped_by(self) -> tuple[str, ...]:
-        """The columns of the key."""
-        return self.key
 
     @property
     def columns_named(self) -> Names:
@@ -277,20 +270,17 @@ class DistinctSpec(OperatorSpec):
 
 
 @dataclass(frozen=True, eq=False)
-class ApplyChangesSpec(OperatorSpec):
+class ApplyChangesSpec(KeyedSpec):
     """Brings the changes of each key into the order of the columns ``sequence_by``.
 
     With ``scd_type`` 1 late and repeated ones are left out; with 2 each is a row with the time for which it was valid.
     """
 
-    key: tuple[str, ...] = field(kw_only=True)
     sequence_by: tuple[str, ...] = field(kw_only=True)
     scd_type: int = field(kw_only=True, default=1)
-    assume_partitioned_by: tuple[str, ...] = field(kw_only=True, default=())
     op: ClassVar[str] = "apply_changes"
     emits = Emits.AT_ONCE
     engine = BATCHES
-    keeps_state = True
     shown = ("key", "sequence_by", ("stored as", "stored_as"), "assume_partitioned_by")
 
     @property
@@ -302,11 +292,6 @@ class ApplyChangesSpec(OperatorSpec):
     def passes_columns(self) -> bool:
         """Return whether the changes themselves go on."""
         return self.scd_type == 1
-
-    @property
-    def grouped_by(self) -> tuple[str, ...]:
-        """The columns of the key."""
-        return self.key
 
     @property
     def columns_read(self) -> Names | None:

@@ -125,25 +125,22 @@ P = TypeVar("P")
 
 
 @dataclass(frozen=True, eq=False)
-class OutputStream:
+class _OnlyDeclared:
+    """A stream without operators."""
+
+    descriptor: StreamDescriptor
+    _graph: GraphBuilder
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.descriptor.stream_id!r})"
+
+
+class OutputStream(_OnlyDeclared):
     """An output stream of one application; :meth:`MessageStream.send_to` takes it."""
 
-    descriptor: StreamDescriptor
-    _graph: GraphBuilder
 
-    def __repr__(self) -> str:
-        return f"OutputStream({self.descriptor.stream_id!r})"
-
-
-@dataclass(frozen=True, eq=False)
-class SideInput:
+class SideInput(_OnlyDeclared):
     """A stream that feeds tables and is never processed itself; the table form with ``side_inputs=`` takes it."""
-
-    descriptor: StreamDescriptor
-    _graph: GraphBuilder
-
-    def __repr__(self) -> str:
-        return f"SideInput({self.descriptor.stream_id!r})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,7 +63,6 @@ class MessageCollector(Protocol):
         :param key: The key by which the partition is chosen, for a stream that declares no key. By default the stream's
             key columns choose it, or the task's own partition.
         """
-        ...
 
 
 class TaskCoordinator(Protocol):
@@ -77,7 +76,6 @@ class TaskCoordinator(Protocol):
 
         :param scope: The tasks for which the request counts.
         """
-        ...
 
     def shutdown(self, scope: RequestScope = RequestScope.CURRENT_TASK) -> None:
         """Request the end of the task after this call.
@@ -87,7 +85,6 @@ class TaskCoordinator(Protocol):
         :param scope: With :attr:`RequestScope.ALL_TASKS` the other tasks of the stage end, too, once their epoch is
             committed.
         """
-        ...
 
 
 class KeyValueStore(Protocol):
@@ -104,23 +101,18 @@ class KeyValueStore(Protocol):
 
     def get(self, key: Any) -> Any:
         """Return the value of a key; None if there is none."""
-        ...
 
     def get_all(self, keys: Iterable[Any]) -> dict[Any, Any]:
         """Return the values of several keys, without those that are not there."""
-        ...
 
     def put(self, key: Any, value: Any) -> None:
         """Set the value of a key; the value None deletes the key."""
-        ...
 
     def put_all(self, entries: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         """Set several values, in the given order; the value None deletes a key."""
-        ...
 
     def delete(self, key: Any) -> None:
         """Delete a key; nothing happens if it is not there."""
-        ...
 
     def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
         """Return the entries from ``first`` up to, and without, ``last``, in the order of keys.
@@ -130,11 +122,9 @@ class KeyValueStore(Protocol):
         :param first: The first key; None begins with the least.
         :param last: The key before which to stop; None goes on to the greatest.
         """
-        ...
 
     def all(self) -> Iterator[tuple[Any, Any]]:
         """Return all entries, in the order of keys."""
-        ...
 
 
 class ReadableTable(Protocol):
@@ -142,15 +132,12 @@ class ReadableTable(Protocol):
 
     def get(self, key: Any) -> Any:
         """Return the row of a key, or None."""
-        ...
 
     def get_all(self, keys: Sequence[Any]) -> dict[Any, Any]:
         """Return the rows of those keys that are there."""
-        ...
 
     def put(self, key: Any, row: Any) -> None:
         """Write a row of a local table; None deletes."""
-        ...
 
 
 class Timers(Protocol):
@@ -159,7 +146,6 @@ class Timers(Protocol):
     @property
     def ending(self) -> bool:
         """Return whether the input has ended for good, and the timers that are left are fired for that reason."""
-        ...
 
     def set(self, key: Any, time: int | datetime, *, kind: str = "event") -> None:
         """Ask for a call at ``time`` (ms since the epoch, or a datetime with a zone).
@@ -169,11 +155,9 @@ class Timers(Protocol):
         ``kind`` is ``"event"``: when the watermark reaches the time, or ``"processing"``: when the clock does. A time
         that is reached already is due after the present call. ``key`` is a text, an integer or a tuple of them.
         """
-        ...
 
     def cancel(self, key: Any, *, kind: str = "event") -> bool:
         """Take a timer back; False when there was none."""
-        ...
 
 
 class TaskContext(Protocol):
@@ -182,27 +166,22 @@ class TaskContext(Protocol):
     @property
     def task_name(self) -> str:
         """Return the name of the task: ``task-<number>``."""
-        ...
 
     @property
     def partitions(self) -> Mapping[str, Iterable[int]]:
         """Return the partitions that the task owns, by input stream."""
-        ...
 
     @property
     def config(self) -> Mapping[str, str]:
         """Return the application's configuration."""
-        ...
 
     @property
     def metrics(self) -> Any:
         """Return the task's metrics: ``count(name, by=1)`` adds to a counter, ``gauge(name, value)`` sets a gauge."""
-        ...
 
     @property
     def watermark_ms(self) -> int:
         """Return the watermark of all inputs, in ms since 1970 (UTC); -1 while there is none."""
-        ...
 
     @property
     def timers(self) -> Timers:
@@ -214,25 +193,21 @@ class TaskContext(Protocol):
         - ``cancel(key, kind="event")`` removes a timer, and returns False if there was none.
         - ``ending`` is true while the timers that are left fire, because the input has ended for good.
         """
-        ...
 
     def now_ms(self) -> int:
         """Return the task's clock, in ms since 1970 (UTC)."""
-        ...
 
     def get_table(self, table_id: str) -> ReadableTable:
         """Return a table: ``get(key)``, ``get_all(keys)``, and for local and remote tables ``put(key, row)``.
 
         :param table_id: The table's id.
         """
-        ...
 
     def get_store(self, name: str) -> KeyValueStore:
         """Return the task's part of a store.
 
         :param name: The store's name.
         """
-        ...
 
 
 class StreamTask(ABC):

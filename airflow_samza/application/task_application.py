@@ -12,12 +12,12 @@ from airflow_samza.application.application import DecoratedApplication, StreamAp
 from airflow_samza.application.bad_records import error_policy
 from airflow_samza.application.callables import check_callable, name_of
 from airflow_samza.application.checked_calls import checked_call, checked_calls
+from airflow_samza.application.declarations.side_inputs import reject_configured
 from airflow_samza.application.descriptors import ErrorPolicy, StoreDescriptor, StreamRole
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.operator_specs import InputOperatorSpec, TaskSpec
-from airflow_samza.application.rejections import located, reject
-from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.rejections import SourceLocation, located, reject
 from airflow_samza.application.times import duration_ms
 from airflow_samza.config import STORE_BACKENDS
 from airflow_samza.errors import ConfigError, DuplicateId, SchemaError
@@ -78,7 +78,8 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
         """
         self._graph.check_open()
         store = _declared_store(name, key, value, backend, ttl)
-        self._configured.reject_any(
+        reject_configured(
+            self._settings,
             store.name,
             f"The store {store.name!r} is declared by app.store, which the task itself writes",
             f'Declare it as app.table("{store.name}", key=…, schema=…): the task reads it by '
@@ -249,8 +250,7 @@ def _declared_store(
             "each epoch.",
             store=checked,
         )
-    with located():
-        ttl_ms = None if ttl is None else duration_ms(cast("str", ttl))
+    ttl_ms = None if ttl is None else duration_ms(cast("str", ttl))
     never_null = Schema(tuple(replace(field, nullable=False) for field in keys.fields))
     return StoreDescriptor(checked, never_null, values, plain, str(backend), ttl_ms, SourceLocation.of_caller())
 

@@ -117,7 +117,6 @@ class WatermarkFunction(Protocol):
 
         :param timestamp: The watermark, in ms since 1970 (UTC).
         """
-        ...
 
     def get_output_watermark(self) -> int | None:
         """Return the watermark of what this operator has sent, in ms since 1970 (UTC).
@@ -125,7 +124,6 @@ class WatermarkFunction(Protocol):
         None, or a value below the former one, leaves it where it is. It is called after :meth:`process_watermark`, and
         after messages.
         """
-        ...
 
 
 def is_watermark_function(function: object) -> TypeGuard[WatermarkFunction]:

@@ -14,9 +14,8 @@ from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_runners import is_worked_on
+from airflow_samza.runs.upkeep.fsck import checked, fsck_run, fsck_state, fsck_tables, published_by, written_by
 from airflow_samza.runs.upkeep.kept_runs import load_plans
-from airflow_samza.runs.upkeep.run_fsck import checked, fsck_run, published_by, written_by
-from airflow_samza.runs.upkeep.state_fsck import fsck_state, fsck_tables
 from airflow_samza.runs.upkeep.waiting_output import waiting_output
 from airflow_samza.systems.bindings import bind_log, log_under
 from airflow_samza.systems.filesystems.filesystem import IDENTITY, Filesystem, root_identity

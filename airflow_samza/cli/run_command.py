@@ -29,7 +29,7 @@ from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import STAGED, RunPlan
 from airflow_samza.runs.records.stage_result import StageResult, new_results, run_seconds
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.runs.state_history.lease_holder import finished_stage
+from airflow_samza.runs.state_history.lease import is_finished
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 if TYPE_CHECKING:
@@ -352,7 +352,7 @@ def planned_before(files: Filesystem, application: str, run_id: str) -> RunPlan 
 
 def tell_if_all_is_done(files: Filesystem, run: RunPlan, tell: Callable[[str], None]) -> None:
     """Report that a run whose stages have all succeeded reads and writes nothing now."""
-    if all(finished_stage(files, run, stage.stage_id) is not None for stage in run.plan.stages):
+    if is_finished(files, run):
         tell(
             f"Run {run.run_id} has succeeded before: nothing is read or written now; what follows is what it did then. "
             "Add --again to run it anew."

@@ -32,7 +32,7 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_runners import DID_NOT_START, RunnerEnd, all_runners, is_worked_on
 from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED, failure_of, stage_status
-from airflow_samza.runs.state_history.lease_holder import finished_stage
+from airflow_samza.runs.state_history.lease import finished_stage
 from airflow_samza.runs.upkeep.waiting_output import WaitingOutput, waiting_output
 from airflow_samza.secrecy import without_passwords
 from airflow_samza.systems.filesystems.filesystem import Filesystem

@@ -20,10 +20,8 @@ from airflow_samza.runs.stages.stage_state import StageHandle, can_finish
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_checks import PushTotals
 from airflow_samza.runs.tables.push_finish import begin_staging, finish_push
-from airflow_samza.runs.tables.push_records import PushManifest
-from airflow_samza.runs.tables.push_request import PushRequest, request_path, standing_request
+from airflow_samza.runs.tables.push_request import PushManifest, PushRequest, request_path, standing_request
 from airflow_samza.runs.tables.table_version import DELETED, INCREMENTAL, describe_push
-from airflow_samza.runs.tables.version_errors import needs_base
 from airflow_samza.schema import Field, Schema, parse_type
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -62,7 +60,7 @@ def _stage(engine: StageEngine, push: PushContext) -> None:
     """Write the rows of the source as segments, which nobody sees."""
     request, files, attempt = push.request, push.files, push.attempt
     if request.mode == INCREMENTAL and versions.newest(files, request.system, request.topic) is None:
-        raise needs_base(request.table, request.push_id)
+        raise versions.needs_base(request.table, request.push_id)
     with engine.open_source(push) as source:
         if request.expect:
             from airflow_samza.task.messages.expectations import check_expectations

@@ -21,7 +21,7 @@ from airflow_samza.records import from_plain
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.expectations import Declared
 from airflow_samza.runs.records.folders import StageFolder, must_read, read, write_once
-from airflow_samza.runs.tables.push_records import PushManifest
+from airflow_samza.runs.tables.push_request import PushManifest
 from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import Schema
 from airflow_samza.systems.bindings import bind_system

@@ -17,7 +17,7 @@ from airflow_samza.application.descriptors import TableDescriptor
 from airflow_samza.config import Config
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_task import StageTask
-from airflow_samza.prepare.lasting_outputs import output_claim
+from airflow_samza.prepare.publication import output_claim
 from airflow_samza.records import plain
 from airflow_samza.runs.finish import output_stream
 from airflow_samza.runs.records.folders import read, write_once

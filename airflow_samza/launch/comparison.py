@@ -17,11 +17,12 @@ from airflow_samza.errors import ConfigError, StageError, UnknownName
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.quoting import one_line
-from airflow_samza.runs.compared_runs import is_finished, last_finished, outputs_of, written_count, written_rows
+from airflow_samza.runs.compared_runs import last_finished, outputs_of, written_count, written_rows
 from airflow_samza.runs.progress.run_list import find_run, plan_of
 from airflow_samza.runs.records.comparison import Comparison, OutputComparison
 from airflow_samza.runs.records.folders import RunFolder, replace
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, RunPlan
+from airflow_samza.runs.state_history.lease import is_finished
 from airflow_samza.secrecy import masked
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import SystemBinding

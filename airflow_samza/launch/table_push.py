@@ -31,10 +31,8 @@ from airflow_samza.runs.tables.lake_source import LakeSource
 from airflow_samza.runs.tables.pins import KEY_STAYS
 from airflow_samza.runs.tables.push_checks import check_columns, column_expressions
 from airflow_samza.runs.tables.push_finish import discard, newest_staging, same_rows
-from airflow_samza.runs.tables.push_records import PushResult
-from airflow_samza.runs.tables.push_request import SOURCE, PushRequest, request_path
+from airflow_samza.runs.tables.push_request import SOURCE, PushRequest, PushResult, request_path
 from airflow_samza.runs.tables.table_version import FULL, ROLLBACK, TableVersion
-from airflow_samza.runs.tables.version_errors import taken
 from airflow_samza.schema import Schema
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.capabilities import HasTableVersions
@@ -127,7 +125,7 @@ def prepare_push(
         )
     version = versions.by_push_id(files, place.system, place.topic, push_id)
     if version is not None and version.kind == ROLLBACK:
-        raise taken(version)
+        raise versions.taken(version)
     partitions = place.stream.partitions
     if partitions is None:
         system = bind_systems({place.system: place.binding}, files.root)[place.system]

@@ -10,10 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from airflow_samza.application.operator_spec import KeyedResultSpec, OperatorSpec
+from airflow_samza.application.operator_spec import KeyedSpec, OperatorSpec
 from airflow_samza.application.operator_specs import (
-    ApplyChangesSpec,
-    DistinctSpec,
     ForeignKeySpec,
     StreamJoinSpec,
     TableJoinSpec,
@@ -370,7 +368,7 @@ def _together(join: StreamJoinSpec | TableJoinSpec, left: _Side, right: _Side) -
 
 
 def _assumes(op: OperatorSpec) -> bool:
-    return isinstance(op, KeyedResultSpec | DistinctSpec | ApplyChangesSpec) and bool(op.assume_partitioned_by)
+    return isinstance(op, KeyedSpec) and bool(op.assume_partitioned_by)
 
 
 def _in_one_partition(*sides: _Side) -> bool:

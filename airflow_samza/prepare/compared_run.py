@@ -23,7 +23,7 @@ from airflow_samza.runs.records.folders import RunFolder, must_read
 from airflow_samza.runs.records.run_plan import CONTINUOUS, SIDE_INPUT, STAGED, BoundStream, RunPlan, side_input_key
 from airflow_samza.runs.records.stage_result import VERSIONS
 from airflow_samza.runs.state_history.folder import StateHistory
-from airflow_samza.runs.state_history.lease_holder import finished_stage
+from airflow_samza.runs.state_history.lease import finished_stage
 from airflow_samza.runs.state_history.state_at_start import pinned_version, source_version
 from airflow_samza.runs.state_history.versions import Version
 from airflow_samza.runs.tables.pins import as_of_joins
@@ -155,7 +155,7 @@ def same_range(
     if (former.system, former.spec.name, former.spec.path) != (stream.system, stream.spec.name, stream.spec.path):
         return None
     if stream.role == SIDE_INPUT:
-        return dict(former.slice) if HISTORY in former.slice or not _looks_back(spec) else None
+        return dict(former.slice) if HISTORY in former.slice or not as_of_joins(spec) else None
     range_ = _read_to_the_end(files, base, former)
     count = stream.spec.partitions
     if count is not None and range_.get("partitions") not in (None, count):
@@ -187,10 +187,6 @@ def same_versions(
         for table_id, pinned in base.tables.items()
         if table_id in tables and {pinned["stream_id"], side_input_key(pinned["stream_id"])} & shared
     }
-
-
-def _looks_back(spec: ApplicationSpec) -> bool:
-    return bool(list(as_of_joins(spec)))
 
 
 def _read_to_the_end(files: Filesystem, base: RunPlan, former: BoundStream) -> dict[str, Any]:

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.application.operator_spec import KeyedResultSpec
-from airflow_samza.application.operator_specs import ApplyChangesSpec, DistinctSpec
+from airflow_samza.application.operator_spec import KeyedSpec
 from airflow_samza.errors import PartitioningMismatch, PlanError
 from airflow_samza.planner.join_groups import streams_arriving
 from airflow_samza.planner.paths import operator_label
@@ -19,7 +18,7 @@ def reject_cut_files(spec: ApplicationSpec, streams: Mapping[str, BoundStream]) 
     """Return an error for each operator with ``assume_partitioned_by`` that reads a file in several partitions."""
     errors: list[PlanError] = []
     for op in spec.operators:
-        if not isinstance(op, KeyedResultSpec | DistinctSpec | ApplyChangesSpec) or not op.assume_partitioned_by:
+        if not isinstance(op, KeyedSpec) or not op.assume_partitioned_by:
             continue
         for stream_id in streams_arriving(op):
             path = _file_in_parts(streams[stream_id].slice or {}) if stream_id in spec.inputs else None

@@ -40,11 +40,12 @@ from airflow_samza.prepare.cut_files import reject_cut_files
 from airflow_samza.prepare.input_positions import input_meanings, meanings_by_key, renamed_inputs, with_present_inputs
 from airflow_samza.prepare.input_versions import check_input_versions, reject_changes
 from airflow_samza.prepare.long_windows import intervals_slice
-from airflow_samza.prepare.namesakes import with_writer_of_state
 from airflow_samza.prepare.notes import notes_of
 from airflow_samza.prepare.output_slots import run_slot
+from airflow_samza.prepare.publication import reject_uncompared, reject_unheld
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.prepare.run_streams import (
+    check_serdes,
     described,
     fixed_outputs,
     input_schemas,
@@ -55,13 +56,12 @@ from airflow_samza.prepare.run_streams import (
     with_schemas,
 )
 from airflow_samza.prepare.section_writers import find_writer, names_a_slot
-from airflow_samza.prepare.serdes import check_serdes
 from airflow_samza.prepare.shared_sections import reject_shared_outputs, section_slice
 from airflow_samza.prepare.side_inputs import SideInputSlices, check_pushes, side_streams
 from airflow_samza.prepare.spark_streams import reject_unreadable
 from airflow_samza.prepare.state_starts import former_names
 from airflow_samza.prepare.superseded_inputs import InputHistory
-from airflow_samza.prepare.unheld_outputs import reject_uncompared, reject_unheld
+from airflow_samza.prepare.unchanged import with_writer_of_state
 from airflow_samza.records import plain
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, STAGED, BoundStream, RunPlan
 from airflow_samza.runs.state_history.state_changes import (

@@ -37,7 +37,6 @@ from airflow_samza.prepare.carried_state import (
 from airflow_samza.prepare.compared_run import compared_with, reject_uncompared_anew
 from airflow_samza.prepare.kept_stages import fingerprints, reuse
 from airflow_samza.prepare.long_windows import with_kept_results
-from airflow_samza.prepare.namesakes import continued_by, reject_namesake, reject_other_copy
 from airflow_samza.prepare.output_slots import with_root
 from airflow_samza.prepare.passes import plan_run
 from airflow_samza.prepare.run_request import FRESH, PREVIOUS, RunRequest
@@ -48,7 +47,16 @@ from airflow_samza.prepare.side_inputs import (
 )
 from airflow_samza.prepare.spark_streams import reject_over_connect, reject_unbounded
 from airflow_samza.prepare.state_starts import write_starts
-from airflow_samza.prepare.unchanged import PLAN_ANEW, changed, differences, other_options, reject_other_options
+from airflow_samza.prepare.unchanged import (
+    PLAN_ANEW,
+    changed,
+    continued_by,
+    differences,
+    other_options,
+    reject_namesake,
+    reject_other_copy,
+    reject_other_options,
+)
 from airflow_samza.runs.progress.later_writers import with_later_writers
 from airflow_samza.runs.progress.run_list import note_not_planned
 from airflow_samza.runs.records.folders import RunFolder, adopt, read

@@ -37,11 +37,6 @@ class InputHistory:
     version: Version | None
 
     @property
-    def application(self) -> str:
-        """The name of the application."""
-        return self.spec.name
-
-    @property
     def history(self) -> StateHistory:
         """The records of its state."""
         return StateHistory(self.spec.name, self.spec.app_id)
@@ -103,9 +98,9 @@ class InputHistory:
     def _replaced(self, what: str, stream_id: str, producer: str, newer: str, reader: Version | None) -> StateError:
         writer = Section(producer, newer)
         return StateError(
-            f"{_written_anew(what, writer)}, and the state of {self.application!r} was made from the former part.",
+            f"{_written_anew(what, writer)}, and the state of {self.spec.name!r} was made from the former part.",
             hint=self._way_out(reader),
-            application=self.application,
+            application=self.spec.name,
             stream=stream_id,
             run=writer.run_id or producer,
             reader=reader.run if reader is not None else None,

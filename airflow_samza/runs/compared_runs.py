@@ -13,11 +13,10 @@ from airflow_samza.runs.finish import output_stream
 from airflow_samza.runs.held_outputs import PUBLISHED, committed_epochs, held_outputs
 from airflow_samza.runs.progress.run_list import newest_runs, plan_of
 from airflow_samza.runs.records.epoch_records import read_manifests
-from airflow_samza.runs.records.folders import RunFolder, must_read
+from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.names import Generation, safe
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
-from airflow_samza.runs.records.stage_result import StageResult
-from airflow_samza.runs.state_history.lease_holder import finished_stage
+from airflow_samza.runs.state_history.lease import finished_result, is_finished
 from airflow_samza.systems.capabilities import ReadsWritten, ReplacesSlots, Written
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.output_slots import MODE, REPLACE, reject_meeting
@@ -25,11 +24,6 @@ from airflow_samza.systems.system import System
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-def is_finished(files: Filesystem, run: RunPlan) -> bool:
-    """Return whether all stages of a run have succeeded."""
-    return all(finished_stage(files, run, stage.stage_id) is not None for stage in run.plan.stages)
 
 
 def last_finished(files: Filesystem, application: str) -> RunPlan | None:
@@ -53,9 +47,9 @@ def outputs_of(run: RunPlan) -> frozenset[str]:
 
 def written_count(files: Filesystem, run: RunPlan, stream_id: str) -> int:
     """Return how many rows the finished stages of a run have written to an output."""
-    handles = (finished_stage(files, run, stage.stage_id) for stage in run.plan.stages)
-    results = (must_read(files, handle.folder.result, StageResult) for handle in handles if handle is not None)
-    return sum(one.messages for result in results for one in result.outputs if one.stream_id == stream_id)
+    results = (finished_result(files, run, stage.stage_id) for stage in run.plan.stages)
+    outputs = (one for result in results if result is not None for one in result.outputs)
+    return sum(one.messages for one in outputs if one.stream_id == stream_id)
 
 
 def written_rows(
@@ -70,8 +64,8 @@ def written_rows(
     for stage in run.plan.stages:
         if stream_id not in stage.outputs:
             continue
-        handle = finished_stage(files, run, stage.stage_id)
-        if handle is None:
+        result = finished_result(files, run, stage.stage_id)
+        if result is None:
             raise StageError(
                 f"The stage {stage.stage_id} of the run {run.run_id!r} of {run.application!r} has not succeeded, so "
                 "its rows cannot be compared.",
@@ -79,7 +73,6 @@ def written_rows(
                 run=run.run_id,
                 stage=stage.stage_id,
             )
-        result = must_read(files, handle.folder.result, StageResult)
         generation = Generation.parse(result.generation)
         folder = RunFolder(run.application, run.run_id).stage(stage.stage_id, generation)
         epochs = [intent for intent, _ in committed_epochs(files, folder)]

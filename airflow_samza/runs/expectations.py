@@ -144,14 +144,14 @@ class Judgement:
         one, rows = parts[0], sum(part.rows for part in parts)
         if one.kind in OF_ROWS:
             failed = sum(part.failed for part in parts)
-            found = f"{failed:,} of {_rows(rows)}" if failed else ""
+            found = f"{failed:,} of {rows_text(rows)}" if failed else ""
             return judged(one, rows, failed, found, sampled(part.samples for part in parts))
         if one.kind == UNIQUE:
             from airflow_samza.storage.key_files import repeated  # who only looks at records loads no pyarrow
 
             paths = [part.keys for part in parts if part.keys is not None]
             failed, examples = repeated(self.files, paths, sum(part.keyed for part in parts))
-            found = f"{_rows(failed)} whose key comes before, of {rows:,}" if failed else ""
+            found = f"{rows_text(failed)} whose key comes before, of {rows:,}" if failed else ""
             return judged(one, rows, failed, found, _shown(one.columns, examples if self.shown else ()))
         if one.kind == FRESH:
             latest = max((part.latest for part in parts if part.latest is not None), default=None)
@@ -175,9 +175,9 @@ class Judgement:
         """Return what is wrong with the number of rows; "" where nothing is."""
         least, most, change = limits.get("at_least"), limits.get("at_most"), limits.get("change")
         if least is not None and written < least:
-            return f"{_rows(written)}, and at least {least:,.0f} are expected"
+            return f"{rows_text(written)}, and at least {least:,.0f} are expected"
         if most is not None and written > most:
-            return f"{_rows(written)}, and at most {most:,.0f} are expected"
+            return f"{rows_text(written)}, and at most {most:,.0f} are expected"
         before = self.before(stream_id) if change is not None else None
         if before is None or change is None:
             return ""
@@ -187,7 +187,7 @@ class Judgement:
         how = (
             f", {abs(written - number) / number:.0%} {'fewer' if written < number else 'more'}" if number else ", more"
         )
-        return f"{_rows(written)}{how} than the {number:,} of {which}"
+        return f"{rows_text(written)}{how} than the {number:,} of {which}"
 
 
 def note_published(files: Filesystem, run: RunPlan, outputs: Iterable[OutputResult]) -> None:
@@ -218,5 +218,6 @@ def _shown(columns: Sequence[str], keys: Iterable[Sequence[Any]]) -> tuple[str, 
     return tuple(", ".join(f"{name}={value}" for name, value in zip(columns, key, strict=True)) for key in keys)
 
 
-def _rows(count: int) -> str:
+def rows_text(count: int) -> str:
+    """Return a number of rows in words."""
     return f"{count:,} row" if count == 1 else f"{count:,} rows"

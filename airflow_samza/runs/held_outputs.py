@@ -33,7 +33,8 @@ from airflow_samza.runs.records.folders import (
 from airflow_samza.runs.records.names import Generation, safe
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import VERSIONS, OutputResult, StageResult
-from airflow_samza.runs.state_history.lease_holder import finished_stage
+from airflow_samza.runs.stages.stage_state import StageHandle
+from airflow_samza.runs.state_history.lease import finished_result
 from airflow_samza.systems.capabilities import DiscardsStaged
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.output_slots import MODE, UPSERT
@@ -176,32 +177,19 @@ def discard_held(files: Filesystem, systems: Mapping[str, System], run: RunPlan,
     return discarded
 
 
-@dataclass(frozen=True)
-class _Stage:
-    """The generation of a stage whose output counts, and its records."""
-
-    stage_id: str
-    generation: Generation
-    folder: StageFolder
-
-
-def _stages(files: Filesystem, run: RunPlan, now: float) -> Iterator[tuple[_Stage, list[HeldOutput]]]:
+def _stages(files: Filesystem, run: RunPlan, now: float) -> Iterator[tuple[StageHandle, list[HeldOutput]]]:
     """Yield the finished stages of a run that have held outputs, with these."""
     for stage in run.plan.stages:
-        handle = finished_stage(files, run, stage.stage_id) if run.held(stage.stage_id) else None
-        result = read_fixed(files, handle.folder.result, StageResult) if handle is not None else None
+        result = finished_result(files, run, stage.stage_id) if run.held(stage.stage_id) else None
         held = [output for output in result.outputs if output.held] if result is not None else []
         if result is None or not held:
             continue
         # A stage whose result the plan keeps has the output of a former generation.
-        generation = Generation.parse(result.generation)
-        one = _Stage(
-            stage.stage_id, generation, RunFolder(run.application, run.run_id).stage(stage.stage_id, generation)
-        )
+        one = StageHandle(run.application, run.run_id, stage.stage_id, Generation.parse(result.generation))
         yield one, [_held(files, one, output, now) for output in held]
 
 
-def _held(files: Filesystem, stage: _Stage, output: OutputResult, now: float) -> HeldOutput:
+def _held(files: Filesystem, stage: StageHandle, output: OutputResult, now: float) -> HeldOutput:
     decision = read_fixed(files, stage.folder.decision, Decision)
     publication = read_fixed(files, stage.folder.published, HeldPublication)
     until = must_read(files, stage.folder.intent(0), Intent).decided_at + WAITING_SECONDS
@@ -225,7 +213,7 @@ def _held(files: Filesystem, stage: _Stage, output: OutputResult, now: float) ->
 
 
 def _published(
-    files: Filesystem, systems: Mapping[str, System], run: RunPlan, stage: _Stage, outputs: list[HeldOutput]
+    files: Filesystem, systems: Mapping[str, System], run: RunPlan, stage: StageHandle, outputs: list[HeldOutput]
 ) -> Iterator[HeldOutput]:
     """Publish the outputs of a stage whose decision stands; yield them."""
     folder, decision = stage.folder, must_read(files, stage.folder.decision, Decision)

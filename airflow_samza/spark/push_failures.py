@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.rejections import SourceLocation
 from airflow_samza.engine.worker_errors import python_failure
 from airflow_samza.errors import PushError, SamzaError, SourceUnavailable, StageFailed
 from airflow_samza.launch.log_lines import WHOLE_ERROR, WHOLE_TRACEBACK

@@ -22,7 +22,7 @@ import pytest
 from airflow_samza.cli.tables_commands import versions_text
 from airflow_samza.errors import SamzaError, StageFailed
 from airflow_samza.runs.progress.progress_text import describe_progress
-from airflow_samza.runs.progress.run_list import list_runs, plan_of
+from airflow_samza.runs.progress.run_list import newest_runs, plan_of
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_state import StageHandle, stage_status
 from airflow_samza.runs.state_history.folder import StateHistory
@@ -63,11 +63,11 @@ def readers(here: Here) -> dict[str, Callable[[], object]]:
     files = here.log.filesystem
 
     def runs() -> None:
-        for run in list_runs(files):
+        for run in newest_runs(files):
             plan_of(files, run)
 
     def progress() -> None:
-        for run in list_runs(files, "counting"):
+        for run in newest_runs(files, "counting"):
             plan = plan_of(files, run)
             for stage in plan.plan.stages:
                 handle = StageHandle(run.application, run.run_id, stage.stage_id, Generation(run.generation, 1))

@@ -17,12 +17,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_samza.runs.failpoints import PLACES, STATE_PLACES
 from airflow_samza.systems.log.index import LogIndex
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemStreamPartition
 from airflow_samza.testing import TestDriver
 from tests.support.budgets import extended_but
 from tests.support.carrying_apps import windowed
+from tests.support.failpoints import PLACES, STATE_PLACES
 from tests.support.forked_runs import BUSY, FENCED, REJECTED, ForkedRuns
 from tests.support.runs_here import Here
 

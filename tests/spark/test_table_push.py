@@ -25,7 +25,7 @@ from airflow_samza.engine.runner_records import AttemptState
 from airflow_samza.errors import ConfigError, PushError, RuntimeMissing, SourceUnavailable, StageFailed, UnknownName
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.launch.table_push import prepare_push, push_bindings
-from airflow_samza.runs.failpoints import PUSH_PLACES, VARIABLE
+from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.records.folders import replace as write_over
 from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.stages.stage_runners import StageRequest
@@ -43,6 +43,7 @@ from airflow_samza.systems.system import SystemBinding
 from tests.spark.apps.samza_spark_apps.pushed import WIDE
 from tests.spark.conftest import APPS
 from tests.support.budgets import extended_but, nightly_but
+from tests.support.failpoints import PUSH_PLACES
 from tests.support.files_with import files_with
 from tests.support.one_session import open_session
 from tests.support.pushed_lakes import LAKES, IcebergLake, Lake

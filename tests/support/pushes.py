@@ -11,8 +11,7 @@ import pyarrow as pa
 from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_finish import begin_staging, finish_push
-from airflow_samza.runs.tables.push_records import PushManifest
-from airflow_samza.runs.tables.push_request import PushRequest
+from airflow_samza.runs.tables.push_request import PushManifest, PushRequest
 from airflow_samza.runs.tables.table_version import DELETED, TableVersion
 from airflow_samza.schema import Schema
 from airflow_samza.systems.filesystems.opening import open_filesystem

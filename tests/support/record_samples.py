@@ -64,8 +64,14 @@ from airflow_samza.runs.state_history.versions import Version, VersionPin
 from airflow_samza.runs.tables.compacting import CompactionPart
 from airflow_samza.runs.tables.compactions import Compaction
 from airflow_samza.runs.tables.marks import Mark, MarkProposal, Verdict
-from airflow_samza.runs.tables.push_records import PushIntent, PushManifest, PushPublication, PushResult
-from airflow_samza.runs.tables.push_request import PushRequest, request_path
+from airflow_samza.runs.tables.push_request import (
+    PushIntent,
+    PushManifest,
+    PushPublication,
+    PushRequest,
+    PushResult,
+    request_path,
+)
 from airflow_samza.runs.tables.table_version import FULL, INCREMENTAL, PushBegun, TablePin, TableVersion
 from airflow_samza.runs.upkeep.run_removal import Removal
 from airflow_samza.runs.upkeep.topic_expiry import Slimmed

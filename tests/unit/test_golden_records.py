@@ -11,11 +11,10 @@ import pytest
 
 from airflow_samza.errors import RecordUnreadable
 from airflow_samza.records import FORMS, decode, encode
-from airflow_samza.runs.progress.run_list import list_runs
+from airflow_samza.runs.progress.run_list import newest_runs
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_request import push_handle
-from airflow_samza.runs.upkeep.run_fsck import fsck_run
-from airflow_samza.runs.upkeep.state_fsck import fsck_state, fsck_tables
+from airflow_samza.runs.upkeep.fsck import fsck_run, fsck_state, fsck_tables
 from airflow_samza.systems.log.fsck import fsck
 from tests.support.pushes import TOPIC, Pushes
 from tests.support.record_samples import (
@@ -73,7 +72,7 @@ def test_versions_of_a_table_of_a_former_release_are_read_and_pushed_upon(former
 
 def test_fsck_finds_nothing_in_a_root_of_a_former_release(former: Here) -> None:
     files = former.log.filesystem
-    found = [finding for run in list_runs(files) for finding in fsck_run(files, run.folder)]
+    found = [finding for run in newest_runs(files) for finding in fsck_run(files, run.folder)]
     found += list(fsck_run(files, push_handle("app", "profiles", "monday").run))
     found += [finding for _, more in (*fsck_state(files), *fsck_tables(files)) for finding in more]
     assert not found

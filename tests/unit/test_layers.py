@@ -65,7 +65,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("stages",),
         ("expectations",),
         ("kept_results", "state_history", "tables"),
-        ("branch_publication", "finish", "progress"),
+        ("finish", "progress"),
         ("held_outputs",),
         ("compared_runs",),
         ("publication", "upkeep"),

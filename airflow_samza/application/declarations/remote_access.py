@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any, NoReturn, TypedDict
 
 from airflow_samza.application.callables import check_callable, check_coroutine_function, innermost
-from airflow_samza.application.rejections import located, reject
+from airflow_samza.application.rejections import reject
 from airflow_samza.application.times import duration_ms
 
 _UNITS = {"second": 1.0, "minute": 60.0, "hour": 3600.0}
@@ -100,19 +100,18 @@ def remote_access(where: str, reader: Any, writer: Any, options: RemoteAccessOpt
                 )
     if options.get("cache_ttl") is not None and options.get("cache_rows") is None:
         _reject(where, "cache_ttl= and no cache", "Say how many rows it keeps: cache_rows=10_000.")
-    with located():
-        return RemoteAccess(
-            batch_reads=_count(where, "batch_reads", options.get("batch_reads"), 1),
-            batch_writes=_count(where, "batch_writes", options.get("batch_writes"), 1),
-            calls_per_second=_rate(where, options.get("rate")),
-            concurrency=_count(where, "concurrency", options.get("concurrency"), 1) or 1,
-            timeout_ms=_duration(options.get("timeout")),
-            retries=_retries(where, options.get("retries", 3)),
-            backoff_ms=_duration(options.get("backoff")) or RemoteAccess.backoff_ms,
-            retry_on=_errors(where, options.get("retry_on", Exception)),
-            cache_rows=_count(where, "cache_rows", options.get("cache_rows"), 1),
-            cache_ttl_ms=_duration(options.get("cache_ttl")) or _DEFAULT_TTL_MS,
-        )
+    return RemoteAccess(
+        batch_reads=_count(where, "batch_reads", options.get("batch_reads"), 1),
+        batch_writes=_count(where, "batch_writes", options.get("batch_writes"), 1),
+        calls_per_second=_rate(where, options.get("rate")),
+        concurrency=_count(where, "concurrency", options.get("concurrency"), 1) or 1,
+        timeout_ms=_duration(options.get("timeout")),
+        retries=_retries(where, options.get("retries", 3)),
+        backoff_ms=_duration(options.get("backoff")) or RemoteAccess.backoff_ms,
+        retry_on=_errors(where, options.get("retry_on", Exception)),
+        cache_rows=_count(where, "cache_rows", options.get("cache_rows"), 1),
+        cache_ttl_ms=_duration(options.get("cache_ttl")) or _DEFAULT_TTL_MS,
+    )
 
 
 def is_coroutine_function(function: object) -> bool:

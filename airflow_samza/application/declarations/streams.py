@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, TypedDict
 
 from airflow_samza.application.checked_calls import reject_unknown
-from airflow_samza.application.columns import Columns, optional_columns
+from airflow_samza.application.columns import Columns, declared_columns, optional_columns
 from airflow_samza.application.declarations.change_events import changed_schema
 from airflow_samza.application.declarations.path_templates import TIMES, path_fields, wrong_in_path
 from airflow_samza.application.declarations.serdes import checked_serde
@@ -22,8 +22,7 @@ from airflow_samza.application.descriptors import (
 from airflow_samza.application.event_times import SystemTime, time_column
 from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.operator_checks import checked_doc, former_id
-from airflow_samza.application.rejections import did_you_mean, listed, located, reject
-from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.rejections import SourceLocation, did_you_mean, listed, reject
 from airflow_samza.application.watermarks import WatermarkStrategy, bounded_delay, watermark_strategy
 from airflow_samza.config import INPUTS_BOUNDED, MAX_PARTITIONS, Config
 from airflow_samza.errors import ConfigError
@@ -263,8 +262,7 @@ def declared_stream(
     """Return the descriptor of a stream; contradictions are rejected here."""
     stream_id = checked_id(id, _WORDS[role])
     where = f"{_WORDS[role]} {stream_id!r}"
-    with located():
-        shape = None if schema is None else Schema.of(schema)
+    shape = declared_columns(schema)
     events = changes if isinstance(changes, ChangeEvents) else None
     if events is not None:
         shape = changed_schema(events, shape, where, of_input=role is StreamRole.INPUT)
@@ -459,8 +457,7 @@ def _strategy(
         )
     if max_delay is None and watermarks is None:
         return None
-    with located():
-        strategy = bounded_delay(max_delay) if max_delay is not None else watermark_strategy(watermarks, where)
+    strategy = bounded_delay(max_delay) if max_delay is not None else watermark_strategy(watermarks, where)
     if timestamp is None:
         parameter = "max_delay" if max_delay is not None else "watermarks"
         reject(f"{where} has {parameter} and no timestamp", hint='Name the event-time column: timestamp="at".')

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any
 
 from airflow_samza.application.callables import check_callable, reject_async_methods
@@ -11,16 +10,9 @@ from airflow_samza.application.columns import check_column
 from airflow_samza.application.declarations.streams import declared_stream
 from airflow_samza.application.descriptors import ROW_DELETED, StreamDescriptor, StreamRole, TableDescriptor
 from airflow_samza.application.identifiers import is_system_stream, parts_of
-from airflow_samza.application.rejections import located, reject
-from airflow_samza.application.times import duration_ms
+from airflow_samza.application.rejections import reject
 from airflow_samza.errors import BadId
 from airflow_samza.schema import Schema
-
-
-def milliseconds(ttl: str | int | timedelta | None) -> int | None:
-    """Return a time to live in ms; None: for ever."""
-    with located():
-        return None if ttl is None else duration_ms(ttl)
 
 
 def changelog_stream(table: TableDescriptor, name: str) -> StreamDescriptor:

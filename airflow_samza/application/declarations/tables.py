@@ -8,9 +8,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from airflow_samza.application.checked_calls import checked_calls
-from airflow_samza.application.columns import Columns, key_columns
+from airflow_samza.application.columns import Columns, declared_columns, key_columns
 from airflow_samza.application.declarations.remote_access import RemoteAccessOptions, remote_access
-from airflow_samza.application.declarations.side_inputs import ConfiguredSideInputs
+from airflow_samza.application.declarations.side_inputs import (
+    check_same,
+    chosen_processor,
+    configured_keys,
+    reject_configured,
+)
 from airflow_samza.application.declarations.streams import (
     PushedTableOptions,
     check_words,
@@ -22,7 +27,6 @@ from airflow_samza.application.declarations.table_checks import (
     checked_processor,
     checked_sequence,
     lake_stream,
-    milliseconds,
     rows_of,
     with_changelog,
 )
@@ -40,13 +44,11 @@ from airflow_samza.application.identifiers import checked_id, is_system_stream, 
 from airflow_samza.application.message_stream import MessageStream
 from airflow_samza.application.operator_checks import DECLARE_HERE, checked_doc, former_id
 from airflow_samza.application.operator_specs import InputOperatorSpec
-from airflow_samza.application.rejections import located, reject
-from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.rejections import SourceLocation, reject
 from airflow_samza.application.stream import SideInput, Table
 from airflow_samza.application.times import duration_ms
 from airflow_samza.config import Config
 from airflow_samza.errors import BadId, SideInputsWithChangelog
-from airflow_samza.schema import Schema
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -64,7 +66,6 @@ class TableDeclarations:
     def __init__(self, graph: GraphBuilder, config: Mapping[str, str]) -> None:
         self._graph = graph
         self._settings = Config(config)
-        self._configured = ConfiguredSideInputs(self._settings)
 
     @overload
     def pushed_table(
@@ -152,7 +153,7 @@ class TableDeclarations:
         :param renamed_from: The former id of the table, under which its rows are found.
         :param doc: A description for people, which the page in Airflow shows.
         """
-        if isinstance(id, str) and self._configured.feeds(id):
+        if isinstance(id, str) and configured_keys(self._settings, id):
             has_changelog = None if isinstance(changelog, bool) else bool(changelog)  # side inputs make no use of it
             return self.table(
                 id, key=key, schema=schema, ttl=ttl, changelog=has_changelog, renamed_from=renamed_from, doc=doc
@@ -161,7 +162,8 @@ class TableDeclarations:
         if changelog is True:
             changelog = self._settings.changelog(table.table_id) or True
         stream = changelog_stream(table, changelog) if isinstance(changelog, str) else None
-        table = replace(table, ttl_ms=milliseconds(ttl), options=with_changelog(table, changelog))
+        ttl_ms = None if ttl is None else duration_ms(ttl)
+        table = replace(table, ttl_ms=ttl_ms, options=with_changelog(table, changelog))
         added = self._added(table, stream)
         if stream is not None:
             self._graph.changelogs[table.table_id] = stream
@@ -195,7 +197,8 @@ class TableDeclarations:
         """
         check_words(access, "remote_table", RemoteAccessOptions)
         table = self._described(id, TableKind.REMOTE, key, schema, None, doc)
-        self._configured.reject_any(
+        reject_configured(
+            self._settings,
             table.table_id,
             f"The table {table.table_id!r} is remote",
             "Side inputs feed app.table(…): leave the key out, or declare that.",
@@ -267,11 +270,10 @@ class TableDeclarations:
                 table=table.table_id,
             )
         if retain is not None:
-            with located():
-                table = replace(table, retain_ms=duration_ms(retain))
+            table = replace(table, retain_ms=duration_ms(retain))
         in_code = side_inputs is not None
         if side_inputs is None:
-            side_inputs = self._configured.of(table.table_id)
+            side_inputs = self._settings.side_inputs(table.table_id)
         if isinstance(side_inputs, str) or not isinstance(side_inputs, Sequence):
             reject(
                 f"{where} has side_inputs={side_inputs!r}",
@@ -295,8 +297,8 @@ class TableDeclarations:
             reject(
                 f"{where} names the side input {double!r} twice", hint="Name each stream once.", table=table.table_id
             )
-        if in_code and self._configured.of(table.table_id):
-            self._configured.check_same(table.table_id, streams)
+        if in_code:
+            check_same(self._settings, table.table_id, streams)
         if checked is None:
             for stream in streams:
                 if stream.schema is not None:  # each message is a row: its key columns must be there
@@ -357,14 +359,13 @@ class TableDeclarations:
                 partitioner=partitioner,
                 partitions=checked_partitions(partitions, where),
             )
-        if self._configured.of(table.table_id):
-            self._configured.check_same(table.table_id, [stream])
+        check_same(self._settings, table.table_id, [stream])
         checked = self._processor(table, processor, where)
         table = replace(table, partitions=partitions, side_inputs=(stream.stream_id,), processor=checked)
         return self._added(table, stream)
 
     def _processor(self, table: TableDescriptor, processor: Callable[..., Any] | str | None, where: str) -> Any:
-        return checked_processor(self._configured.processor(table.table_id, processor), where)
+        return checked_processor(chosen_processor(self._settings, table.table_id, processor), where)
 
     def _side_input(self, named: object, table: TableDescriptor, where: str) -> StreamDescriptor:
         if isinstance(named, SideInput | MessageStream):
@@ -416,8 +417,7 @@ class TableDeclarations:
         table_id = checked_id(id, "table")
         where = f"table {table_id!r}"
         former = former_id(renamed_from, table_id, "table", "table")
-        with located():
-            shape = None if schema is None else Schema.of(schema)
+        shape = declared_columns(schema)
         return TableDescriptor(
             table_id=table_id,
             kind=kind,

@@ -21,7 +21,7 @@ from airflow_samza.application.operator_checks import (
 )
 from airflow_samza.application.operator_specs import MergeSpec, StreamJoinSpec, TableJoinSpec
 from airflow_samza.application.output_schemas import joined_schema, joined_streams_schema, merged_schema
-from airflow_samza.application.rejections import did_you_mean, listed, located, reject
+from airflow_samza.application.rejections import did_you_mean, listed, reject
 from airflow_samza.application.stream import Stream, Table
 from airflow_samza.application.times import duration_ms, duration_text
 from airflow_samza.schema import Schema
@@ -177,8 +177,7 @@ def _wait_ms(table: TableDescriptor, options: JoinOptions, where: str) -> int | 
             operator=where,
             value=repr(options.wait),
         )
-    with located():
-        wait_ms = duration_ms(options.wait)
+    wait_ms = duration_ms(options.wait)
     if table.retain_ms is not None and wait_ms > table.retain_ms:
         reject(
             f"{where} has wait={options.wait!r}, and the table {table.table_id!r} keeps its rows for "
@@ -223,8 +222,7 @@ def join_stream(stream: Stream[Any], other: object, options: JoinOptions) -> Str
             hint='Say how long a message waits for its partner, for example ttl="1 hour".',
             operator=where,
         )
-    with located():
-        ttl_ms = duration_ms(options.ttl)
+    ttl_ms = duration_ms(options.ttl)
     if key is not None and (left_key is not None or right_key is not None):
         reject(f"{where} names key and left_key or right_key", hint="Name key, or both others.", operator=where)
     if (left_key is None) != (right_key is None):

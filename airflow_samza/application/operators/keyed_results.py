@@ -23,7 +23,7 @@ from airflow_samza.application.output_schemas import (
     window_columns,
     windowed_schema,
 )
-from airflow_samza.application.rejections import did_you_mean, listed, located, reject
+from airflow_samza.application.rejections import did_you_mean, listed, reject
 from airflow_samza.application.stream import OutputStream, Stream
 from airflow_samza.application.times import duration_ms
 from airflow_samza.application.windows import Aggregation, WindowSpec
@@ -212,10 +212,7 @@ def distinct(
             operator=where,
             value=repr(keep),
         )
-    within_ms = None
-    if within is not None:
-        with located():
-            within_ms = duration_ms(within)
+    within_ms = None if within is None else duration_ms(within)
     last_resort = "leave within= out, if the input is bounded, to keep one message of each key"
     time = stream._time(where) if within is None else stream._required_time(where, last_resort)
     late: tuple[StreamDescriptor, ...] = ()

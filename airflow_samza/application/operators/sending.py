@@ -1,19 +1,29 @@
-"""The ends of a stream: output streams and tables, and the rules of what may be written to each."""
+"""The ends of a stream: output streams and tables, and the rules of what may be written to each.
+
+A stage ends at an intermediate stream, too: one by key, or a broadcast, which every task reads whole.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from airflow_samza.application.bad_records import on_error_fields
-from airflow_samza.application.columns import check_column
+from airflow_samza.application.columns import Columns, check_column, key_columns
 from airflow_samza.application.declarations.remote_access import GIVE_WRITER
-from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor, TableKind
+from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, TableDescriptor, TableKind
 from airflow_samza.application.expectations import check_expected_columns, dead_letter_streams, referring
 from airflow_samza.application.graph_builder import GraphBuilder
-from airflow_samza.application.operator_checks import check_same_application, named
-from airflow_samza.application.operator_specs import SendToSpec, SendToTableSpec
+from airflow_samza.application.identifiers import checked_id
+from airflow_samza.application.operator_checks import check_same_application, former_id, named, required_id
+from airflow_samza.application.operator_specs import (
+    BroadcastSpec,
+    InputOperatorSpec,
+    PartitionBySpec,
+    SendToSpec,
+    SendToTableSpec,
+)
 from airflow_samza.application.output_schemas import unwritable
-from airflow_samza.application.rejections import reject
+from airflow_samza.application.rejections import SourceLocation, reject
 from airflow_samza.application.stream import OutputStream, SideInput, Stream, Table
 from airflow_samza.schema import Schema
 
@@ -114,3 +124,53 @@ def _check_fits(declared: Schema | None, actual: Schema | None, target: str) -> 
             hint="Bring them to the declared columns with select or map, or declare the schema that they have.",
             target=target,
         )
+
+
+def partition_by(
+    sender: Stream[Any], key: Columns, id: str | None, system: str | None, renamed_from: str | None
+) -> InputOperatorSpec:
+    """Return the input of the stage behind the re-partition; parameters as :meth:`MessageStream.partition_by`."""
+    name = required_id(id, "partition_by")
+    columns = key_columns(key, sender.schema, named("partition_by", id))
+    return _through(sender, PartitionBySpec, name, system, renamed_from, columns)
+
+
+def broadcast(sender: Stream[Any], id: str | None, system: str | None, renamed_from: str | None) -> InputOperatorSpec:
+    """Return the input of the stage behind the broadcast; parameters as :meth:`MessageStream.broadcast`."""
+    return _through(sender, BroadcastSpec, required_id(id, "broadcast"), system, renamed_from)
+
+
+def _through(
+    sender: Stream[Any],
+    kind: type[PartitionBySpec | BroadcastSpec],
+    name: str,
+    system: str | None,
+    renamed_from: str | None,
+    key: tuple[str, ...] | None = None,
+) -> InputOperatorSpec:
+    """Return the input of the stage behind an intermediate stream by key; without one it is a broadcast."""
+    location = SourceLocation.of_caller()
+    stream = sender._graph.add_stream(
+        StreamDescriptor(
+            stream_id=name,
+            role=StreamRole.INTERMEDIATE,
+            system=None if system is None else checked_id(system, "system"),
+            schema=sender.schema,
+            key=key or (),
+            partitions=1 if key is None else None,  # rule P4
+            timestamp=sender._event_time,
+            broadcast=key is None,
+            location=location,
+        )
+    )
+    sender._graph.add(
+        kind,
+        name,
+        inputs=(sender._operator,),
+        schema=sender.schema,
+        location=location,
+        stream=stream,
+        renamed_from=former_id(renamed_from, name, kind.op),
+        **({} if key is None else {"key": key}),
+    )
+    return sender._graph.add_input(InputOperatorSpec, stream)

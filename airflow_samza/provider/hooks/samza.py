@@ -21,7 +21,7 @@ from airflow_samza.runs.records.folders import RunFolder, read_fixed
 from airflow_samza.runs.records.run_plan import STAGED, RunPlan, other_code
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
-from airflow_samza.runs.state_history.lease_holder import finished_stage, holder_works
+from airflow_samza.runs.state_history.lease import holder_works, is_finished
 
 if TYPE_CHECKING:
     from airflow_samza.launch.runtime import SparkRuntime
@@ -363,4 +363,4 @@ class SamzaHook(TablesHook):
 
         :param run: The plan of the run.
         """
-        return all(finished_stage(self.files, run, stage.stage_id) is not None for stage in run.plan.stages)
+        return is_finished(self.files, run)

@@ -14,8 +14,7 @@ from airflow_samza.provider.lineage.task_lineage import names_in
 from airflow_samza.provider.operators.samza_operator import EndOfRunOperator
 from airflow_samza.provider.parsed_application import application_if_there
 from airflow_samza.provider.run_tasks import scopes_to_close
-from airflow_samza.runs.branch_publication import PublishedBranch
-from airflow_samza.runs.publication import Published
+from airflow_samza.runs.publication import Published, PublishedBranch
 from airflow_samza.runs.records.stage_result import StageResult
 
 _YES = ("approve", "approved", "publish", "yes", "ok", "true")

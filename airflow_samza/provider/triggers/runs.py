@@ -44,7 +44,7 @@ from airflow_samza.runs.records.folders import RunFolder, must_read
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus, ask_to_cancel, stage_status
-from airflow_samza.runs.state_history.lease_holder import holder_works
+from airflow_samza.runs.state_history.lease import holder_works
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.filesystems.pace import FREE, Pace

@@ -16,12 +16,12 @@ from airflow_samza.application.operator_specs import TransformSpec
 from airflow_samza.config import Config
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.progress.run_list import RunEntry, newest_runs, plan_of, run_state
-from airflow_samza.runs.records.folders import RunFolder, numbers, read_fixed, read_report
+from airflow_samza.runs.records.folders import RunFolder, numbers, read_report
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, RunPlan
 from airflow_samza.runs.records.stage_result import StageResult, requests_of, run_seconds
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import RunnerEnd, StageRequest, all_runners
-from airflow_samza.runs.state_history.lease_holder import finished_stage
+from airflow_samza.runs.state_history.lease import finished_result
 from airflow_samza.system_kinds import DATAFRAMES, KINDS_OF_NAMES
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store.requests import added
@@ -227,8 +227,7 @@ def _cost(files: Filesystem, former_run: RunEntry) -> RunCost:
     run = plan_of(files, former_run)
     results: dict[str, StageResult] = {}
     for stage in run.plan.stages:
-        handle = finished_stage(files, run, stage.stage_id)
-        result = read_fixed(files, handle.folder.result, StageResult) if handle is not None else None
+        result = finished_result(files, run, stage.stage_id)
         if result is not None:
             results[stage.stage_id] = result
     rows: dict[str, int] = {}

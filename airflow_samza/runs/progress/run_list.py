@@ -21,7 +21,7 @@ from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import Claim, all_runners
-from airflow_samza.runs.state_history.lease_holder import finished_stage
+from airflow_samza.runs.state_history.lease import is_finished
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
@@ -81,13 +81,8 @@ class RunEntry:
         return RunFolder(self.application, self.run_id)
 
 
-def list_runs(files: Filesystem, application: str | None = None) -> list[RunEntry]:
-    """The runs of an application (its name), or all runs, newest first."""
-    return list(newest_runs(files, application))
-
-
 def newest_runs(files: Filesystem, application: str | None = None, run_id: str | None = None) -> Iterator[RunEntry]:
-    """Yield the same one by one, with ``run_id`` only runs of this id.
+    """Yield the runs of an application (its name), or all, newest first; with ``run_id`` only those of this id.
 
     Of each run one record is read for the order; the rest only of those that are asked for.
     """
@@ -125,7 +120,7 @@ def find_run(files: Filesystem, application: str | None = None, run_id: str | No
     """
     matches = list(islice(newest_runs(files, application, run_id), None if run_id is not None else 1))
     if not matches:
-        runs = list_runs(files, application)
+        runs = list(newest_runs(files, application))
         what = f"a run {run_id!r}" if run_id is not None else "any run"
         whose = f" of {application!r}" if application is not None else ""
         close = ", ".join(run.run_id for run in runs[:3])
@@ -188,7 +183,7 @@ def active_runs(
     ``run_id`` (the run's own, or Airflow's) and ``dag_id`` narrow the choice.
     """
     active = []
-    for run in list_runs(files, application):
+    for run in newest_runs(files, application):
         names = (run.run_id, run.origin.run_id)
         if run.closed or (run_id is not None and run_id not in names and safe(run_id) not in names):
             continue
@@ -202,10 +197,7 @@ def active_runs(
 
 def is_over(files: Filesystem, run: RunPlan) -> bool:
     """Return whether a run is closed, or all its stages have succeeded."""
-    folder = RunFolder(run.application, run.run_id)
-    return files.exists(folder.closed) or all(
-        finished_stage(files, run, stage.stage_id) is not None for stage in run.plan.stages
-    )
+    return files.exists(RunFolder(run.application, run.run_id).closed) or is_finished(files, run)
 
 
 def note_origin(files: Filesystem, folder: RunFolder, origin: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from airflow_samza.control.end_of_stream import producing_task_count
 from airflow_samza.runs.progress.progress import NOT_STARTED, PartitionProgress, ProgressReport, Rate
 from airflow_samza.runs.progress.task_facts import Reached, TaskFacts, read_task_facts
-from airflow_samza.runs.records.epoch_records import Commit, Intent, newest_intent, read_commit
+from airflow_samza.runs.records.epoch_records import Commit, Intent, newest_commit, newest_intent, read_commit
 from airflow_samza.runs.records.expectations import Results
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, read, read_report
 from airflow_samza.runs.records.names import Generation
@@ -83,9 +83,7 @@ def stage_progress(
         return ProgressReport(
             stage_id, str(handle.generation), state, at, status.attempt, waiting_for=_waiting_for(status)
         )
-    committed = read_commit(files, folder, intent.epoch)
-    if committed is None and intent.epoch > 0:
-        committed = read_commit(files, folder, intent.epoch - 1)
+    committed = newest_commit(files, folder, intent)
     task_facts = _standing_facts(files, folder, intent, committed, read_tasks)
     totals = committed.totals if committed is not None else _open_totals(intent, task_facts)
     result = read_report(files, folder.result, StageResult) if status.state == SUCCEEDED else None

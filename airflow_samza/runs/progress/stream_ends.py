@@ -14,12 +14,12 @@ from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import UnknownName
 from airflow_samza.runs.progress.run_list import RunEntry, newest_runs, plan_of
 from airflow_samza.runs.progress.stage_progress import newest_generation
-from airflow_samza.runs.records.epoch_records import newest_intent, read_commit
+from airflow_samza.runs.records.epoch_records import newest_commit, newest_intent
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import written_by
-from airflow_samza.runs.state_history.lease_holder import finished_stage
+from airflow_samza.runs.state_history.lease import finished_stage
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
@@ -114,9 +114,5 @@ def _ended(files: Filesystem, run: RunPlan, stage_id: str) -> int:
     written = written_by(files, of_run, stage_id, newest_generation(files, run, stage_id))
     folder = of_run.stage(stage_id, written)
     intent = newest_intent(files, folder)
-    if intent is None:
-        return 0
-    committed = read_commit(files, folder, intent.epoch)
-    if committed is None and intent.epoch > 0:
-        committed = read_commit(files, folder, intent.epoch - 1)
+    committed = newest_commit(files, folder, intent) if intent is not None else None
     return len(committed.ended) if committed is not None else 0

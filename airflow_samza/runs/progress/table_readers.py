@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from airflow_samza.runs.progress.run_list import is_over, list_runs, plan_of
+from airflow_samza.runs.progress.run_list import is_over, newest_runs, plan_of
 from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records.epoch_records import newest_intent
 from airflow_samza.runs.records.folders import RunFolder
@@ -60,7 +60,7 @@ class Readers:
 def freshness(files: Filesystem, expected: Freshness) -> Readers:
     """Return the versions that the readers of a table have now."""
     numbers: dict[str, int] = {}
-    for run in list_runs(files, expected.application):
+    for run in newest_runs(files, expected.application):
         if run.closed:
             continue
         plan = plan_of(files, run)

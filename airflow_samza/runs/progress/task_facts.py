@@ -41,6 +41,7 @@ class TaskFacts:
     reached: tuple[Reached, ...]
 
 
+@understood("of a task's manifest")
 def facts_of_manifest(manifest: Manifest) -> TaskFacts:
     """Return what a manifest tells."""
     return TaskFacts(
@@ -50,7 +51,7 @@ def facts_of_manifest(manifest: Manifest) -> TaskFacts:
         manifest.facts,
         manifest.checkpoint is not None,
         manifest.ended,
-        _all_reached(manifest),
+        tuple(_reached(manifest)),
     )
 
 
@@ -58,11 +59,6 @@ def read_task_facts(files: Filesystem, paths: Sequence[str]) -> list[TaskFacts |
     """Return the facts of the manifests at these paths; None where there is none."""
     manifests = (read_unsynced(files, path, Manifest) for path in paths)
     return [facts_of_manifest(manifest) if manifest is not None else None for manifest in manifests]
-
-
-@understood("of a task's manifest")
-def _all_reached(manifest: Manifest) -> tuple[Reached, ...]:
-    return tuple(_reached(manifest))
 
 
 def _reached(manifest: Manifest) -> Iterator[Reached]:

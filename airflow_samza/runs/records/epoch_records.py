@@ -260,6 +260,12 @@ def read_commit(files: Filesystem, folder: StageFolder, epoch: int) -> Commit | 
     return read_fixed(files, folder.commit(epoch), Commit)
 
 
+def newest_commit(files: Filesystem, folder: StageFolder, intent: Intent) -> Commit | None:
+    """Return the newest commit of a stage whose newest epoch is that of the intent; None: there is none."""
+    committed = read_commit(files, folder, intent.epoch)
+    return read_commit(files, folder, intent.epoch - 1) if committed is None and intent.epoch > 0 else committed
+
+
 def commit(
     files: Filesystem,
     folder: StageFolder,

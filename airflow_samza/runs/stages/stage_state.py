@@ -319,7 +319,10 @@ def as_lost(files: Filesystem, handle: StageHandle, status: StageStatus, runner:
 def runner_of(files: Filesystem, handle: StageHandle, attempt: int) -> RunnerFolder | None:
     """The runner that an attempt was left to; None where no attempt was made, or none needs a runner."""
     path = handle.folder.attempt(attempt, "request")
-    return _runner(handle, read_fixed(files, path, StageRequest) if attempt else None)
+    request = read_fixed(files, path, StageRequest) if attempt else None
+    if request is None or request.runner is None:
+        return None
+    return RunnerFolder(handle.run, request.runner.key, request.runner.number)
 
 
 def _with_report(status: StageStatus, report: StatusRecord | None) -> StageStatus:
@@ -396,12 +399,6 @@ def ask_to_cancel(files: Filesystem, handle: StageHandle) -> None:
     attempt = newest_attempt(files, handle.folder)
     if attempt:
         write_once(files, handle.folder.attempt(attempt, "cancel"), Cancellation(handle.stage_id, attempt))
-
-
-def _runner(handle: StageHandle, request: StageRequest | None) -> RunnerFolder | None:
-    if request is None or request.runner is None:
-        return None
-    return RunnerFolder(handle.run, request.runner.key, request.runner.number)
 
 
 def superseded_by(handle: StageHandle, newer: Generation) -> str:

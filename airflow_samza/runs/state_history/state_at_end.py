@@ -11,15 +11,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.records.epoch_records import newest_intent, read_commit, read_manifest
+from airflow_samza.runs.records.epoch_records import newest_commit, newest_intent, read_manifest
 from airflow_samza.runs.records.folders import adopt
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import CARRIED, SIDE_INPUT, RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.state_history.arrivals import intake_at_end
 from airflow_samza.runs.state_history.folder import StateHistory
-from airflow_samza.runs.state_history.lease import begin, load_lease, reject_ended
-from airflow_samza.runs.state_history.lease_holder import finished_stage
+from airflow_samza.runs.state_history.lease import begin, finished_stage, load_lease, reject_ended
 from airflow_samza.runs.state_history.versions import (
     Version,
     commit_version,
@@ -112,9 +111,7 @@ def _version(files: Filesystem, history: StateHistory, run: RunPlan, number: int
 def _left_by(files: Filesystem, handle: StageHandle) -> dict[int, Mapping[str, Any]]:
     """Return the state that the tasks of a finished stage left at the end of their last epochs."""
     last = newest_intent(files, handle.folder)
-    committed = read_commit(files, handle.folder, last.epoch) if last is not None else None
-    if last is not None and committed is None and last.epoch > 0:
-        committed = read_commit(files, handle.folder, last.epoch - 1)
+    committed = newest_commit(files, handle.folder, last) if last is not None else None
     if committed is None:
         return {}
     manifests = {task: read_manifest(files, handle.folder, task, epoch) for task, epoch in committed.standing.items()}

@@ -18,18 +18,23 @@ from airflow_samza.runs.records.folders import RunFolder, numbers, read, write_o
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.lease import (
+    AT_WORK,
+    DONE,
+    GONE,
+    HALF_DONE,
     SUPERSEDED,
     Ended,
     Lease,
+    Standing,
     end,
     fenced,
     has_begun,
     is_free,
     newest_lease,
+    standing_of,
     take,
     take_away,
 )
-from airflow_samza.runs.state_history.lease_holder import AT_WORK, DONE, GONE, HALF_DONE, Standing, standing_of
 from airflow_samza.runs.state_history.state_at_end import leave_state
 from airflow_samza.runs.state_history.versions import (
     Version,

@@ -13,8 +13,18 @@ from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.records.folders import RunFolder, numbers, read
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.state_history.folder import StateHistory
-from airflow_samza.runs.state_history.lease import ABANDONED, FINISHED, Lease, end, is_free, newest_lease
-from airflow_samza.runs.state_history.lease_holder import AT_WORK, DONE, Standing, standing_of
+from airflow_samza.runs.state_history.lease import (
+    ABANDONED,
+    AT_WORK,
+    DONE,
+    FINISHED,
+    Lease,
+    Standing,
+    end,
+    is_free,
+    newest_lease,
+    standing_of,
+)
 from airflow_samza.runs.state_history.state_at_end import leave_state
 from airflow_samza.runs.state_history.state_at_start import Patience, take_lease
 from airflow_samza.runs.state_history.versions import Version, commit_version, find_version, finished_version, reset_run

@@ -12,7 +12,6 @@ from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.lake_source import LakeSource
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.runs.tables.table_version import TableVersion
-from airflow_samza.runs.tables.version_errors import needs_base
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 PUSH_ALL = 'Push all rows once, with mode="full"; the incremental pushes behind it take the changes since then.'
@@ -23,7 +22,7 @@ def changed_since(files: Filesystem, request: PushRequest) -> str:
     """Return the snapshot or version whose rows the current version of a pushed table has; "": one without rows."""
     current = versions.newest(files, request.system, request.topic)
     if current is None:
-        raise needs_base(request.table, request.push_id)
+        raise versions.needs_base(request.table, request.push_id)
     source, lake = LakeSource.of(current.source or {}), request.lake
     assert lake is not None
     if source is None or (source.kind, source.table, source.system) != (lake.kind, lake.table, lake.system):

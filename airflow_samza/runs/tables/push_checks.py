@@ -12,10 +12,9 @@ from typing import Any
 
 from airflow_samza.application.expectations import NOT_NULL, OF_ROWS, ROWS, UNIQUE
 from airflow_samza.errors import PushError
-from airflow_samza.runs.expectations import Judgement, judged
+from airflow_samza.runs.expectations import Judgement, judged, rows_text
 from airflow_samza.runs.records.expectations import DROPPED, FAILED, PASSED, Checked, ExpectationResult, merged
-from airflow_samza.runs.tables.push_records import PushManifest
-from airflow_samza.runs.tables.push_request import SHRINKS_AT_MOST, STAGE, PushRequest
+from airflow_samza.runs.tables.push_request import SHRINKS_AT_MOST, STAGE, PushManifest, PushRequest
 from airflow_samza.runs.tables.table_version import DELETED, FULL, TableVersion
 from airflow_samza.schema import DataType, Schema
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -167,7 +166,7 @@ def check_rows(
     repeated = totals.duplicates if request.on_duplicate == "fail" else 0
     check_keys(f"The push of table {request.table!r}", request.table, request.key, nulls, repeated, totals.examples)
     if totals.nulls:
-        said = ", ".join(f"{column} ({_rows(count)})" for column, count in sorted(totals.nulls.items()))
+        said = ", ".join(f"{column} ({rows_text(count)})" for column, count in sorted(totals.nulls.items()))
         raise PushError(
             f"The push of table {request.table!r} has nulls in columns that are declared never null: {said}.",
             hint="Declare them as nullable, or fix the source.",
@@ -267,7 +266,7 @@ def _own_results(
 def _own(
     text: str, kind: str, columns: tuple[str, ...], rows: int, failed: int = 0, said: str = ""
 ) -> ExpectationResult:
-    found = f"{_rows(failed)} {said}, of {rows:,}" if failed else ""
+    found = f"{rows_text(failed)} {said}, of {rows:,}" if failed else ""
     return ExpectationResult(text, kind, DROPPED if failed else PASSED, columns, rows, failed, found)
 
 
@@ -287,14 +286,14 @@ def check_keys(
     """Reject rows without a key, and keys that come twice, of ``what`` fills a table; ``otherwise`` ends the hints."""
     if nulls:
         raise PushError(
-            f"{what} has {_rows(nulls)} whose key ({', '.join(key)}) is null.",
+            f"{what} has {rows_text(nulls)} whose key ({', '.join(key)}) is null.",
             hint=f"Fix the source, {otherwise[0]}",
             table=table,
             null_keys=nulls,
         )
     if duplicates:
         raise PushError(
-            f"{what} has {_rows(duplicates)} whose key ({', '.join(key)}) came before, such as "
+            f"{what} has {rows_text(duplicates)} whose key ({', '.join(key)}) came before, such as "
             f"{', '.join(str(example) for example in examples)}.",
             hint=f"Fix the source, {otherwise[1]}",
             table=table,
@@ -302,16 +301,12 @@ def check_keys(
         )
 
 
-def _rows(count: int) -> str:
-    return f"{count:,} row" if count == 1 else f"{count:,} rows"
-
-
 def _check_counts(request: PushRequest, totals: PushTotals, current: TableVersion | None) -> None:
     changed = totals.rows + totals.deletes
     if changed < request.least_rows:
         raise PushError(
-            f"The push of table {request.table!r} has {_rows(changed)}, and at least {request.least_rows:,} are asked "
-            "for (min_rows).",
+            f"The push of table {request.table!r} has {rows_text(changed)}, and at least {request.least_rows:,} are "
+            "asked for (min_rows).",
             hint="Is the source complete? With min_rows=0 an empty push empties the table."
             if request.min_rows is None
             else "If the source is complete, lower min_rows.",
@@ -326,7 +321,7 @@ def _check_counts(request: PushRequest, totals: PushTotals, current: TableVersio
         change = (totals.rows - before) / before
         too_far = -change > SHRINKS_AT_MOST if most is None else abs(change) > most
         said = (
-            f"{_rows(totals.rows)}, {abs(change):.0%} {'fewer' if change < 0 else 'more'} than the {before:,} of "
+            f"{rows_text(totals.rows)}, {abs(change):.0%} {'fewer' if change < 0 else 'more'} than the {before:,} of "
             f"version {current.number}"
         )
     else:

@@ -34,11 +34,9 @@ from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.lake_source import LakeSource
 from airflow_samza.runs.tables.push_checks import PushTotals, check_rows
-from airflow_samza.runs.tables.push_records import PushIntent, PushManifest, PushPublication, PushResult
-from airflow_samza.runs.tables.push_request import PushRequest
+from airflow_samza.runs.tables.push_request import PushIntent, PushManifest, PushPublication, PushRequest, PushResult
 from airflow_samza.runs.tables.retention import expire_versions
 from airflow_samza.runs.tables.table_version import FULL, TableVersion, instant_text, now
-from airflow_samza.runs.tables.version_errors import needs_base
 from airflow_samza.schema import Schema
 from airflow_samza.systems.capabilities import DiscardsStaged
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -167,7 +165,7 @@ def _make_visible(
 ) -> TableVersion:
     current = versions.newest(files, request.system, request.topic)
     if request.mode != FULL and current is None:
-        raise needs_base(request.table, request.push_id)
+        raise versions.needs_base(request.table, request.push_id)
     checked = check_rows(files, request, publication.schema, _totals_of(publication), current)
     reach("push-before-publish")
     facts = _publish(system, request, publication)

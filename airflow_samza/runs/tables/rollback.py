@@ -10,7 +10,6 @@ from dataclasses import replace
 from airflow_samza.errors import PushError
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.table_version import ROLLBACK, TableVersion, now
-from airflow_samza.runs.tables.version_errors import taken
 from airflow_samza.runs.tables.versions import (
     add,
     by_number,
@@ -20,6 +19,7 @@ from airflow_samza.runs.tables.versions import (
     missing,
     newest,
     pin,
+    taken,
 )
 from airflow_samza.systems.capabilities import RemembersWriters
 from airflow_samza.systems.filesystems.filesystem import Filesystem

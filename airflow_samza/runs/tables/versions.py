@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from itertools import islice
 from typing import Any
 
-from airflow_samza.errors import NoSuchVersion, PushError
+from airflow_samza.errors import ConcurrentPush, NoSuchVersion, PushError
 from airflow_samza.records import encode
 from airflow_samza.runs.records.folders import must_read, numbers, read, write_once
 from airflow_samza.runs.tables.compactions import Compactions
@@ -23,6 +23,7 @@ from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.marks import withdraw_proposals
 from airflow_samza.runs.tables.table_version import (
     FULL,
+    INCREMENTAL,
     ROLLBACK,
     PushBegun,
     TablePin,
@@ -30,7 +31,6 @@ from airflow_samza.runs.tables.table_version import (
     instant_text,
     now,
 )
-from airflow_samza.runs.tables.version_errors import lost, needs_base
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
@@ -243,3 +243,40 @@ def _those_left(files: Filesystem, folder: TableFolder) -> str:
     expired = expired_numbers(files, system, topic)
     left = islice(from_newest(files, system, topic, but=expired), 5)
     return ", ".join(f"{version.number} (current from {version.current_from[:19]}Z)" for version in left)
+
+
+def lost(table: str, push_id: str, winner: TableVersion) -> ConcurrentPush:
+    """Return the error for a push whose number another has taken."""
+    return ConcurrentPush(
+        f"The push {push_id!r} of table {table!r} lost version {winner.number} to the push {winner.push_id!r}, which "
+        "was faster; nothing of it is visible.",
+        hint="Try again: what it has written is kept, and becomes the version after that one if the checks still hold.",
+        table=table,
+        number=winner.number,
+        winner=winner.push_id,
+    )
+
+
+def needs_base(table: str, push_id: str) -> PushError:
+    """Return the error for an incremental push of a table without a version."""
+    return PushError(
+        f"The incremental push {push_id!r} has nothing to change: table {table!r} has no version yet.",
+        hint='Push all rows first: mode="full".',
+        table=table,
+        push_id=push_id,
+    )
+
+
+def taken(version: TableVersion) -> PushError:
+    """Return the error for a push whose id a rollback has, or a rollback whose id a push has.
+
+    To find that version would change nothing.
+    """
+    kinds = {FULL: "a full push", INCREMENTAL: "an incremental push", ROLLBACK: "a rollback"}
+    return PushError(
+        f"The push id {version.push_id!r} of table {version.table!r} is taken: it made version {version.number}, "
+        f"{kinds[version.kind]}.",
+        hint="Give pushes and rollbacks ids of their own (push_id=); the default is one.",
+        table=version.table,
+        push_id=version.push_id,
+    )

@@ -23,10 +23,71 @@ from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.lease import is_free, newest_lease
 from airflow_samza.runs.state_history.versions import Version
 from airflow_samza.runs.upkeep.topic_expiry import Slimmed, expiry, find_own, own_topics
-from airflow_samza.runs.upkeep.unread_outputs import UnreadOutputs
 from airflow_samza.runs.upkeep.waiting_output import waiting_output
+from airflow_samza.systems.capabilities import HasSections
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.system import System
+from airflow_samza.systems.system import StreamSpec, System
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """The position of an application in a topic: the sections (``<application>/<run>``), or else the next offsets."""
+
+    application: str
+    sections: frozenset[str] | None
+    offsets: tuple[int, ...]
+
+
+class UnreadOutputs:
+    """The positions of all applications that carry state, as of their newest versions."""
+
+    def __init__(self, files: Filesystem) -> None:
+        self._files = files
+        self._readers: dict[str, list[_Reader]] = {}
+        self._written: dict[str, Mapping[str, tuple[int, ...]]] = {}
+        for history in files.list("state"):
+            self._take(f"state/{history}/versions")
+
+    def _take(self, versions: str) -> None:
+        all_numbers = numbers(self._files, versions)
+        version = read(self._files, f"{versions}/{all_numbers[-1]:020}.json", Version) if all_numbers else None
+        if version is None:
+            return
+        application = version.plan.application
+        plan = read(self._files, RunFolder(application, version.run).plan(version.plan_generation), RunPlan)
+        for stream_id, stream in plan.streams.items() if plan is not None else ():
+            if stream.role != "input" or stream_id not in version.offsets:
+                continue
+            marks = version.sections.get(stream_id) if "sections" in (stream.slice or {}) else None
+            read_ = frozenset(mark.rpartition("@")[0] for mark in marks) if marks is not None else None
+            self._readers.setdefault(stream.spec.name, []).append(
+                _Reader(application, read_, version.offsets[stream_id])
+            )
+
+    def reader(self, run: RunPlan, systems: Mapping[str, System]) -> str | None:
+        """Return an application that has not read all that a run wrote to a topic of which it reads, if any."""
+        for stage in run.plan.stages:
+            for stream, system in run.outside(stage.outputs, systems, HasSections):
+                if stream.spec.name not in self._readers:
+                    continue
+                producer = run.producer(stage.stage_id)
+                end = self._ends(system, stream.spec).get(producer)
+                for reader in self._readers[stream.spec.name] if end is not None else ():
+                    assert end is not None
+                    if reader.sections is not None:
+                        is_unread = producer.rpartition("/")[0] not in reader.sections
+                    else:
+                        is_unread = any(written > done for written, done in zip(end, reader.offsets, strict=False))
+                    if is_unread:
+                        return reader.application
+        return None
+
+    def _ends(self, system: HasSections, stream: StreamSpec) -> Mapping[str, tuple[int, ...]]:
+        place = system.location(stream)
+        if place not in self._written:
+            self._written[place] = system.written_ends(stream)
+        return self._written[place]
+
 
 SILENT_SECONDS = 30 * 86400.0
 """A run that was never closed counts as over after that: its process was killed, or nobody cleans up after it."""

@@ -27,9 +27,14 @@ from airflow_samza.runs.state_history.lease import Ended
 from airflow_samza.runs.state_history.versions import Version
 from airflow_samza.runs.upkeep.keep import Keep
 from airflow_samza.runs.upkeep.kept_runs import OverRun, Reasons, SystemsOf, load_plans, over_runs
-from airflow_samza.runs.upkeep.output_sweep import SweptTable, sweep_outputs
-from airflow_samza.runs.upkeep.partial_sweep import ROOT as PARTIALS
-from airflow_samza.runs.upkeep.partial_sweep import delete_partials, folders_of, unnamed_partials
+from airflow_samza.runs.upkeep.output_sweep import (
+    PARTIALS,
+    SweptTable,
+    delete_partials,
+    folders_of,
+    sweep_outputs,
+    unnamed_partials,
+)
 from airflow_samza.runs.upkeep.run_removal import SweptRuns, remove_run, slim_run
 from airflow_samza.runs.upkeep.topic_expiry import own_topics
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -66,15 +71,16 @@ def sweep_application(
     seconds: float | None = None,
     now: float | None = None,
     dry: bool = False,
+    into: SweptRuns | None = None,
 ) -> SweptRuns:
     """Delete what has expired of one application: topics of runs, runs beyond number and age, and their leftovers.
 
     ``application`` is its name, or that of its folder of runs. ``seconds``: after so long the rest is left to the next
-    sweep.
+    sweep. ``into``: what other sweeps have done, to which this one adds.
     """
     until = None if seconds is None else time.monotonic() + seconds
     now = time.time() if now is None else now
-    swept = SweptRuns()
+    swept = SweptRuns() if into is None else into
     name = safe(application)
     reasons = Reasons(files, systems_of, now)
     runs = over_runs(files, name, now)
@@ -157,14 +163,9 @@ def sweep_root(
         empty_trash(files, now)
     for application in files.list("runs"):
         try:
-            swept = sweep_application(files, systems_of, application, keep, now=now, dry=dry)
+            sweep_application(files, systems_of, application, keep, now=now, dry=dry, into=sweeps.runs)
         except TopicError as error:
             sweeps.runs.kept[application] = f"it cannot be looked at: {error.sentence.removesuffix('.')}"
-            continue
-        for name in ("runs", "topics", "leftovers"):
-            getattr(sweeps.runs, name).extend(getattr(swept, name))
-        sweeps.runs.kept.update(swept.kept)
-        sweeps.runs.slim.update(swept.slim)
     for log in logs:
         sweeps.logs[log.name] = sweep_log(files, log, now=now, dry=dry)
         for topic in _orphans(files, log, now):

@@ -20,7 +20,7 @@ from airflow_samza.records import durable
 from airflow_samza.runs.records.folders import RunFolder, replace, write_once
 from airflow_samza.runs.records.run_plan import CARRIED, RunPlan
 from airflow_samza.runs.state_history.folder import StateHistory
-from airflow_samza.runs.state_history.lease_holder import finished_stage
+from airflow_samza.runs.state_history.lease import finished_stage
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.upkeep.kept_runs import OverRun, SystemsOf, is_half_removed, over_since
 from airflow_samza.runs.upkeep.output_sweep import written_places

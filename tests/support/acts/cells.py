@@ -19,7 +19,6 @@ from airflow_samza.application.loader import load_application
 from airflow_samza.errors import SamzaError
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.planner.planner import plan_shape
-from airflow_samza.runs.failpoints import PLACES
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_state import SUCCEEDED, StageHandle
 from airflow_samza.systems.system import SystemBinding
@@ -30,6 +29,7 @@ from tests.support.acts.machine import Fault, Machine, Seat
 from tests.support.acts.model import expected, place_of
 from tests.support.acts.sketches import CALLABLES, DAY_BEFORE, LOG, Sketch, sketch_of
 from tests.support.acts.ways import ANOTHER, CLEAR, CLEAR_BELOW, MOVED, OTHER_WAY, RESUME, RETRY, WAYS, State, Told, Way
+from tests.support.failpoints import PLACES
 
 EQUAL, REJECTED, WRONG, LEFT_OUT = "equal", "rejected", "wrong", "left out"
 

@@ -21,7 +21,7 @@ from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.prepare.run_request import RunRequest, option_fields
 from airflow_samza.prepare.unchanged import reject_other_options
-from airflow_samza.runs.progress.run_list import list_runs, origin_of
+from airflow_samza.runs.progress.run_list import newest_runs, origin_of
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -90,7 +90,7 @@ def test_when_a_run_was_planned_is_on_record_for_lists_from_then_on(run: Run, tm
     run("x=1")
     files = open_filesystem(str(tmp_path / "root"))
     origin = origin_of(files, "looping", "one")
-    assert (origin.dag_id, [entry.at for entry in list_runs(files)]) == ("", [origin.at])
+    assert (origin.dag_id, [entry.at for entry in newest_runs(files)]) == ("", [origin.at])
     run("x=1")
     assert origin_of(files, "looping", "one") == origin
 

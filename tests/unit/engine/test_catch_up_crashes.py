@@ -13,8 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from airflow_samza.runs.failpoints import PLACES, STATE_PLACES
 from tests.support.budgets import extended_but
+from tests.support.failpoints import PLACES, STATE_PLACES
 from tests.support.forked_runs import BUSY, FENCED, ForkedRuns
 from tests.support.runs_here import Here
 

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_samza.runs.failpoints import PLACES
 from airflow_samza.runs.records.run_plan import RunPlan
 from demo.store_servers import S3Server, Server
 from tests.support.budgets import extended_but, seconds
 from tests.support.dying_runners import Runners
+from tests.support.failpoints import PLACES
 from tests.support.faulty_store import Asked, FaultyStore
 from tests.support.looping import APPLICATION, Place
 

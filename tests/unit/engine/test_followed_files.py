@@ -12,7 +12,7 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.runs import failpoints
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.upkeep.run_fsck import fsck_run
+from airflow_samza.runs.upkeep.fsck import fsck_run
 from tests.support import file_apps
 from tests.support.file_lake import COPIES, Lake, expected
 from tests.support.waiting import until

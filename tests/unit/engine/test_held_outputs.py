@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 from airflow_samza.cli.app import app as command_line
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError, StageError
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
-from airflow_samza.runs.failpoints import HELD_PLACES
 from airflow_samza.runs.held_outputs import WAITING_SECONDS, has_open_outputs, held_outputs
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import describe_result
@@ -24,6 +23,7 @@ from airflow_samza.runs.upkeep.keep import Keep
 from airflow_samza.runs.upkeep.retention import sweep_application
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from tests.support import slot_apps
+from tests.support.failpoints import HELD_PLACES
 from tests.support.held_apps import APPLICATION, HELD, Scores
 from tests.support.slot_runs import DELTA, FILES, LOG, TABLE, Outputs
 

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs import finish
-from airflow_samza.runs.branch_publication import drop_branches
+from airflow_samza.runs.publication import drop_branches
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.upkeep import output_sweep
 from airflow_samza.runs.upkeep.keep import Keep

@@ -11,9 +11,9 @@ import pytest
 from airflow_samza import stream_application
 from airflow_samza.errors import InvalidApplication
 from airflow_samza.launch.runtime import SparkRuntime
-from airflow_samza.prepare.lasting_outputs import output_claim
 from airflow_samza.prepare.notes import joined
 from airflow_samza.prepare.output_slots import run_slot, slot_notes
+from airflow_samza.prepare.publication import output_claim
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.names import Generation

@@ -8,8 +8,7 @@ from typing import Any
 
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.operator_specs import TaskSpec
-from airflow_samza.application.rejections import did_you_mean, listed
-from airflow_samza.application.source_location import SourceLocation
+from airflow_samza.application.rejections import SourceLocation, did_you_mean, listed
 from airflow_samza.errors import InvalidApplication, SchemaError, UnknownName
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.messages import CHUNK, MessageWriter, ShapeError

@@ -17,7 +17,6 @@ from airflow_samza.engine.tables import table_compaction
 from airflow_samza.engine.tables.table_compaction import CompactionTask, compact_here, compacting, compaction_task
 from airflow_samza.errors import ConcurrentPush, ConfigError, NoSuchVersion, PushError, TopicError
 from airflow_samza.records import plain
-from airflow_samza.runs.failpoints import COMPACTION_PLACES
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.run_ends import RunEnd
@@ -33,6 +32,7 @@ from airflow_samza.runs.tables.table_version import TableVersion
 from airflow_samza.systems.log.maintenance import sweep
 from airflow_samza.systems.system import MessageRun, OffsetRange, SystemBinding, SystemStreamPartition
 from tests.support.budgets import extended_but
+from tests.support.failpoints import COMPACTION_PLACES
 from tests.support.killed import killed
 from tests.support.pushes import PARTITIONS, TOPIC, Pushes
 from tests.support.stand_ins import Attempt

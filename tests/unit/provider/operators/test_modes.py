@@ -30,7 +30,7 @@ from airflow_samza.runs.records.folders import RunFolder, StageFolder, write_onc
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.run_ends import abort
 from airflow_samza.runs.stages.stage_runners import StageRequest
-from airflow_samza.runs.tables.push_records import PushResult
+from airflow_samza.runs.tables.push_request import PushResult
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from tests.support.airflow_names import OutletEvents
 

@@ -35,8 +35,7 @@ from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.stages.stage_state import SUCCEEDED, StageHandle, StageStatus
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.folder import TableFolder
-from airflow_samza.runs.tables.push_records import PushResult
-from airflow_samza.runs.tables.push_request import push_handle
+from airflow_samza.runs.tables.push_request import PushResult, push_handle
 from airflow_samza.runs.tables.table_version import TableVersion, now
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from tests.support.airflow_names import OutletEvents, metrics_sent_to

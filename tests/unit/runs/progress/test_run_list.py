@@ -19,7 +19,6 @@ from airflow_samza.runs.progress.run_list import (
     facts_of,
     find_run,
     is_over,
-    list_runs,
     newest_runs,
     note_origin,
     origin_of,
@@ -58,7 +57,7 @@ class Root:
         return RunFolder(application, run_id)
 
     def listed(self, application: str | None = None) -> list[str]:
-        return [run.run_id for run in list_runs(self.files, application)]
+        return [run.run_id for run in newest_runs(self.files, application)]
 
     def end(self, run_id: str, stream_id: str = "met", **query: Any) -> StreamEnd:
         return stream_end(self.files, StreamQuery("meeting", stream_id, run_id, **query))
@@ -110,7 +109,7 @@ def test_a_run_is_as_old_as_its_plan_or_its_first_runner(root: Root) -> None:
         root.plan(run_id, planned)
         for number, at in enumerate(claims, 1):
             write_once(root.files, RunnerFolder(root.folder(run_id), "key", number).claim, Claim(claimed_at=at))
-    assert {run.run_id: run.at for run in list_runs(root.files)} == {"planned": 5.0, "begun": 4.0, "unknown": 0.0}
+    assert {run.run_id: run.at for run in newest_runs(root.files)} == {"planned": 5.0, "begun": 4.0, "unknown": 0.0}
 
 
 def test_a_folder_without_a_plan_is_no_run(root: Root) -> None:
@@ -121,7 +120,7 @@ def test_a_folder_without_a_plan_is_no_run(root: Root) -> None:
 def test_a_run_is_listed_by_its_newest_plan(root: Root) -> None:
     root.plan("one", 1.0)
     root.plan("one", 1.0, generation=2)
-    (run,) = list_runs(root.files)
+    (run,) = newest_runs(root.files)
     assert (run.generation, run.closed, run.folder) == (2, False, root.folder("one"))
 
 
@@ -233,7 +232,7 @@ def test_the_first_note_of_where_a_run_comes_from_stands(root: Root) -> None:
 def test_a_run_as_json_says_what_its_plan_does(root: Root) -> None:
     interval = DataInterval.from_iso("2026-01-01", "2026-01-02")
     root.plan("one", 86400.0, dag="ours", interval=interval)
-    (run,) = list_runs(root.files)
+    (run,) = newest_runs(root.files)
     assert facts_of(root.files, run) == {
         "application": "meeting",
         "run_id": "one",
@@ -253,7 +252,7 @@ def test_a_run_as_json_says_what_its_plan_does(root: Root) -> None:
 
 def test_a_run_as_json_leaves_out_what_is_not_known(root: Root) -> None:
     root.plan("one", None)
-    (run,) = list_runs(root.files)
+    (run,) = newest_runs(root.files)
     root.files.put(run.folder.plan(1), b"{")
     facts = facts_of(root.files, run)
     assert [facts[name] for name in ("mode", "interval", "at", "dag_id", "dag_run")] == [None] * 5

@@ -19,15 +19,20 @@ from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerFolder
 from airflow_samza.runs.state_history.lease import (
     ABANDONED,
+    AT_WORK,
+    DONE,
+    GONE,
+    HALF_DONE,
+    PLANNING_SECONDS,
     Lease,
     begin,
     end,
     newest_lease,
     reject_ended,
+    standing_of,
     take,
     take_away,
 )
-from airflow_samza.runs.state_history.lease_holder import AT_WORK, DONE, GONE, HALF_DONE, PLANNING_SECONDS, standing_of
 from airflow_samza.runs.state_history.state_at_end import leave_state
 from airflow_samza.runs.state_history.state_at_start import Patience, give_back, take_lease
 from tests.support.carried import Carried

@@ -10,7 +10,7 @@ from airflow_samza.errors import StateBusy, StateError, StateFenced
 from airflow_samza.runs.records.folders import numbers, write_once
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.run_ends import RunEnd
-from airflow_samza.runs.state_history.lease_holder import HALF_DONE
+from airflow_samza.runs.state_history.lease import HALF_DONE
 from airflow_samza.runs.state_history.state_at_end import leave_state
 from airflow_samza.runs.state_history.state_at_start import Patience
 from airflow_samza.runs.state_history.state_upkeep import abandon, report_state, reset

@@ -7,7 +7,7 @@ import pytest
 from airflow_samza.errors import SourceUnavailable
 from airflow_samza.runs.tables.lake_source import LakeSource
 from airflow_samza.runs.tables.push_checks import PushTotals, fits
-from airflow_samza.runs.tables.push_records import PushManifest
+from airflow_samza.runs.tables.push_request import PushManifest
 from airflow_samza.schema import parse_type
 
 FIT = [

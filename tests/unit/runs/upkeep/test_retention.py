@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import TopicError, UnknownName
-from airflow_samza.runs.progress.run_list import list_runs
+from airflow_samza.runs.progress.run_list import newest_runs
 from airflow_samza.runs.records.folders import RunFolder, read, replace, write_once
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.names import Generation
@@ -349,7 +349,7 @@ def test_where_folders_are_not_renamed_a_sweep_that_is_killed_anywhere_shows_nob
         sweep_application(files, systems_of, "producing", FEW)
 
     def what_is_there() -> tuple[list[str], list[str]]:
-        known = [run.run_id for run in list_runs(here.log.filesystem, "producing")]
+        known = [run.run_id for run in newest_runs(here.log.filesystem, "producing")]
         return known, here.log.topics()
 
     def files_left() -> list[str]:
@@ -365,7 +365,7 @@ def test_where_folders_are_not_renamed_a_sweep_that_is_killed_anywhere_shows_nob
         shutil.copytree(whole, here.root)
         with contextlib.suppress(Killed):
             swept(FolderlessFilesystem(here.root, at, killed, lasting=True))
-        for run in list_runs(here.log.filesystem, "producing"):  # whoever is on record is whole
+        for run in newest_runs(here.log.filesystem, "producing"):  # whoever is on record is whole
             plan = here.runtime.load_plan("producing", run.run_id)
             assert all(read(here.log.filesystem, handle.folder.result, StageResult) for handle in _handles(plan))
         for name in here.log.topics():

@@ -13,7 +13,7 @@ from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerFolder, RunnerPlace, StageRequest, enqueue
 from airflow_samza.runs.stages.stage_state import SUCCEEDED, StatusRecord
-from airflow_samza.runs.upkeep.run_fsck import DECIDES, TELLS, fsck_run, published_by, written_by
+from airflow_samza.runs.upkeep.fsck import DECIDES, TELLS, fsck_run, published_by, written_by
 from airflow_samza.systems.log.fsck import Finding
 from tests.support.pushes import Pushes
 from tests.support.runs_here import Here

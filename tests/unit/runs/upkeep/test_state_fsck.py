@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.runs.tables.retention import expire_versions
-from airflow_samza.runs.upkeep.state_fsck import fsck_state, fsck_tables
+from airflow_samza.runs.upkeep.fsck import fsck_state, fsck_tables
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from tests.support.pushes import TOPIC, Pushes
 from tests.support.runs_here import Here

@@ -1,4 +1,4 @@
-"""Looks at every record of a run and says what is damaged or missing. It changes nothing.
+"""Looks at every record of runs, states and pushed tables, and says what is damaged or missing. It changes nothing.
 
 The command ``fsck`` shows it.
 """
@@ -23,8 +23,13 @@ from airflow_samza.runs.stages.run_ends import Abort, EndRequest, RunEnd
 from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerEnd, StageRequest
 from airflow_samza.runs.stages.stage_state import StatusRecord
 from airflow_samza.runs.state_history.arrivals import Intake, Look
-from airflow_samza.runs.tables.push_records import PushIntent, PushManifest, PushResult
-from airflow_samza.runs.tables.push_request import PushRequest
+from airflow_samza.runs.state_history.lease import Begun, Ended, Lease
+from airflow_samza.runs.state_history.versions import Version, VersionPin
+from airflow_samza.runs.tables.compactions import Compaction
+from airflow_samza.runs.tables.folder import GIVEN_UP
+from airflow_samza.runs.tables.marks import Mark
+from airflow_samza.runs.tables.push_request import PushIntent, PushManifest, PushRequest, PushResult
+from airflow_samza.runs.tables.table_version import TableVersion
 from airflow_samza.runs.upkeep.run_removal import Removal
 from airflow_samza.runs.upkeep.topic_expiry import Slimmed
 from airflow_samza.storage.snapshots import MISSING, damaged_files
@@ -215,3 +220,55 @@ def _of_state(error: StoreError, serious: bool) -> Finding:
     what = error.sentence.partition(path)[2].strip().removesuffix(".")
     remedy = error.hint if serious else "Nothing to do: the stage is over, and nobody goes on from this."
     return Finding(path, f"{what} (state of the operator {error.facts.get('operator')!r})", remedy, serious)
+
+
+_REMEDY = "Restore it, or go back to a version that is whole: airflow-samza state reset."
+
+
+def fsck_state(files: Filesystem) -> Iterator[tuple[str, list[Finding]]]:
+    """The findings on each folder of state under a root."""
+    for name in files.list("state"):
+        yield name, list(_findings(files, f"state/{name}"))
+
+
+def fsck_tables(files: Filesystem) -> Iterator[tuple[str, list[Finding]]]:
+    """The findings on the records of each pushed table under a root; its rows lie in a topic."""
+    for system in files.list("tables"):
+        for name in files.list(f"tables/{system}"):
+            yield f"{system}.{name}", list(_table_findings(files, f"tables/{system}/{name}"))
+
+
+def _table_findings(files: Filesystem, folder: str) -> Iterator[Finding]:
+    for name in files.list(f"{folder}/versions"):
+        yield from checked(files, f"{folder}/versions/{name}", TableVersion)
+    for name in files.list(f"{folder}/compactions"):
+        yield from checked(files, f"{folder}/compactions/{name}", Mark if name.endswith(GIVEN_UP) else Compaction)
+    for name in files.list(f"{folder}/expired"):
+        yield from checked(files, f"{folder}/expired/{name}", Mark)
+
+
+def _findings(files: Filesystem, folder: str) -> Iterator[Finding]:
+    for number in numbers(files, f"{folder}/leases"):
+        place = f"{folder}/leases/{number:020}"
+        for record, kind in (("taken", Lease), ("begun", Begun), ("ended", Ended)):
+            yield from checked(files, f"{place}/{record}.json", kind)
+    for number in numbers(files, f"{folder}/versions"):
+        yield from _version(files, f"{folder}/versions/{number:020}.json")
+    for run in files.list(f"{folder}/runs"):
+        for number in numbers(files, f"{folder}/runs/{run}"):
+            yield from _version(files, f"{folder}/runs/{run}/{number}.json")
+    for version in files.list(f"{folder}/pins"):
+        for name in files.list(f"{folder}/pins/{version}"):
+            yield from checked(files, f"{folder}/pins/{version}/{name}", VersionPin)
+
+
+def _version(files: Filesystem, path: str) -> Iterator[Finding]:
+    try:
+        version = read(files, path, Version)
+    except SamzaError as error:
+        yield Finding(files.location(path), f"is damaged: {error.facts.get('why') or error.sentence}", _REMEDY)
+        return
+    for tasks in version.stages.values() if version is not None else ():
+        for left in tasks.values():
+            for finding in state_findings(files, left.get("state")):
+                yield Finding(finding.path, finding.what, _REMEDY)
