@@ -32,8 +32,7 @@ from airflow_samza.cli.options import (
     look_from_here,
 )
 from airflow_samza.cli.reporting import ReportingGroup
-from airflow_samza.cli.tables import json_line
-from airflow_samza.cli.terminal import say, say_in_place
+from airflow_samza.cli.terminal import json_line, say, say_in_place
 
 
 class NamedCommand(NamedTuple):
@@ -233,9 +232,9 @@ def run(
         partition_key=partition_key or None,
         mode=mode,
         state_from=state_from,
-        sections=run_command.parse_sections(section or ()),
-        tables=run_command.parse_tables(table or ()),
-        input_versions=run_command.parse_input_versions(input_version or ()),
+        sections=run_command.parse_named("--section", section or ()),
+        tables=run_command.parse_named("--table", table or ()),
+        input_versions=run_command.parse_named("--input-version", input_version or ()),
         reuse=not fresh,
     )
     with lines_on_stderr() as lines:
@@ -290,13 +289,10 @@ def status(
         say(f"Note: {run_status.note}", err=True)
     looks = [run_status.reports()] if watch is None else status_command.watched(run_status, watch)
     for number, reports in enumerate(looks):
-        state, run, requests = run_status.state, run_status.run, run_status.requests()
-        waiting, failures = run_status.waiting(), run_status.failures()
         if as_json:
-            typer.echo(status_command.status_json(state, run, reports, requests, waiting, failures, run_status.held()))
+            typer.echo(run_status.json(reports))
             continue
-        about = requests, run_status.lenders(), waiting, run_status.tables()
-        text = "\n".join(status_command.status_lines(state, run, reports, worst, *about, failures=failures))
+        text = "\n".join(run_status.lines(reports, worst))
         if not_planned is not None:
             text += f"\n{status_command.plan_failure(not_planned)}"
         if watch is None:

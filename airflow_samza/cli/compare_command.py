@@ -19,8 +19,7 @@ from airflow_samza.cli.options import (
     at_place,
     look_from_here,
 )
-from airflow_samza.cli.tables import json_line
-from airflow_samza.cli.terminal import say
+from airflow_samza.cli.terminal import json_line, say
 from airflow_samza.errors import ConfigError
 
 DIFFERENT = 1

@@ -239,20 +239,12 @@ class _Section:
                 int(self.number(section, "keep_runs", Keep().runs)), self.number(section, "keep_runs_days", Keep().days)
             ),
             origin=f"[env.{self.name}] of {self.file}",
-            access=self.access(section),
+            access=RootAccess(
+                {key: self.option(value, f"access.{key}") for key, value in self.table(section, "access").items()}
+            ),
             runner_python=_absolute(self.text(python, "runner_python"), self.file.parent) if python is not None else "",
             file=self.file,
         )
-
-    def access(self, section: Mapping[str, Any]) -> RootAccess:
-        options: dict[str, Any] = {}
-        for key, value in self.table(section, "access").items():
-            if isinstance(value, dict):
-                options[key] = self.from_variable(f"access.{key}", value)
-            else:
-                self.plain(value, f"access.{key}")
-                options[key] = value
-        return RootAccess(options)
 
     def binding(self, name: str, body: Any) -> SystemBinding:
         where = f"systems.{name}"
@@ -268,19 +260,20 @@ class _Section:
             )
         kind = self.text(body["kind"], f"{where}.kind")
         options: dict[str, Any] = {}
-        secret: set[str] = set()
+        secret = frozenset(key for key, value in body.items() if isinstance(value, dict))
         for key, value in body.items():
-            if key == "kind":
-                continue
-            if isinstance(value, dict):
-                options[key] = self.from_variable(f"{where}.{key}", value)
-                secret.add(key)
-            elif key == "root":
+            if key == "root" and key not in secret:
                 options[key] = _absolute(self.text(value, f"{where}.root"), self.file.parent)
-            else:
-                self.plain(value, f"{where}.{key}")
-                options[key] = value
-        return SystemBinding(kind, options, frozenset(secret))
+            elif key != "kind":
+                options[key] = self.option(value, f"{where}.{key}")
+        return SystemBinding(kind, options, secret)
+
+    def option(self, value: Any, key: str) -> Any:
+        """Return the value of an option, which may stand in a variable of the environment."""
+        if isinstance(value, dict):
+            return self.from_variable(key, value)
+        self.plain(value, key)
+        return value
 
     def from_variable(self, key: str, reference: Mapping[str, Any]) -> str:
         if set(reference) != {"env"}:

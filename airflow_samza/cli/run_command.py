@@ -31,6 +31,7 @@ from airflow_samza.runs.records.stage_result import StageResult, new_results, ru
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.state_history.lease_holder import finished_stage
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+from airflow_samza.systems.filesystems.opening import open_filesystem
 
 if TYPE_CHECKING:
     from airflow_samza.launch.runtime import SparkRuntime
@@ -62,11 +63,9 @@ def run_application(
     ``runtime`` that is taken. ``resumed_by`` is the command that resumes the run ("": ``airflow-samza run``).
     """
     from airflow_samza.application.loader import load_application
-    from airflow_samza.cli.run_command import planned_before, tell_if_all_is_done
     from airflow_samza.planner.explain import explain
     from airflow_samza.prepare.plan_step import leave_why_not_planned
     from airflow_samza.runs.progress.run_list import note_origin
-    from airflow_samza.systems.filesystems.opening import open_filesystem
 
     reference, name = request.application, request.run_id
     application = load_application(reference)
@@ -91,15 +90,14 @@ def run_application(
     if resumed:
         tell_if_all_is_done(files, run, tell)
     lines.planned(run, lambda stage_id, status: runtime.progress(_handle(run, stage_id), status))
-    results: list[StageResult] = []
     failure: BaseException | None = None
     try:
         if seconds is not None:
             runtime.stop(run, at=time.time() + seconds)
         if run.stages_run_concurrently:
             results = _run_together(runtime, run, lines)
-        for stage in run.plan.stages if not run.stages_run_concurrently else ():
-            results.append(_run_stage(runtime, run, stage.stage_id, lines))
+        else:
+            results = [_run_stage(runtime, run, stage.stage_id, lines) for stage in run.plan.stages]
     except BaseException as error:
         failure = error
         if isinstance(error, KeyboardInterrupt | Terminated):
@@ -156,7 +154,6 @@ def _close(runtime: SparkRuntime, run: RunPlan, succeeded: bool, tell: Tell) -> 
 def _tell_what_stays(runtime: SparkRuntime, run: RunPlan, tell: Tell) -> None:
     """Report processes that still run after a run that did not succeed."""
     from airflow_samza.runs.stages.stage_runners import existing_processes
-    from airflow_samza.systems.filesystems.opening import open_filesystem
 
     with suppress(SamzaError, OSError):
         for host, process in existing_processes(open_filesystem(runtime.root), RunFolder(run.application, run.run_id)):
@@ -252,43 +249,32 @@ def parse_length(text: str | None, mode: str) -> float | None:
         ) from error
 
 
-def parse_sections(options: Iterable[str]) -> dict[str, str]:
-    """Return the runs that ``--section stream=run`` names, by stream.
+_OF_NAMES = {
+    "--section": (
+        "whose section is read",
+        "Write --section STREAM=RUN, with a shared stream of the application and the run that wrote it.",
+    ),
+    "--table": (
+        "which version of which table is read",
+        "Write --table TABLE=VERSION, with a pushed table and current, as_of_interval or the id of a push "
+        "(airflow-samza tables versions).",
+    ),
+    "--input-version": (
+        "up to which version which input is read",
+        "Write --input-version STREAM=VERSION, with an input that is a table of a lake, and the id of a snapshot "
+        "(Iceberg) or the number of a version (Delta).",
+    ),
+}
+"""Options of the form ``name=value``: what one without a name or a value does not say, and how it is written."""
 
-    >>> parse_sections(["per-minute=monday"])
+
+def parse_named(key: str, options: Iterable[str]) -> dict[str, str]:
+    """Return the values that an option of the form ``name=value`` gives, by name.
+
+    >>> parse_named("--section", ["per-minute=monday"])
     {'per-minute': 'monday'}
     """
-    hint = "Write --section STREAM=RUN, with a shared stream of the application and the run that wrote it."
-    return _named("--section", options, "whose section is read", hint)
-
-
-def parse_tables(options: Iterable[str]) -> dict[str, str]:
-    """Return the versions that ``--table table=version`` names, by table.
-
-    >>> parse_tables(["profiles=as_of_interval"])
-    {'profiles': 'as_of_interval'}
-    """
-    hint = (
-        "Write --table TABLE=VERSION, with a pushed table and current, as_of_interval or the id of a push "
-        "(airflow-samza tables versions)."
-    )
-    return _named("--table", options, "which version of which table is read", hint)
-
-
-def parse_input_versions(options: Iterable[str]) -> dict[str, str]:
-    """Return the snapshots or versions that ``--input-version stream=version`` names, by input.
-
-    >>> parse_input_versions(["views=8271638172635514"])
-    {'views': '8271638172635514'}
-    """
-    hint = (
-        "Write --input-version STREAM=VERSION, with an input that is a table of a lake, and the id of a snapshot "
-        "(Iceberg) or the number of a version (Delta)."
-    )
-    return _named("--input-version", options, "up to which version which input is read", hint)
-
-
-def _named(key: str, options: Iterable[str], what: str, hint: str) -> dict[str, str]:
+    what, hint = _OF_NAMES[key]
     values: dict[str, str] = {}
     for option in options:
         name, equals, value = option.partition("=")

@@ -10,8 +10,7 @@ import typer
 
 from airflow_samza.cli.environment import Environment
 from airflow_samza.cli.options import ROOT, SYSTEMS, Json, Names, Place, at_most_two, at_place, look_from_here
-from airflow_samza.cli.tables import columns, json_line
-from airflow_samza.cli.terminal import say
+from airflow_samza.cli.terminal import columns, json_line, say
 from airflow_samza.errors import ConfigError, StageCancelled, UnknownName
 from airflow_samza.runs.progress.run_list import newest_listed, plan_of
 from airflow_samza.runs.records.folders import RunFolder

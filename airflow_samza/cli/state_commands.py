@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from airflow_samza.cli.options import ROOT, SAY_YES, Json, Place, Yes, at_place, look_from_here
-from airflow_samza.cli.tables import columns, json_line
-from airflow_samza.cli.terminal import say
+from airflow_samza.cli.terminal import columns, json_line, say
 from airflow_samza.errors import StateError
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.lease import newest_lease

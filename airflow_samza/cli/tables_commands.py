@@ -23,8 +23,7 @@ from airflow_samza.cli.options import (
     at_place,
     look_from_here,
 )
-from airflow_samza.cli.tables import columns, json_line
-from airflow_samza.cli.terminal import say
+from airflow_samza.cli.terminal import columns, json_line, say
 from airflow_samza.errors import ConfigError
 from airflow_samza.records import plain
 from airflow_samza.runs.tables import rollback as table_rollback

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.cli.tables import columns, json_line, moment
+from airflow_samza.cli.terminal import columns, json_line, moment
 from airflow_samza.control.messages import to_json
 from airflow_samza.errors import ConfigError
 from airflow_samza.figures import size

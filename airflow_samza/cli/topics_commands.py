@@ -9,8 +9,7 @@ import typer
 from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.cli import topic_reports
 from airflow_samza.cli.options import SAY_YES, SYSTEMS, Json, Place, Yes, at_place
-from airflow_samza.cli.tables import json_line
-from airflow_samza.cli.terminal import say
+from airflow_samza.cli.terminal import json_line, say
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.bindings import bind_log, is_log, log_under
 from airflow_samza.systems.filesystems.opening import open_filesystem

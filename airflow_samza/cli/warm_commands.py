@@ -8,8 +8,7 @@ import typer
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.cli.options import Json
-from airflow_samza.cli.tables import columns, json_line
-from airflow_samza.cli.terminal import say
+from airflow_samza.cli.terminal import columns, json_line, say
 from airflow_samza.errors import UnknownName
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.stages.stage_runners import all_runners
