@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple, TypeVar
@@ -19,9 +19,8 @@ from fastapi import Depends
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, selectinload
 
+from airflow_samza.grouping import grouped
 from airflow_samza.provider.plan_xcoms import PLAN_FAILURE, PLAN_NOTE, PlanFailure, PlanNote
-
-Left = TypeVar("Left", PlanNote, PlanFailure)
 
 _PLANNING = ("SamzaPlanOperator", "SamzaAutoPlanOperator")
 _RUNNING = ("SamzaStreamOperator", "_SamzaStreamDecoratedOperator")
@@ -34,25 +33,30 @@ NEWEST = 2000
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A plan's note, and the task that has left it."""
+class _OfTask:
+    """A task that plans an application."""
 
     dag_id: str
     run_id: str
     task_id: str
     map_index: int
+
+
+@dataclass(frozen=True)
+class Planned(_OfTask):
+    """A plan's note, and the task that has left it."""
+
     note: PlanNote
 
 
 @dataclass(frozen=True)
-class FailedPlan:
+class FailedPlan(_OfTask):
     """Reason why a task has failed to plan, and the task."""
 
-    dag_id: str
-    run_id: str
-    task_id: str
-    map_index: int
     failure: PlanFailure
+
+
+Left = TypeVar("Left", Planned, FailedPlan)
 
 
 @dataclass(frozen=True)
@@ -131,28 +135,29 @@ class AirflowRecords:
     def planned(self, dag_id: str, run_id: str) -> list[Planned]:
         """Return the plans of a Dag run, by task and map index."""
         query = self._notes().where(XComModel.dag_id == dag_id, XComModel.run_id == run_id)
-        return self._plans(query.order_by(XComModel.task_id, XComModel.map_index))
+        return self._left(query.order_by(XComModel.task_id, XComModel.map_index), Planned, PlanNote)
 
     def planned_by(self, dag_id: str, task_id: str, most: int) -> list[Planned]:
         """Return the plans of a task in all runs of its Dag, newest first."""
         query = self._notes().where(XComModel.dag_id == dag_id, XComModel.task_id == task_id)
-        return self._plans(query.order_by(XComModel.timestamp.desc()).limit(most))
+        return self._left(query.order_by(XComModel.timestamp.desc()).limit(most), Planned, PlanNote)
 
     def newest(self, states: Iterable[str] = ()) -> list[Planned]:
         """Return the newest plans of all Dags, of Dag runs in these states, or in any."""
         query = self._notes()
         if run_states := list(states):
             query = query.where(DagRun.state.in_(run_states))
-        return self._plans(query.order_by(XComModel.timestamp.desc()).limit(NEWEST))
+        return self._left(query.order_by(XComModel.timestamp.desc()).limit(NEWEST), Planned, PlanNote)
 
     def failed_plans(self, dag_id: str, run_id: str) -> list[FailedPlan]:
         """Return why plans of a Dag run have failed, by task and map index."""
         query = self._notes(PLAN_FAILURE).where(XComModel.dag_id == dag_id, XComModel.run_id == run_id)
-        return self._failures(query.order_by(XComModel.task_id, XComModel.map_index))
+        return self._left(query.order_by(XComModel.task_id, XComModel.map_index), FailedPlan, PlanFailure)
 
     def newest_failed_plans(self) -> list[FailedPlan]:
         """Return why the newest plans of all Dags that have failed did so."""
-        return self._failures(self._notes(PLAN_FAILURE).order_by(XComModel.timestamp.desc()).limit(NEWEST))
+        query = self._notes(PLAN_FAILURE).order_by(XComModel.timestamp.desc()).limit(NEWEST)
+        return self._left(query, FailedPlan, PlanFailure)
 
     def task_marks(self, dag_id: str, run_id: str, task_ids: Iterable[str], map_index: int) -> dict[str, TaskMark]:
         """Return the tasks of a Dag run as they are now, by task id: what is unchanged need not be looked at again."""
@@ -246,8 +251,7 @@ class AirflowRecords:
 
     def assets(self, uris: Collection[str]) -> Assets:
         """Return the Dags that write and wait for assets, by two queries whatever their number."""
-        sent: dict[str, list[Sender]] = {}
-        starts: dict[str, list[str]] = {}
+        sent, starts = [], []
         for part in _parts(sorted(uris)):
             last = (
                 select(AssetModel.uri, EventModel.source_dag_id, func.max(EventModel.timestamp))
@@ -255,14 +259,12 @@ class AirflowRecords:
                 .where(AssetModel.uri.in_(part), EventModel.source_dag_id.is_not(None))
                 .group_by(AssetModel.uri, EventModel.source_dag_id)
             )
-            for uri, dag_id, at in self._session.execute(last):
-                sent.setdefault(uri, []).append(Sender(str(dag_id), at.timestamp()))
+            sent += [(uri, Sender(str(dag_id), at.timestamp())) for uri, dag_id, at in self._session.execute(last)]
             waiting = select(AssetModel.uri, DagScheduleAssetReference.dag_id).join(
                 AssetModel, DagScheduleAssetReference.asset_id == AssetModel.id
             )
-            for uri, dag_id in self._session.execute(waiting.where(AssetModel.uri.in_(part))):
-                starts.setdefault(uri, []).append(dag_id)
-        return Assets(sent, starts)
+            starts += [(uri, dag_id) for uri, dag_id in self._session.execute(waiting.where(AssetModel.uri.in_(part)))]
+        return Assets(grouped(sent), grouped(starts))
 
     def run_states(self, dag_id: str, run_ids: Sequence[str]) -> dict[str, str | None]:
         """Return the states of runs of a Dag, by run id."""
@@ -277,18 +279,10 @@ class AirflowRecords:
         query = select(*columns).join(DagRun, XComModel.dag_run_id == DagRun.id)
         return query.where(XComModel.key == key)
 
-    def _plans(self, query: Any) -> list[Planned]:
-        return [Planned(*whose, note) for whose, note in self._left(query, PlanNote)]
-
-    def _failures(self, query: Any) -> list[FailedPlan]:
-        return [FailedPlan(*whose, failure) for whose, failure in self._left(query, PlanFailure)]
-
-    def _left(self, query: Any, kind: type[Left]) -> Iterator[tuple[tuple[str, str, str, int], Left]]:
-        """Yield what tasks have left in XComs, with Dag, run, task and map index; what is no ``kind`` is left out."""
-        for dag_id, run_id, task_id, map_index, value in self._session.execute(query):
-            left = kind.from_dict(_plain(value))
-            if left is not None:
-                yield (dag_id, run_id, task_id, map_index), left
+    def _left(self, query: Any, kind: Callable[..., Left], of: type[PlanNote | PlanFailure]) -> list[Left]:
+        """Return what tasks have left in XComs, with the tasks; what is none ``of`` this is left out."""
+        left = [(whose, of.from_dict(_plain(value))) for *whose, value in self._session.execute(query)]
+        return [kind(*whose, found) for whose, found in left if found is not None]
 
 
 def _parts(names: Sequence[str], size: int = 500) -> Iterator[Sequence[str]]:

@@ -15,6 +15,14 @@ class Answer(BaseModel):
     model_config = ConfigDict(from_attributes=True, use_attribute_docstrings=True, frozen=True, extra="ignore")
 
 
+class OfStage(Answer):
+    """An answer on a stage."""
+
+    stage_id: str
+    stage_name: str
+    """The stage as texts name it: its id with its title."""
+
+
 class Problem(Answer):
     """The answer of every route that has no other: a sentence for people."""
 

@@ -15,7 +15,7 @@ from airflow_samza.provider.page.airflow_records import AirflowRecords, Planned
 from airflow_samza.provider.page.answer import Answer
 from airflow_samza.provider.page.backfill import scheduled
 from airflow_samza.provider.page.opened_run import OpenedRun
-from airflow_samza.provider.page.problems import NotFound, not_read, problem_of
+from airflow_samza.provider.page.problems import NotFound, sentence_on
 from airflow_samza.runs.records.names import safe
 from airflow_samza.systems.capabilities import ReplacesSlots
 from airflow_samza.systems.output_slots import OutputSlot
@@ -106,10 +106,8 @@ def calendar_answer(opened: OpenedRun, records: AirflowRecords) -> Calendar:
     for stream_id in outputs if not apart else ():
         try:
             found = _held(opened, stream_id, shown)
-        except SamzaError as error:
-            notes.append(f"{stream_id}: {problem_of(error).sentence} So the calendar follows the Dag runs.")
-        except OSError as error:
-            notes.append(f"{stream_id}: {not_read(error)} So the calendar follows the Dag runs.")
+        except (SamzaError, OSError) as error:
+            notes.append(f"{stream_id}: {sentence_on(error)} So the calendar follows the Dag runs.")
         else:
             held |= {stream_id: found} if found is not None else {}
     if apart:

@@ -15,7 +15,7 @@ from airflow_samza.provider.page.airflow_records import AirflowRecords, Planned
 from airflow_samza.provider.page.answer import Answer
 from airflow_samza.provider.page.opened_run import NOTHING_PLANNED, OpenedRun
 from airflow_samza.provider.page.parallel import of_each
-from airflow_samza.provider.page.problems import NotFound, not_read, problem_of
+from airflow_samza.provider.page.problems import NotFound, sentence_on
 from airflow_samza.secrecy import without_passwords
 from airflow_samza.system_kinds import EMBEDDED
 
@@ -105,10 +105,8 @@ def data_map(records: AirflowRecords, may_read: Callable[[str], bool]) -> DataMa
     for conn_id, plans in grouped((planned.note.conn_id, planned) for planned in shown).items():
         try:
             found += zip(plans, of_each(OpenedRun(plans[0]).hook.files, _of_plan, plans), strict=True)
-        except SamzaError as error:
-            notes.append(f"{conn_id}: {problem_of(error).sentence}")
-        except OSError as error:
-            notes.append(f"{conn_id}: {not_read(error)}")
+        except (SamzaError, OSError) as error:
+            notes.append(f"{conn_id}: {sentence_on(error)}")
     if not newest:
         notes.append(NOTHING_PLANNED)
     return _answer(found, records, may_read, " ".join(notes) or None)

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from airflow_samza.planner.plan import PlannedTable
 from airflow_samza.provider.page.answer import Answer
 from airflow_samza.provider.page.opened_run import OpenedRun
-from airflow_samza.runs.progress.run_list import Origin
-from airflow_samza.runs.records.folders import RunFolder, read_report
+from airflow_samza.runs.progress.run_list import origin_of
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.retention import readers_of
 from airflow_samza.runs.tables.versions import expired_numbers, newest, versions
@@ -77,7 +76,7 @@ def table_answer(opened: OpenedRun, planned: PlannedTable, may_read: Callable[[s
     for version in reversed(versions(files, folder.system, folder.topic)[-VERSIONS_SHOWN:]):
         readers = []
         for application, run_id in readers_of(files, folder, version.number) if version.number not in expired else ():
-            origin = read_report(files, f"{RunFolder(application, run_id).path}/origin.json", Origin) or Origin()
+            origin = origin_of(files, application, run_id)
             if not may_read(origin.dag_id):
                 hidden += 1
                 continue

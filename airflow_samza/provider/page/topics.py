@@ -11,7 +11,7 @@ from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import SamzaError, UnknownName
 from airflow_samza.provider.page.answer import Answer
 from airflow_samza.provider.page.opened_run import OpenedRun
-from airflow_samza.provider.page.problems import NotFound, problem_of
+from airflow_samza.provider.page.problems import NotFound, sentence_on
 from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.runs.stages.stage_state import written_by
@@ -171,10 +171,8 @@ def topic_answer(topic: RunTopic) -> Topic:
     note = None
     try:
         facts = _figures(topic)
-    except NotFound as error:
-        note = error.problem.sentence
-    except SamzaError as error:
-        note = problem_of(error).sentence
+    except (NotFound, SamzaError) as error:
+        note = sentence_on(error)
     return Topic(
         stream_id=topic.bound.stream_id,
         role=topic.role,

@@ -13,8 +13,8 @@ from airflow_samza.errors import UnknownName
 from airflow_samza.planner.titles import stage_names
 from airflow_samza.provider.disclosure import NOT_SHOWN, shows_samples
 from airflow_samza.provider.page.airflow_records import AirflowRecords, Records
-from airflow_samza.provider.page.answer import Answer
-from airflow_samza.provider.page.backfill import HIDDEN_RUN, Backfill, backfill_answer
+from airflow_samza.provider.page.answer import Answer, OfStage
+from airflow_samza.provider.page.backfill import HIDDEN_RUN, Backfill, backfill_answer, shown_run
 from airflow_samza.provider.page.messages import Messages, read_messages
 from airflow_samza.provider.page.opened_run import Opened, OpenedRun
 from airflow_samza.provider.page.rights import OF_ROWS, OF_RUN, ReadableDags
@@ -22,8 +22,6 @@ from airflow_samza.provider.page.routes.addresses import OF_PLAN, StreamId
 from airflow_samza.provider.page.tables import Tables, table_answer
 from airflow_samza.provider.page.topics import TopicDetail, Topics, find_topic, run_topics, topic_answer, topic_detail
 from airflow_samza.runs.progress.clear_preview import clear_preview
-from airflow_samza.runs.progress.run_list import Origin
-from airflow_samza.runs.records.folders import RunFolder, read_report
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.state_upkeep import report_state
 from airflow_samza.runs.state_history.versions import Version, is_reset, state_bytes
@@ -67,11 +65,9 @@ class State(Answer):
     note: str | None
 
 
-class ClearedStage(Answer):
+class ClearedStage(OfStage):
     """A stage in the preview of a clear."""
 
-    stage_id: str
-    stage_name: str
     task_id: str
     effect: Literal["runs again", "stays", "must run again"]
     """``must run again``: it reads what a cleared stage writes, and has to be cleared, too."""
@@ -153,7 +149,7 @@ def state(opened: Opened, may_read: ReadableDags) -> State:
     lease = None
     if report.holder is not None and report.standing is not None:
         lease = Lease(
-            run=_shown_run(opened, report.holder.run, may_read),
+            run=shown_run(opened, run.application, report.holder.run, may_read),
             fence=report.holder.fence,
             standing=report.standing.why,
         )
@@ -163,7 +159,7 @@ def state(opened: Opened, may_read: ReadableDags) -> State:
         carried=run.keeps_state,
         versions=[_version(opened, version, may_read) for version in reversed(report.versions)],
         lease=lease,
-        apart=[_shown_run(opened, run_id, may_read) for run_id in report.apart],
+        apart=[shown_run(opened, run.application, run_id, may_read) for run_id in report.apart],
         note=None if run.keeps_state else "The runs of this application carry no state: each begins anew.",
     )
 
@@ -195,13 +191,14 @@ def preview_of_clear(
     consumers = [
         Consumer(
             kind="application",
-            name=reader.application if _may_read_run(opened, reader.application, reader.run_id, may_read) else "hidden",
-            run=_shown_run(opened, reader.run_id, may_read, reader.application),
+            name="hidden" if run_id == HIDDEN_RUN else reader.application,
+            run=run_id,
             stream_id=reader.stream_id,
             why="Its state holds what was written before; its next plan is rejected "
             "until the run that read it is cleared.",
         )
         for reader in preview.readers
+        for run_id in [shown_run(opened, reader.application, reader.run_id, may_read)]
     ]
     names = stage_names(run.plan)
     stages = [
@@ -261,7 +258,7 @@ def _version(opened: OpenedRun, version: Version, may_read: Callable[[str], bool
     return StateVersion(
         version=version.number,
         parent=version.parent or None,
-        run=None if is_reset(version) else _shown_run(opened, version.run, may_read),
+        run=None if is_reset(version) else shown_run(opened, opened.run.application, version.run, may_read),
         reset_to=version.copy_of if is_reset(version) else None,
         at=version.at,
         interval=list(version.interval) if version.interval is not None else None,
@@ -269,15 +266,3 @@ def _version(opened: OpenedRun, version: Version, may_read: Callable[[str], bool
         files=sum(int(arrived["files"]) for arrived in version.arrived.values()),
         bytes=state_bytes(version.stages),
     )
-
-
-def _may_read_run(opened: OpenedRun, application: str, run_id: str, may_read: Callable[[str], bool]) -> bool:
-    """Return whether the user may read the Dag that has planned a run; one of the command line is nobody's."""
-    origin = read_report(opened.files, f"{RunFolder(application, run_id).path}/origin.json", Origin)
-    return origin is not None and may_read(origin.dag_id)
-
-
-def _shown_run(opened: OpenedRun, run_id: str, may_read: Callable[[str], bool], application: str | None = None) -> str:
-    """Return a run's id, or that it is not for this user."""
-    whose = application or opened.run.application
-    return run_id if run_id == opened.run.run_id or _may_read_run(opened, whose, run_id, may_read) else HIDDEN_RUN
