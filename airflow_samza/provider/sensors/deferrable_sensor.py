@@ -1,9 +1,10 @@
-"""The shared part of sensors that ask a server: they look, and wait here or deferred."""
+"""The shared part of sensors: they look, and wait here or deferred."""
 
 from __future__ import annotations
 
 import time
 from abc import abstractmethod
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
 
@@ -13,8 +14,8 @@ from airflow_samza.provider.deferral import is_deferrable
 from airflow_samza.provider.failures import mapped_failures
 
 
-class ClientSensor(BaseSensorOperator):
-    """Sensor that waits until a server says what it waits for.
+class DeferrableSensor(BaseSensorOperator):
+    """Sensor that waits here, or deferred; its trigger ends when it is time to look again.
 
     :param deferrable: If true, the sensor waits in the triggerer, without a worker slot. Default ``[operators]
         default_deferrable``.
@@ -44,11 +45,15 @@ class ClientSensor(BaseSensorOperator):
 
     def poke(self, context: Any) -> PokeReturnValue:
         """Return whether what is waited for is there now."""
-        with mapped_failures(self.log):
+        with self._mapped_failures():
             return PokeReturnValue(*self.look())
 
+    def _mapped_failures(self) -> AbstractContextManager[None]:
+        """Turn errors of the body into Airflow's."""
+        return mapped_failures(self.log)
+
     def _look_or_defer(self, deadline: float) -> Any:
-        with mapped_failures(self.log):
+        with self._mapped_failures():
             is_there, value = self.look()
             if not is_there:
                 self.defer(

@@ -7,10 +7,10 @@ from typing import Any
 
 from airflow_samza.errors import ConfigError, StorageUnavailable
 from airflow_samza.provider.connections.kafka import DEFAULT_KAFKA, find_brokers
-from airflow_samza.provider.sensors.client_sensor import ClientSensor
+from airflow_samza.provider.sensors.deferrable_sensor import DeferrableSensor
 
 
-class SamzaKafkaLagSensor(ClientSensor):
+class SamzaKafkaLagSensor(DeferrableSensor):
     """Waits until a consumer group of Kafka has at most a number of offsets left to read.
 
     The group can be that of another reader, or the one to which runs commit their offsets (option ``group`` of an input

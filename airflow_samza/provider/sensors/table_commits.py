@@ -12,12 +12,12 @@ from airflow_samza.errors import ConfigError, StorageUnavailable
 from airflow_samza.provider.connections.bindings import find_commit
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.run_identity import interval_of, partition_key_of
-from airflow_samza.provider.sensors.client_sensor import ClientSensor
+from airflow_samza.provider.sensors.deferrable_sensor import DeferrableSensor
 
 _GIVE_TIME = 'Give one in ISO form: at="2026-11-01T00:00Z", or at="{{ dag_run.run_after }}".'
 
 
-class SamzaTableSensor(ClientSensor):
+class SamzaTableSensor(DeferrableSensor):
     """Waits until a table of Iceberg or Delta has a commit at or after a point in time, such as the end of an interval.
 
     The sensor also waits for a table that does not exist yet, and for a catalog that does not answer. Compactions do

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -146,6 +147,7 @@ class KafkaMessagesTrigger(BaseEventTrigger):
             self.log.warning("What was announced of the topic %r cannot be kept: %s", self.topic, error)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class KafkaLagTrigger(ClientTrigger):
     """Waits until a consumer group's lag is small enough, or an error lasts: the task looks again then.
 
@@ -154,17 +156,13 @@ class KafkaLagTrigger(ClientTrigger):
     :param topics: The topics.
     :param at_most: The lag in messages that is small enough.
     :param poll_interval: Seconds between two checks.
-    :param deferred_by: Identity of the process that defers; None: this process.
+    :param deferred_by: Identity of the process that defers. Default: this process.
     """
 
-    arguments = ("conn_id", "group", "topics", "at_most")
-
-    def __init__(self, *, conn_id: str, group: str, topics: Sequence[str], at_most: int, **more: Any) -> None:
-        super().__init__(**more)
-        self.conn_id = conn_id
-        self.group = group
-        self.topics = list(topics)
-        self.at_most = at_most
+    conn_id: str
+    group: str
+    topics: Sequence[str]
+    at_most: int
 
     async def look(self) -> tuple[str, bool]:
         """Return the lag, and whether it is small enough."""
