@@ -12,13 +12,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from airflow_samza.errors import SamzaError, StageCancelled
 from airflow_samza.provider.progress_log import ProgressLog
-from airflow_samza.provider.runner_lines import TaskLog
 from airflow_samza.runs.stages.stage_state import QUEUED, StageHandle, StageStatus
 from airflow_samza.systems.filesystems.pace import FREE, Looks, Pace
+
+if TYPE_CHECKING:
+    from airflow_samza.provider.failures import TaskLog
 
 LONGEST_NAP = 0.5
 """Seconds.

@@ -20,8 +20,7 @@ from airflow_samza.provider.connections.fields import connection_id
 from airflow_samza.provider.late_arguments import is_late, reject_late, reject_mapping
 from airflow_samza.provider.operators.auto_mode import AUTO, SamzaAutoPlanOperator
 from airflow_samza.provider.operators.cleanup import SamzaCleanupOperator
-from airflow_samza.provider.operators.plan import SamzaPlanOperator
-from airflow_samza.provider.operators.planning import FUSED, MODES, check_mode
+from airflow_samza.provider.operators.planning import FUSED, MODES, SamzaPlanOperator, check_mode
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.provider.parsed_application import parse_application
 from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, STAGED

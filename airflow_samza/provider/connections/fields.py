@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.secrecy import secret_texts
+from airflow_samza.systems.filesystems.root_access import RootAccess
 from airflow_samza.systems.system import SystemBinding
+
+HasSecrets = TypeVar("HasSecrets", SystemBinding, RootAccess)
 
 
 def extra_of(conn_id: str, connection: Any) -> dict[str, Any]:
@@ -40,14 +43,14 @@ def mapping_of(value: Any) -> Mapping[str, Any] | None:
     return value if isinstance(value, Mapping) else None
 
 
-def masked(binding: SystemBinding) -> SystemBinding:
-    """Have Airflow's logs mask every secret, also those that it does not know by their names."""
+def masked(options: HasSecrets) -> HasSecrets:
+    """Have Airflow's logs mask every secret of options, also those that it does not know by their names."""
     from airflow.sdk.log import mask_secret
 
-    for name in binding.secret:
-        for text in secret_texts(binding.options[name]):
+    for name in options.secret:
+        for text in secret_texts(options.options[name]):
             mask_secret(text)
-    return binding
+    return options
 
 
 DEFAULT_CONNECTION = "samza_default"

@@ -6,12 +6,12 @@ identities is left to that provider's hook, where it is there. The hook of roots
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.provider.connections.cloud import OF_TYPES, STORES
-from airflow_samza.provider.connections.fields import extra_of
+from airflow_samza.provider.connections.fields import extra_of, masked
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess
 from airflow_samza.systems.filesystems.webhdfs.address import is_hdfs
 
@@ -33,7 +33,7 @@ def find_access(conn_id: str, connection: Any, root: str, get_connection: Callab
     of the store's type; without one the environment decides.
     """
     named = access_conn_id(conn_id, connection)
-    return _masked(read_access(conn_id, connection, root, named, get_connection(named) if named is not None else None))
+    return masked(read_access(conn_id, connection, root, named, get_connection(named) if named is not None else None))
 
 
 def read_access(conn_id: str, connection: Any, root: str, named: str | None, access_connection: Any) -> RootAccess:
@@ -72,13 +72,3 @@ def _reject_field(conn_id: str, root: str, named: str | None) -> None:
             key=FIELD,
             value=named,
         )
-
-
-def _masked(access: RootAccess) -> RootAccess:
-    """Have Airflow's logs mask every secret of an access, also those that it does not know by their names."""
-    from airflow.sdk.log import mask_secret
-
-    options: Mapping[str, Any] = access.options
-    for name in access.secret:
-        mask_secret(str(options[name]))
-    return access

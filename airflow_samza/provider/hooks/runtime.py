@@ -15,7 +15,7 @@ from airflow_samza.application.loader import load_application
 from airflow_samza.errors import SamzaError
 from airflow_samza.provider.airflow_versions import AirflowNotFoundException, conf
 from airflow_samza.provider.configured_numbers import configured_number
-from airflow_samza.provider.connections.bindings import SUPPORTED, bind_connections, text_map, types_of
+from airflow_samza.provider.connections.bindings import SUPPORTED, binding_of, text_map, types_of
 from airflow_samza.provider.connections.fields import extra_of
 from airflow_samza.provider.connections.missing_connections import candidate_ids, not_defined
 from airflow_samza.provider.connections.spark import (
@@ -104,7 +104,8 @@ class RuntimeHook(RootHook):
         """Return the bindings of the systems, from their connections; secrets are marked."""
         bindings: dict[str, SystemBinding] = {}
         for name, conn_id in self.systems.items():
-            bindings |= bind_connections({name: conn_id}, partial(self._system_connection, name, conn_id))
+            find = partial(self._system_connection, name, conn_id)
+            bindings[name] = binding_of(name, conn_id, find(conn_id), find)
         return bindings
 
     def _system_connection(self, name: str, conn_id: str, named: str) -> Any:

@@ -11,7 +11,7 @@ from airflow.sdk import BaseHook, Connection
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.provider.airflow_versions import AirflowNotFoundException
-from airflow_samza.provider.connections.bindings import bind_connections
+from airflow_samza.provider.connections.bindings import binding_of
 from airflow_samza.provider.connections.kafka import ANSWER_SECONDS, await_brokers, find_brokers
 from airflow_samza.systems.kafka import access_check
 from airflow_samza.systems.system import SystemBinding
@@ -20,7 +20,7 @@ from airflow_samza.systems.system import SystemBinding
 def bound(extra: dict[str, Any] | None = None, **fields: Any) -> SystemBinding:
     text = json.dumps(extra) if extra is not None else None
     connection = Connection(conn_id="c", conn_type="kafka", extra=text, **fields)
-    return bind_connections({"events": "c"}, {"c": connection}.__getitem__)["events"]
+    return binding_of("events", "c", connection, {"c": connection}.__getitem__)
 
 
 def test_the_extra_is_settings_of_the_client() -> None:
