@@ -72,7 +72,7 @@ def fsck(environment: Environment) -> Iterator[Look]:
     for name in sorted(files.list(MADE_TABLES)):
         yield Look("made table", name, tuple(checked(files, f"{MADE_TABLES}/{name}", MadeTable, remedy=DAMAGED)))
     producers = _Producers(files)
-    for system, path in _outputs(files, runs):
+    for system, path in sorted({place for run in runs for place in written_by(files, run)}):
         yield Look("output", path, tuple(_output_findings(environment, system, path, producers)))
 
 
@@ -183,10 +183,6 @@ def _waiting(environment: Environment, files: Filesystem, run: RunFolder) -> Ite
                 remedy = f"Try the task again, or: airflow-samza runs finish {run.application} {run.run_id}"
                 place = files.location(run.stage(output.stage_id, Generation.parse(output.generation)).path)
                 yield Finding(place, f"has {output} that are committed and not published", remedy, serious=False)
-
-
-def _outputs(files: Filesystem, runs: Iterable[RunFolder]) -> list[tuple[str, str]]:
-    return sorted({place for run in runs for place in written_by(files, run)})
 
 
 class _Producers:

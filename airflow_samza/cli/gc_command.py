@@ -14,7 +14,6 @@ from airflow_samza.launch.root_upkeep import RootUpkeep
 from airflow_samza.runs.upkeep.keep import Keep
 from airflow_samza.runs.upkeep.retention import SweptRoot
 from airflow_samza.systems.filesystems.opening import open_filesystem
-from airflow_samza.systems.filesystems.root_access import access_within
 
 
 def keep_of(environment: Environment, runs: int | None, days: float | None) -> Keep:
@@ -28,8 +27,7 @@ def keep_of(environment: Environment, runs: int | None, days: float | None) -> K
 
 def collect(environment: Environment, keep: Keep, *, dry: bool) -> SweptRoot:
     """Delete what has expired, or with ``dry`` only find it."""
-    with access_within(environment.root, environment.access):
-        files = open_filesystem(environment.root)
+    files = open_filesystem(environment.root)
     return RootUpkeep(files, environment.systems, environment.access).sweep_root(keep, dry=dry)
 
 

@@ -63,6 +63,7 @@ def run_application(
     ``runtime`` that is taken. ``resumed_by`` is the command that resumes the run ("": ``airflow-samza run``).
     """
     from airflow_samza.application.loader import load_application
+    from airflow_samza.launch.run_together import run_together
     from airflow_samza.planner.explain import explain
     from airflow_samza.prepare.plan_step import leave_why_not_planned
     from airflow_samza.runs.progress.run_list import note_origin
@@ -95,7 +96,9 @@ def run_application(
         if seconds is not None:
             runtime.stop(run, at=time.time() + seconds)
         if run.stages_run_concurrently:
-            results = _run_together(runtime, run, lines)
+            for stage in run.plan.stages:
+                lines.submitting(stage.stage_id)
+            results = run_together(runtime, run, on_progress=lines.progress, on_result=lines.done)
         else:
             results = [_run_stage(runtime, run, stage.stage_id, lines) for stage in run.plan.stages]
     except BaseException as error:
@@ -217,14 +220,6 @@ def _run_stage(runtime: SparkRuntime, run: RunPlan, stage_id: str, lines: PlainL
     result = runtime.finish(handle)
     lines.done(result)
     return result
-
-
-def _run_together(runtime: SparkRuntime, run: RunPlan, lines: PlainLines) -> list[StageResult]:
-    from airflow_samza.launch.run_together import run_together
-
-    for stage in run.plan.stages:
-        lines.submitting(stage.stage_id)
-    return run_together(runtime, run, on_progress=lines.progress, on_result=lines.done)
 
 
 def parse_length(text: str | None, mode: str) -> float | None:
