@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse, Response
@@ -19,9 +17,6 @@ STATIC = Path(__file__).parent / "static"
 
 BASE = '<base href="./" />'
 """The place in ``index.html`` that gets the page's own address, as Airflow may be served below a path."""
-
-DESCRIPTION = Path(__file__).parent / "openapi.json"
-"""The description, for those who build the page."""
 
 
 def make_app() -> FastAPI:
@@ -40,25 +35,6 @@ def make_app() -> FastAPI:
     serve_files(app)
     app.add_middleware(Guard)
     return app
-
-
-def description() -> dict[str, Any]:
-    """Return the OpenAPI description, of which the page's TypeScript types are made.
-
-    How a user signs in is Airflow's, and differs between its releases.
-    """
-    document = make_app().openapi()
-    document["info"].pop("description")  # it names the version
-    document["components"].pop("securitySchemes", None)
-    for path in document["paths"].values():
-        for operation in path.values():
-            operation.pop("security", None)
-    return document
-
-
-def description_text() -> str:
-    """Return the text of ``openapi.json``."""
-    return json.dumps(description(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def serve_files(app: FastAPI) -> None:
