@@ -50,12 +50,12 @@ def binding_of(name: str, conn_id: str, connection: Any, get_connection: GetConn
 
     Files, and a log under a root of its own, may be opened with another connection, which ``get_connection`` finds.
     """
-    kind = str(connection.conn_type or "")
-    if kind == "samza":
+    conn_type = str(connection.conn_type or "")
+    if conn_type == "samza":
         return _with_access("log", root_of(conn_id, connection), conn_id, connection, get_connection)
-    if kind == "delta":
+    if conn_type == "delta":
         return _delta(conn_id, connection, get_connection)
-    if kind == "fs":
+    if conn_type == "fs":
         path = str(extra_of(conn_id, connection).get("path") or "").strip()
         if not path:
             raise ConfigError(
@@ -65,21 +65,21 @@ def binding_of(name: str, conn_id: str, connection: Any, get_connection: GetConn
                 value=conn_id,
             )
         return _with_access("files", path, conn_id, connection, get_connection)
-    if kind == "kafka":
+    if conn_type == "kafka":
         return kafka_binding(name, conn_id, connection)
-    if kind == "iceberg":
+    if conn_type == "iceberg":
         return _iceberg(conn_id, connection)
-    if kind == "jdbc":
+    if conn_type == "jdbc":
         return _database(name, conn_id, connection)
-    if kind == "spark_sql":
+    if conn_type == "spark_sql":
         return SystemBinding("spark", extra_of(conn_id, connection))
-    kind_of_system = find_kind(kind)
+    kind_of_system = find_kind(conn_type)
     if kind_of_system is not None and kind_of_system.connects:
         fields = {name: getattr(connection, name) for name in ("host", "port", "login", "password")}
         options = {**extra_of(conn_id, connection), **{name: value for name, value in fields.items() if value}}
-        return SystemBinding(kind, options, frozenset({"password"} & set(options)))
+        return SystemBinding(conn_type, options, frozenset({"password"} & set(options)))
     raise ConfigError(
-        f"The connection {conn_id!r} of type {kind!r} cannot bind the system {name!r}.",
+        f"The connection {conn_id!r} of type {conn_type!r} cannot bind the system {name!r}.",
         hint=f"Types that can: {SUPPORTED}.",
         key="systems",
         value=conn_id,

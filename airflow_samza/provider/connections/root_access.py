@@ -21,33 +21,24 @@ FIELD = "root_conn_id"
 _SCHEMES = {scheme: store for store, (schemes, _) in STORES.items() for scheme in schemes}
 
 
-def access_conn_id(conn_id: str, connection: Any) -> str | None:
-    """Return the id of the connection that opens the root of this one; None when it names none."""
-    return str(extra_of(conn_id, connection).get(FIELD) or "").strip() or None
-
-
 def find_access(conn_id: str, connection: Any, root: str, get_connection: Callable[[str], Any]) -> RootAccess:
     """Return the access of a root by the connection that names it.
 
     On HDFS its login is the user, its password a delegation token. On an object store :data:`FIELD` names a connection
     of the store's type; without one the environment decides.
     """
-    named = access_conn_id(conn_id, connection)
-    return masked(read_access(conn_id, connection, root, named, get_connection(named) if named is not None else None))
-
-
-def read_access(conn_id: str, connection: Any, root: str, named: str | None, access_connection: Any) -> RootAccess:
-    """Return the access of a root by the connection that names it, and the one (or None) that its field names."""
+    named = str(extra_of(conn_id, connection).get(FIELD) or "").strip() or None
     if is_hdfs(root):
         _reject_field(conn_id, root, named)
         options = {"user": connection.login, "token": connection.password}
-        return RootAccess({name: value for name, value in options.items() if value}, conn_id)
+        return masked(RootAccess({name: value for name, value in options.items() if value}, conn_id))
     if named is None:
         return NO_ACCESS
     store = _SCHEMES.get(root.partition("://")[0].lower()) if "://" in root else None
     if store is None:
         _reject_field(conn_id, root, named)
-    kind = str(access_connection.conn_type or "")
+    other = get_connection(named)
+    kind = str(other.conn_type or "")
     types = STORES[str(store)][1]
     if kind not in types:
         raise ConfigError(
@@ -57,7 +48,7 @@ def read_access(conn_id: str, connection: Any, root: str, named: str | None, acc
             key=FIELD,
             value=named,
         )
-    return RootAccess(OF_TYPES[kind](named, access_connection), conn_id)
+    return masked(RootAccess(OF_TYPES[kind](named, other), conn_id))
 
 
 _KEEPS_TYPE = " Without the cloud's provider Airflow makes it generic, unless it is added with --conn-json or as a URI."

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_samza.errors import ConfigError, SamzaError
-from airflow_samza.provider.connections.kafka import DEFAULT_KAFKA, await_brokers
+from airflow_samza.provider.connections.kafka import DEFAULT_KAFKA, find_brokers
 from airflow_samza.provider.triggers import class_path
 from airflow_samza.provider.triggers.client_threads import ClientTrigger, in_client_thread
 
@@ -111,7 +111,7 @@ class KafkaMessagesTrigger(BaseEventTrigger):
 
     async def _look(self, announced: Mapping[str, Any] | None) -> TopicNews | None:
         try:
-            self._brokers = self._brokers or await await_brokers(self.conn_id)
+            self._brokers = self._brokers or await in_client_thread(partial(find_brokers, self.conn_id))
             news = await in_client_thread(partial(_news, self._brokers, self.topic, announced))
         except Exception as error:  # a watcher that has ended would watch no more, and nobody would see it
             self._brokers = None  # the connection may be corrected meanwhile
@@ -166,8 +166,7 @@ class KafkaLagTrigger(ClientTrigger):
 
     async def look(self) -> tuple[str, bool]:
         """Return the lag, and whether it is small enough."""
-        brokers = await await_brokers(self.conn_id)
-        lag = await in_client_thread(partial(_lag, brokers, self.group, self.topics))
+        lag = await in_client_thread(partial(_lag, self.conn_id, self.group, self.topics))
         return str(lag), lag.offsets <= self.at_most
 
 
@@ -181,7 +180,7 @@ def _news(brokers: Brokers, topic: str, announced: Mapping[str, Any] | None) -> 
     return topic_news(brokers, topic, announced)
 
 
-def _lag(brokers: Brokers, group: str, topics: Sequence[str]) -> Any:
+def _lag(conn_id: str, group: str, topics: Sequence[str]) -> Any:
     from airflow_samza.systems.kafka.group_offsets import group_lag
 
-    return group_lag(brokers, group, topics)
+    return group_lag(find_brokers(conn_id), group, topics)

@@ -22,7 +22,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from airflow_samza.errors import SamzaError, UnknownName
 from airflow_samza.planner.titles import stage_names
 from airflow_samza.provider.airflow_versions import start_stats
-from airflow_samza.provider.connections.root_access import access_conn_id, read_access
+from airflow_samza.provider.connections.root_access import find_access
 from airflow_samza.provider.deferral import LOST, NOT_SEEN, TIMED_OUT, UNKNOWN
 from airflow_samza.provider.links import SPARK, SparkPages, show_link_of_deferred
 from airflow_samza.provider.producer_tasks import (
@@ -132,12 +132,11 @@ class RunTrigger(BaseTrigger):
 
     async def with_files(self, work: Callable[[Filesystem], Result]) -> Result:
         """Do work on the root's files in a thread, in which the root is opened as the connection says."""
-        if self._access is None:
-            self._access = await self._find_access()
-        access = self._access
 
         def done() -> Result:
-            with access_within(self.root, access):
+            if self._access is None:
+                self._access = self._find_access()
+            with access_within(self.root, self._access):
                 files = open_filesystem(self.root)
                 self._pace = files.pace
                 return work(files)
@@ -147,13 +146,10 @@ class RunTrigger(BaseTrigger):
         # In a thread of this kind Airflow 3.1 can be asked: its answers belong to the triggerer's event loop.
         return await sync_to_async(done, thread_sensitive=False)()
 
-    async def _find_access(self) -> RootAccess:
+    def _find_access(self) -> RootAccess:
         if self.conn_id is None:
             return NO_ACCESS
-        connection = await BaseHook.aget_connection(self.conn_id)
-        named = access_conn_id(self.conn_id, connection)
-        other = await BaseHook.aget_connection(named) if named is not None else None
-        return await asyncio.to_thread(read_access, self.conn_id, connection, self.root, named, other)
+        return find_access(self.conn_id, BaseHook.get_connection(self.conn_id), self.root, BaseHook.get_connection)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
