@@ -53,7 +53,7 @@ class _SamzaStreamDecoratedOperator(_OfFunction, SamzaStreamOperator):
     }
 
     def __init__(self, *, python_callable: Callable[..., Any], name: str | None = None, **kwargs: Any) -> None:
-        _reject_application(kwargs, self.custom_operator_name, ("application",))
+        _reject(kwargs, self.custom_operator_name, "application")
         named = name or python_callable.__name__.replace("_", "-")
         module = FunctionModule.of(python_callable, self.custom_operator_name, "app", application=named)
         super().__init__(python_callable=_without_arguments(python_callable), application=module.reference, **kwargs)
@@ -74,7 +74,7 @@ class _SamzaPushDecoratedOperator(_OfFunction, SamzaTablePushOperator):
     }
 
     def __init__(self, *, python_callable: Callable[..., Any], **kwargs: Any) -> None:
-        _reject_application(kwargs, self.custom_operator_name, ("source",))
+        _reject(kwargs, self.custom_operator_name, "source")
         module = FunctionModule.of(python_callable, self.custom_operator_name, "the Spark session")
         source = {"callable": module.reference}
         super().__init__(python_callable=_without_arguments(python_callable), source=source, **kwargs)
@@ -103,12 +103,11 @@ def _without_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def _reject_application(arguments: Mapping[str, Any], decorator: str, names: Sequence[str]) -> None:
-    for name in names:
-        if name in arguments:
-            raise ConfigError(
-                f"{decorator} has {name}={arguments[name]!r}, and the decorated function is that.",
-                hint=f"Leave {name} out, or use the operator.",
-                key=name,
-                value=arguments[name],
-            )
+def _reject(arguments: Mapping[str, Any], decorator: str, name: str) -> None:
+    if name in arguments:
+        raise ConfigError(
+            f"{decorator} has {name}={arguments[name]!r}, and the decorated function is that.",
+            hint=f"Leave {name} out, or use the operator.",
+            key=name,
+            value=arguments[name],
+        )

@@ -85,17 +85,6 @@ class EndedRunLink(SamzaLink):
 PAGE, RUNNER_LOG, SPARK, OUTPUT, ENDED_RUN = SamzaPageLink(), RunnerLogLink(), SparkLink(), OutputLink(), EndedRunLink()
 
 
-def show_link(operator: Any, ti: Any, link: SamzaLink, address: str) -> None:
-    """Write a link's address, unless it is there; that it cannot be written fails no task."""
-    if not address or operator.shown_links.get(link.xcom_key) == address:
-        return
-    operator.shown_links[link.xcom_key] = address
-    try:
-        ti.xcom_push(key=link.xcom_key, value=address)
-    except Exception as error:
-        log.warning("The link %r is there only when the task has ended: %s", link.name, error)
-
-
 def show_link_of_deferred(ti: Any, link: SamzaLink, address: str) -> None:
     """Write a link's address from the trigger of a deferred task; that it cannot be written ends no wait."""
     from airflow.sdk.bases.xcom import BaseXCom

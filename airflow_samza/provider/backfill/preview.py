@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from airflow_samza.errors import NoSuchVersion, SamzaError, TopicError
 from airflow_samza.provider.backfill.slices import Slice, for_slice, planned_slices
@@ -106,7 +105,9 @@ def preview_backfill(dag_id: str, first: datetime, last: datetime, file: Path | 
     return BackfillPreview(dag_id, tuple(slices), tuple(_of_task(task, slices, runs) for task in tasks), tuple(notes))
 
 
-def _of_task(task: PlanningOperator, slices: Sequence[Slice], runs: Mapping[datetime, str]) -> ApplicationPreview:
+def _of_task(
+    task: PlanningOperator, slices: Sequence[Slice], runs: Mapping[datetime, str | None]
+) -> ApplicationPreview:
     of_function = getattr(task, "module", None)
     if of_function is not None:  # a decorated function's, which the task would write on its worker
         of_function.bring()
@@ -134,7 +135,9 @@ class _FormerRuns:
         return self.newest
 
 
-def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str], past: _FormerRuns) -> SlicePreview:
+def _of_slice(
+    task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str | None], past: _FormerRuns
+) -> SlicePreview:
     airflow_run = runs.get(slice_.date) if slice_.date is not None else None
     try:
         rendered, context = for_slice(task, slice_)
@@ -233,26 +236,20 @@ def _tables(hook: SamzaHook, run: RunPlan) -> tuple[TableRead, ...]:
     return tuple(previews)
 
 
-def _airflow_runs(dag_id: str, slices: Sequence[Slice]) -> tuple[dict[datetime, str], list[str]]:
+def _airflow_runs(dag_id: str, slices: Sequence[Slice]) -> tuple[dict[datetime, str | None], list[str]]:
     """Return the states of a Dag's runs by logical or partition date, and a note where no database can be asked."""
     dates = [slice_.date for slice_ in slices if slice_.date is not None]
     if not dates:
         return {}, []
-    from sqlalchemy import select
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
-        from airflow.models.dagrun import DagRun
         from airflow.utils.session import create_session
 
+        from airflow_samza.provider.page.airflow_records import AirflowRecords
+
         with create_session() as session:
-            date: Any = DagRun.logical_date if slices[0].logical_date is not None else DagRun.partition_date
-            query: Any = (
-                select(date, DagRun.state)
-                .where(DagRun.dag_id == dag_id, date >= min(dates), date <= max(dates))
-                .order_by(DagRun.id)
-            )
-            return {moment: str(getattr(state, "value", state)) for moment, state in session.execute(query)}, []
+            return AirflowRecords(session).runs_of_dates(dag_id, min(dates), max(dates)), []
     except (ImportError, RuntimeError, SQLAlchemyError) as error:  # RuntimeError: not from here, Airflow says
         why = without_passwords(str(error).splitlines()[0] if str(error) else type(error).__name__)
         return {}, [f"Airflow's database was not asked for runs that exist: {why}"]

@@ -16,7 +16,7 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.provider.airflow_versions import AirflowNotFoundException, conf
 from airflow_samza.provider.configured_numbers import configured_number
 from airflow_samza.provider.connections.bindings import SUPPORTED, binding_of, text_map, types_of
-from airflow_samza.provider.connections.fields import extra_of
+from airflow_samza.provider.connections.fields import connection_id, extra_of
 from airflow_samza.provider.connections.missing_connections import candidate_ids, not_defined
 from airflow_samza.provider.connections.spark import (
     CONNECT_TYPE,
@@ -49,15 +49,27 @@ PLAN_ANEW = (
 class RuntimeHook(RootHook):
     """The part of the hook that makes the runtime of what connections hold."""
 
-    systems: Mapping[str, str]
-    spark_conf: Mapping[str, str]
-    py_modules: Sequence[str]
-    archives: Sequence[str]
-    runner_python: str | None
-    executor: str | None
-    application: str
-    """The application whose systems are bound, as far as an operator or a call has named one; hints go by it."""
-    _runtime: SparkRuntime | None
+    def __init__(
+        self,
+        conn_id: str | None = None,
+        *,
+        samza_conn_id: str | None = None,
+        systems: Mapping[str, str] | None = None,
+        spark_conf: Mapping[str, Any] | None = None,
+        py_modules: Sequence[str] = (),
+        archives: Sequence[str] = (),
+        runner_python: str | None = None,
+        executor: str | None = None,
+    ) -> None:
+        super().__init__(connection_id("The hook", conn_id, samza_conn_id))
+        self.systems = dict(systems or {})
+        self.spark_conf = text_map("spark_conf", spark_conf)
+        self.py_modules = tuple(py_modules)
+        self.archives = tuple(archives)
+        self.runner_python = runner_python
+        self.executor = executor
+        self.application = ""  # whose systems are bound, as far as an operator or a call names one; hints go by it
+        self._runtime: SparkRuntime | None = None
 
     def get_conn(self) -> SparkRuntime:
         """Return the runtime under the root, with all systems bound."""

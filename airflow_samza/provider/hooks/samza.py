@@ -8,8 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_samza.prepare.run_request import PREVIOUS, RunRequest
-from airflow_samza.provider.connections.bindings import text_map
-from airflow_samza.provider.connections.fields import DEFAULT_CONNECTION, connection_id
+from airflow_samza.provider.connections.fields import DEFAULT_CONNECTION
 from airflow_samza.provider.connections.spark import source_options
 from airflow_samza.provider.hooks.runtime import RuntimeHook
 from airflow_samza.runs.held_outputs import HeldOutput, held_outputs
@@ -27,7 +26,6 @@ from airflow_samza.runs.state_history.lease_holder import finished_stage, holder
 from airflow_samza.systems.filesystems.root_access import access_within
 
 if TYPE_CHECKING:
-    from airflow_samza.launch.runtime import SparkRuntime
     from airflow_samza.provider.plan_xcoms import PlanTicket
     from airflow_samza.runs.records.comparison import Comparison
     from airflow_samza.runs.tables.folder import TableFolder
@@ -79,28 +77,6 @@ class SamzaHook(RuntimeHook):
     default_conn_name = DEFAULT_CONNECTION
     conn_type = "samza"
     hook_name = "Samza"
-
-    def __init__(
-        self,
-        conn_id: str | None = None,
-        *,
-        samza_conn_id: str | None = None,
-        systems: Mapping[str, str] | None = None,
-        spark_conf: Mapping[str, Any] | None = None,
-        py_modules: Sequence[str] = (),
-        archives: Sequence[str] = (),
-        runner_python: str | None = None,
-        executor: str | None = None,
-    ) -> None:
-        super().__init__(connection_id("The hook", conn_id, samza_conn_id))
-        self.systems = dict(systems or {})
-        self.spark_conf = text_map("spark_conf", spark_conf)
-        self.py_modules = tuple(py_modules)
-        self.archives = tuple(archives)
-        self.runner_python = runner_python
-        self.executor = executor
-        self.application = ""
-        self._runtime: SparkRuntime | None = None
 
     def plan(
         self,
