@@ -216,8 +216,8 @@ def make_page(
     monkeypatch.setenv("AIRFLOW_CONN_SAMZA_PAGE", json.dumps(root))
     for name, connection in (connections or {}).items():
         monkeypatch.setenv(f"AIRFLOW_CONN_PAGE_{name.upper()}", json.dumps(connection))
-    looks.LOOKS.forget()
-    data_map.forget()
+    looks.LOOKS._runs.clear()
+    data_map._places.clear()
     monkeypatch.setattr(opened_run.AWAY, "_since", {})
     made = Page(here, make_app(), KnownToAirflow(), {name: f"page_{name}" for name in connections or {}})
 

@@ -12,9 +12,8 @@ from airflow.sdk import BaseHook
 
 from airflow_samza.provider.airflow_versions import AirflowNotFoundException
 from airflow_samza.provider.connections.bindings import root_of
-from airflow_samza.provider.connections.cloud import OF_TYPES
 from airflow_samza.provider.connections.missing_connections import candidate_ids, not_defined
-from airflow_samza.provider.connections.root_access import find_access
+from airflow_samza.provider.connections.root_access import OF_TYPES, find_access
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess, access_within, give_access
 
 if TYPE_CHECKING:

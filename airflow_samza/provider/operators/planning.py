@@ -362,10 +362,17 @@ class SamzaPlanOperator(TellsLineage, PlanningOperator):
 
     def check_tasks(self, shape: ExecutionPlan, context: Any) -> None:
         """Reject other stages than the Dag has tasks for."""
+        stages = [stage.stage_id for stage in shape.stages]
         if self.expected_stages is None:
             super().check_tasks(shape, context)
-        else:
-            check_stages(shape, self.expected_stages)
+        elif set(self.expected_stages) != set(stages):
+            raise PlanChanged(
+                f"The Dag has tasks for the stages {', '.join(self.expected_stages)}, but the plan has "
+                f"{', '.join(stages)}.",
+                hint="The application changed since the Dag file was read: clear this task with its downstream once "
+                "it was read again.",
+                found=", ".join(stages),
+            )
 
 
 def check_mode(what: str, mode: str, run_for: Any = None, modes: Sequence[str] = MODES) -> None:
@@ -400,15 +407,3 @@ def ticket_of(run: RunPlan) -> PlanTicket:
     """Return the ticket of a plan."""
     stages = tuple(stage.stage_id for stage in run.plan.stages)
     return PlanTicket(run.application, run.run_id, run.generation, run.plan.fingerprint, stages, table_facts(run))
-
-
-def check_stages(shape: ExecutionPlan, expected: Iterable[str]) -> None:
-    """Reject a plan whose stages are not those that were expected."""
-    stages = [stage.stage_id for stage in shape.stages]
-    if set(expected) != set(stages):
-        raise PlanChanged(
-            f"The Dag has tasks for the stages {', '.join(expected)}, but the plan has {', '.join(stages)}.",
-            hint="The application changed since the Dag file was read: clear this task with its downstream once it "
-            "was read again.",
-            found=", ".join(stages),
-        )

@@ -221,12 +221,7 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
         upstream = _upstream_among(run, stage_ids)
         self._show_places(run, stage_ids, context)
         try:
-            if self.deferrable:
-                watch.take_up(upstream, submitted, reported)
-                still_on = watch.advance()
-            else:
-                watch.run(upstream)
-                still_on = False
+            still_on = watch.run(upstream, submitted, reported, waits=not self.deferrable)
         except BaseException as error:
             self._give_up(hook, run, {**watch.ended, **watch.active}, error, context)
             raise

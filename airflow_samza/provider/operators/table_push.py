@@ -252,12 +252,8 @@ class SamzaTablePushOperator(WatchesStages, TableOperator):
         self.show(context, OUTPUT, task_page(context["ti"], DATA))
         watch = self._watch = self._new_watch(hook, context, said)
         try:
-            if self.deferrable:
-                watch.take_up({STAGE: ()}, submitted)
-                if watch.advance():
-                    self._defer(hook, watch, deadline)
-            else:
-                watch.run({STAGE: ()})
+            if watch.run({STAGE: ()}, submitted, waits=not self.deferrable):
+                self._defer(hook, watch, deadline)
         except SamzaError as error:
             if self._lineage is not None:
                 self._lineage.error = sentence_of(error)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
+
+from cachetools import TTLCache
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.grouping import grouped
@@ -92,7 +92,7 @@ class _Place(NamedTuple):
     shared: str
 
 
-_places: OrderedDict[tuple[object, ...], tuple[float, tuple[_Place, ...]]] = OrderedDict()
+_places: TTLCache[tuple[object, ...], tuple[_Place, ...]] = TTLCache(KEPT, KEPT_SECONDS)
 _lock = threading.Lock()
 
 
@@ -112,12 +112,6 @@ def data_map(records: AirflowRecords, may_read: Callable[[str], bool]) -> DataMa
     return _answer(found, records, may_read, " ".join(notes) or None)
 
 
-def forget() -> None:
-    """Forget what is kept of plans, as a new process."""
-    with _lock:
-        _places.clear()
-
-
 def _newest(plans: Iterable[Planned], may_read: Callable[[str], bool]) -> list[Planned]:
     """Return the newest plan of each task that plans; of a mapped task, of each index."""
     found: dict[tuple[str, str, int], Planned] = {}
@@ -132,17 +126,15 @@ def _of_plan(planned: Planned) -> tuple[_Place, ...]:
     note = planned.note
     key = (planned.dag_id, planned.run_id, note.conn_id, note.application, note.run_id, note.generation)
     with _lock:
-        at, kept = _places.get(key, (0.0, ()))
-        if at and time.monotonic() - at < KEPT_SECONDS:
-            return kept
+        kept = _places.get(key)
+    if kept is not None:
+        return kept
     try:
         places = tuple(_read(OpenedRun(planned)))
     except NotFound:
         places = ()
     with _lock:
-        _places[key] = (time.monotonic(), places)
-        while len(_places) > KEPT:
-            _places.popitem(last=False)
+        _places[key] = places
     return places
 
 

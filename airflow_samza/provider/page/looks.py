@@ -111,11 +111,6 @@ class Looks:
             opened = records.opened
             return stage_progress(opened.files, Heads(opened), opened.run, stage_id, read_tasks=records.read_tasks)
 
-    def forget(self) -> None:
-        """Forget all runs, as a new process."""
-        with self._lock:
-            self._runs.clear()
-
     def _of(self, opened: OpenedRun) -> _RunRecords:
         key = (opened.planned.dag_id, opened.planned.run_id, opened.planned.task_id, opened.planned.map_index)
         with self._lock:
