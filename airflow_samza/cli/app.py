@@ -14,7 +14,6 @@ import typer
 
 from airflow_samza.cli.options import (
     EVERYTHING,
-    ROOT,
     SYSTEMS,
     Application,
     DeployMode,
@@ -301,24 +300,6 @@ def status(
             say_in_place(text, first=number == 0)
 
 
-@at_place(ROOT)
-def drain(place: Place, names: Names = None) -> None:
-    """End a continuous or pipelined run for good: process what has arrived, and flush windows and joins."""
-    from airflow_samza.cli.runs_commands import end_run
-
-    look_from_here()
-    typer.echo(end_run(place.environment(), names or (), drains=True))
-
-
-@at_place(ROOT)
-def stop(place: Place, names: Names = None) -> None:
-    """Stop a continuous or pipelined run for now: flush nothing, and keep the state for the next run."""
-    from airflow_samza.cli.runs_commands import end_run
-
-    look_from_here()
-    typer.echo(end_run(place.environment(), names or (), drains=False))
-
-
 @at_place(SYSTEMS)
 def fsck(place: Place, as_json: Json = False) -> None:
     """Check all topics, runs, states and written files of a root, and report damage. Changes nothing.
@@ -415,8 +396,8 @@ COMMANDS = {
     "status": NamedCommand(status, "Runs", "page-views --watch 2"),
     "logs": NamedCommand("runs_commands:logs", "Runs", "page-views -n 50"),
     "publish": NamedCommand("runs_commands:publish", "Runs", "page-views"),
-    "stop": NamedCommand(stop, "Runs", "page-views"),
-    "drain": NamedCommand(drain, "Runs", "page-views"),
+    "stop": NamedCommand("runs_commands:stop", "Runs", "page-views"),
+    "drain": NamedCommand("runs_commands:drain", "Runs", "page-views"),
     "cancel": NamedCommand("runs_commands:cancel", "Runs", "page-views --stage by-country"),
     "fsck": NamedCommand(fsck, "The root", "--root /data/samza"),
     "gc": NamedCommand(gc, "The root", "--dry-run"),

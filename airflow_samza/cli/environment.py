@@ -37,7 +37,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError
@@ -46,6 +46,9 @@ from airflow_samza.runs.upkeep.keep import Keep
 from airflow_samza.system_kinds import find_kind
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess
 from airflow_samza.systems.system import SystemBinding
+
+if TYPE_CHECKING:
+    from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 FILE = "samza.toml"
 DEFAULT_ROOT = ".samza"
@@ -80,6 +83,13 @@ class Environment:
     access: RootAccess = NO_ACCESS
     runner_python: str = ""
     file: Path | None = None
+
+    @property
+    def files(self) -> Filesystem:
+        """The files under the root."""
+        from airflow_samza.systems.filesystems.opening import open_filesystem
+
+        return open_filesystem(self.root)
 
 
 def find_environment(
@@ -122,14 +132,11 @@ def find_environment(
 
 def with_options(environment: Environment, systems: Sequence[str], config: Sequence[str]) -> Environment:
     """Return an environment with the systems and keys that the command line says, over its own."""
-    bindings = dict(environment.systems)
-    for option in systems:
-        system, binding = parse_system(option)
-        bindings[system] = binding
-    keys = dict(environment.config)
-    for option in config:
-        keys.update([parse_setting(option)])
-    return replace(environment, systems=bindings, config=keys)
+    return replace(
+        environment,
+        systems={**environment.systems, **dict(map(parse_system, systems))},
+        config={**environment.config, **dict(map(parse_setting, config))},
+    )
 
 
 def read_environment(file: Path, name: str | None, variables: Mapping[str, str] = os.environ) -> Environment:

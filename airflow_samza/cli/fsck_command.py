@@ -20,7 +20,6 @@ from airflow_samza.runs.upkeep.state_fsck import fsck_state, fsck_tables
 from airflow_samza.runs.upkeep.waiting_output import waiting_output
 from airflow_samza.systems.bindings import bind_log, log_under
 from airflow_samza.systems.filesystems.filesystem import IDENTITY, Filesystem, root_identity
-from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.fsck import Finding, Published, is_sound, without_messages
 from airflow_samza.systems.log.fsck import fsck as find
 from airflow_samza.systems.log.system import LogSystem
@@ -47,7 +46,7 @@ class Look:
 
 def fsck(environment: Environment) -> Iterator[Look]:
     """Check everything under a root, a thing after the other."""
-    files = open_filesystem(environment.root)
+    files = environment.files
     log = log_under(environment.root)
     runs = run_folders(files)
     publications = published(files, log, runs)

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from airflow_samza.application.loader import load_application
 from airflow_samza.cli.environment import Environment, parse_setting
 from airflow_samza.cli.options import (
     EVERYTHING,
@@ -29,7 +30,6 @@ from airflow_samza.errors import ConfigError, SamzaError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.systems.filesystems.opening import open_filesystem
 
 FORMATS = ("text", "json", "mermaid", "dot")
 
@@ -135,7 +135,6 @@ def preview_of(
 
     Without an environment no system is asked: the application's own declarations count.
     """
-    from airflow_samza.application.loader import load_application
     from airflow_samza.planner.planner import ExecutionPlanner
 
     spec = load_application(reference).spec(config)
@@ -153,14 +152,13 @@ def preview_of(
     from airflow_samza.prepare.run_request import RunRequest
 
     request = RunRequest(reference, "preview", interval=interval, config=config, partition_key=partition_key)
-    files = open_filesystem(environment.root)
+    files = environment.files
     run = preview_run(files, environment.systems, environment.default_system, request)
     return Preview(run.plan, run.engine_texts, (), run.notes)
 
 
 def with_shuffles(preview: Preview, reference: str, environment: Environment) -> Preview:
     """Return the plan with the shuffles of its ``from_dataframe`` functions, which Spark plans and does not run."""
-    from airflow_samza.application.loader import load_application
     from airflow_samza.spark.shuffles import planned_shuffles
 
     named = planned_shuffles(load_application(reference).spec(environment.config), environment.spark_conf)
@@ -197,7 +195,7 @@ def earlier_plan(reference: str, application: str, environment: Environment) -> 
     from airflow_samza.runs.records.folders import RunFolder, must_read
     from airflow_samza.runs.records.names import safe
 
-    files = open_filesystem(environment.root)
+    files = environment.files
     stored = [
         (files.modified(path), run, path)
         for run in files.list(f"runs/{safe(application)}")

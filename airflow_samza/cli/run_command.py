@@ -31,7 +31,6 @@ from airflow_samza.runs.records.stage_result import StageResult, new_results, ru
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.state_history.lease_holder import finished_stage
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.filesystems.opening import open_filesystem
 
 if TYPE_CHECKING:
     from airflow_samza.launch.runtime import SparkRuntime
@@ -70,7 +69,7 @@ def run_application(
 
     reference, name = request.application, request.run_id
     application = load_application(reference)
-    files = open_filesystem(environment.root)
+    files = environment.files
     spec = application.spec(request.config)
     before = planned_before(files, spec.name, name)
     resumed = before is not None and not again
@@ -110,7 +109,7 @@ def run_application(
         lines.waits("Ending the run")
         _close(runtime, run, failure is None, tell)
         if failure is not None:
-            _tell_what_stays(runtime, run, tell)
+            _tell_what_stays(files, run, tell)
             if resumed_by:
                 tell(f"To resume it: {resumed_by} (with the same options).")
             else:
@@ -138,7 +137,12 @@ def name_of(run_id: str | None) -> str:
             key="--run-id",
             value=run_id,
         )
-    return run_id or datetime.now(timezone.utc).strftime("cli-%Y-%m-%dT%H-%M-%S-%f")
+    return run_id or named_by_clock("cli")
+
+
+def named_by_clock(prefix: str) -> str:
+    """Return an id of a run or a push, by the time."""
+    return f"{prefix}-{datetime.now(timezone.utc):%Y-%m-%dT%H-%M-%S-%f}"
 
 
 def _close(runtime: SparkRuntime, run: RunPlan, succeeded: bool, tell: Tell) -> None:
@@ -154,12 +158,12 @@ def _close(runtime: SparkRuntime, run: RunPlan, succeeded: bool, tell: Tell) -> 
             raise
 
 
-def _tell_what_stays(runtime: SparkRuntime, run: RunPlan, tell: Tell) -> None:
+def _tell_what_stays(files: Filesystem, run: RunPlan, tell: Tell) -> None:
     """Report processes that still run after a run that did not succeed."""
     from airflow_samza.runs.stages.stage_runners import existing_processes
 
     with suppress(SamzaError, OSError):
-        for host, process in existing_processes(open_filesystem(runtime.root), RunFolder(run.application, run.run_id)):
+        for host, process in existing_processes(files, RunFolder(run.application, run.run_id)):
             tell(f"Its stage runner is still ending (host {host}, process {process}). To end it now: kill -9 {process}")
 
 

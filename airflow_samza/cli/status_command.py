@@ -37,7 +37,6 @@ from airflow_samza.runs.upkeep.waiting_output import WaitingOutput, waiting_outp
 from airflow_samza.secrecy import without_passwords
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store.requests import described
-from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import System
 
 PLAN_FAILED = "plan failed"
@@ -48,7 +47,7 @@ class RunStatus:
     """A run whose status is asked for, and the root of its records."""
 
     def __init__(self, environment: Environment, names: Sequence[str]) -> None:
-        self._files = open_filesystem(environment.root)
+        self._files = environment.files
         self.entry = chosen_run(self._files, names)
         self.run = plan_of(self._files, self.entry)
         self.note = ""
@@ -166,7 +165,7 @@ def chosen_run(files: Filesystem, names: Sequence[str]) -> RunEntry:
 
 def failed_plan(environment: Environment, names: Sequence[str]) -> NotPlanned | None:
     """Return why the newest plan of the run that arguments name has failed, as :func:`chosen_run` reads them."""
-    files = open_filesystem(environment.root)
+    files = environment.files
     words = [_name_of(word) if ":" in word else word for word in names]
     if len(words) == 2:
         return newest_not_planned(files, words[0], words[1])

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Any, TextIO
@@ -98,6 +98,12 @@ def columns(heading: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     right = [number for number, place in enumerate(shown) if rows and all(isinstance(row[place], int) for row in rows)]
     table = [[row[place] for place in shown] for row in [list(heading), *cells]]
     return "\n".join(aligned(table, width, right=right))
+
+
+def say_json(values: Iterable[object]) -> None:
+    """Print JSON objects, one a line."""
+    for value in values:
+        typer.echo(json_line(value))
 
 
 def json_line(value: object) -> str:

@@ -46,12 +46,13 @@ def awaited(
     if not read:
         return {}
     written = [entry for writer in tasks_before(task) for entry in _written(writer, slice_)]
-    waits = {}
-    for names, place in read:
-        for task_id, at in written:
-            if _meet(place, at):
-                waits.update(dict.fromkeys(names, Awaited(names[0], task_id)))
-    return waits
+    return {
+        name: Awaited(names[0], task_id)
+        for names, place in read
+        for task_id, at in written
+        if _meet(place, at)
+        for name in names
+    }
 
 
 def awaited_by(error: Exception, waits: Mapping[str, Awaited]) -> Awaited | None:

@@ -11,10 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.provider.airflow_versions import AirflowNotFoundException
 from airflow_samza.provider.connections.fields import extra_of, mapping_of, masked
 from airflow_samza.provider.connections.kafka import kafka_binding
-from airflow_samza.provider.connections.missing_connections import adding, candidate_ids, not_defined
+from airflow_samza.provider.connections.missing_connections import adding, defined
 from airflow_samza.provider.connections.root_access import FIELD, find_access
 from airflow_samza.system_kinds import find_kind
 from airflow_samza.systems.bindings import bind_system
@@ -93,10 +92,7 @@ def find_commit(
 
     The connection is one of tables: of Iceberg, or of Delta, which has no branches.
     """
-    try:
-        connection = get_connection(conn_id)
-    except AirflowNotFoundException:
-        raise not_defined(conn_id, ("iceberg", "delta"), candidates=candidate_ids()) from None
+    connection = defined(conn_id, ("iceberg", "delta"), get_connection)
     system = bind_system("lake", binding_of("lake", conn_id, connection, get_connection), "")
     if not isinstance(system, HasTableVersions):
         raise ConfigError(

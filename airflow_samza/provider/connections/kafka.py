@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.provider.airflow_versions import AirflowNotFoundException
 from airflow_samza.provider.connections.fields import extra_of, masked
-from airflow_samza.provider.connections.missing_connections import adding, candidate_ids, not_defined
+from airflow_samza.provider.connections.missing_connections import adding, defined
 from airflow_samza.systems.kafka.access import ADDRESSES, PASSWORD, USER, access_of, shared_options
 from airflow_samza.systems.system import SystemBinding
 
@@ -53,10 +52,7 @@ def find_brokers(conn_id: str) -> Brokers:
     """Return the brokers of a connection of type ``kafka``, once they let us in; blocks for at most 20 s or so."""
     from airflow.sdk import BaseHook
 
-    try:
-        connection = BaseHook.get_connection(conn_id)
-    except AirflowNotFoundException:
-        raise not_defined(conn_id, ("kafka",), candidates=candidate_ids()) from None
+    connection = defined(conn_id, ("kafka",), BaseHook.get_connection)
     if connection.conn_type != "kafka":
         raise ConfigError(
             f"The connection {conn_id!r} is of type {connection.conn_type!r}, and brokers of Kafka are asked with one "

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError
+from airflow_samza.provider.airflow_versions import AirflowNotFoundException
 
 _EXTRAS: Mapping[str, Mapping[str, str]] = {
     "samza": {"root": "/data/samza"},
@@ -46,6 +48,19 @@ def candidate_ids(others: Iterable[str] = ()) -> list[str]:
     """
     inherited = (name.removeprefix(_VARIABLE).lower() for name in os.environ if name.startswith(_VARIABLE))
     return sorted({*inherited, *others})
+
+
+def defined(
+    conn_id: str, types: Collection[str], get_connection: Callable[[str], Any], others: Iterable[str] = ()
+) -> Any:
+    """Return a connection, which has one of the types where all is well; one that is not there is an error.
+
+    ``others`` are ids of connections that are named where this one is.
+    """
+    try:
+        return get_connection(conn_id)
+    except AirflowNotFoundException:
+        raise not_defined(conn_id, types, candidates=candidate_ids(others)) from None
 
 
 def not_defined(

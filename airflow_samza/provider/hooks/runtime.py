@@ -31,11 +31,11 @@ from airflow_samza.provider.deferral import reject_short_lived, runner_outlives
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.hooks.root import RootHook
 from airflow_samza.runs.records import liveness
+from airflow_samza.runs.upkeep.keep import Keep
 from airflow_samza.system_kinds import KINDS_OF_NAMES
 
 if TYPE_CHECKING:
     from airflow_samza.launch.runtime import SparkRuntime
-    from airflow_samza.runs.upkeep.keep import Keep
     from airflow_samza.systems.system import SystemBinding
 
 
@@ -222,8 +222,6 @@ class RuntimeHook(RootHook):
     @property
     def keep(self) -> Keep:
         """Return the number of runs that are kept, and the days: ``[samza] keep_runs`` and ``keep_runs_days``."""
-        from airflow_samza.runs.upkeep.keep import Keep
-
         usual = Keep()
         return Keep(
             configured_number("keep_runs", usual.runs, "runs", may_be_0=True),

@@ -55,8 +55,8 @@ class SamzaAutoPlanOperator(SamzaPlanOperator, SkipMixin):
         whole, tasks = run_tasks(self, context).whole, super().tasks_of(run, context)
         return dict.fromkeys(tasks, whole.task_id) if fused and whole is not None else tasks
 
-    def _plan(self, context: Any, deadline: float | None) -> dict[str, Any]:
-        ticket = super()._plan(context, deadline)
+    def _begin(self, context: Any, deadline: float | None) -> dict[str, Any]:
+        ticket = super()._begin(context, deadline)
         with mapped_failures(self.log, lambda: self.hook):
             limit = configured_number("fuse_below", FUSE_BELOW, "bytes", may_be_0=True)
             choice = choose(self.hook.load_plan(PlanTicket.from_dict(ticket)), limit)

@@ -22,7 +22,14 @@ from airflow_samza.planner.planner import plan_shape
 from airflow_samza.prepare.run_request import FRESH, PREVIOUS, PREVIOUS_ALIAS, RunRequest
 from airflow_samza.provider.assets import consumed_sections
 from airflow_samza.provider.connections.bindings import text_map
-from airflow_samza.provider.deferral import OVER, SECTIONS, deadline_of, is_deferrable, raise_what_the_trigger_met
+from airflow_samza.provider.deferral import (
+    OVER,
+    SECTIONS,
+    TIMED_OUT,
+    deadline_of,
+    is_deferrable,
+    raise_what_the_trigger_met,
+)
 from airflow_samza.provider.disclosure import hint_of, sentence_of
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.samza import PlannedRun, SamzaHook
@@ -109,6 +116,25 @@ class PlanningOperator(SamzaOperator):
         self._has_waited = False
         self.wait_for_state = wait_for_state
         self.reuse = reuse
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Do what the task is for, and return its XCom."""
+        return self._begin(context, deadline_of(self))
+
+    def execute_again(
+        self, context: Any, event: Mapping[str, Any] | None = None, *, deadline: float | None = None
+    ) -> dict[str, Any]:
+        """Begin again, now that the application's state, the sections or the producers are there."""
+        with mapped_failures(self.log, lambda: self.hook):
+            if not (
+                event and event.get(TIMED_OUT) and (deadline is None or time.time() < deadline)
+            ):  # it was only time to look again
+                self.met(event)
+        return self._begin(context, deadline)
+
+    def _begin(self, context: Any, deadline: float | None) -> dict[str, Any]:
+        """Do what the task is for, or defer until it can be done; return its XCom."""
+        raise NotImplementedError
 
     def plan_run(self, hook: SamzaHook, context: Any, generation: int, deadline: float | None = None) -> PlannedRun:
         """Plan the run, or adopt the stored plan; defer while another run holds the state."""
@@ -282,11 +308,9 @@ class PlanningOperator(SamzaOperator):
         """Return the version up to which each table is read: the one that is set, else that of this run's events."""
         from airflow_samza.provider.table_events import Commits  # a Dag file need not load it
 
-        versions = text_map("input_versions", self.input_versions)
         commits = Commits.of(context)
-        for stream_id, version in commits.versions(hook, spec, self.mode, self.tell).items() if commits.events else ():
-            versions.setdefault(stream_id, version)
-        return versions
+        found = commits.versions(hook, spec, self.mode, self.tell) if commits.events else {}
+        return {**found, **text_map("input_versions", self.input_versions)}
 
     def _sections(self, context: Any, spec: Any) -> dict[str, str]:
         """Return the section of each shared stream that is set, else the one that this run's asset event names.
@@ -332,19 +356,8 @@ class SamzaPlanOperator(TellsLineage, PlanningOperator):
         self.expected_stages = tuple(expected_stages) if expected_stages is not None else None
         self.deferrable_tasks = None if deferrable_tasks is None else dict(deferrable_tasks)
 
-    def execute(self, context: Any) -> dict[str, Any]:
-        """Plan and return the ticket."""
-        return self._plan(context, deadline_of(self))
-
-    def execute_again(
-        self, context: Any, event: Mapping[str, Any] | None = None, *, deadline: float | None = None
-    ) -> dict[str, Any]:
-        """Plan, now that the run that held the state has given it back."""
-        with mapped_failures(self.log, lambda: self.hook):
-            self.met(event)
-        return self._plan(context, deadline)
-
-    def _plan(self, context: Any, deadline: float | None) -> dict[str, Any]:
+    def _begin(self, context: Any, deadline: float | None) -> dict[str, Any]:
+        """Plan, and return the ticket."""
         with mapped_failures(self.log, lambda: self.hook), self.leaving_failure(context):
             self.hook.reject_own_disk()
             for task_id, executor in self._deferring(context).items():

@@ -20,6 +20,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, selectinload
 
 from airflow_samza.grouping import grouped
+from airflow_samza.provider.page.answer import Answer
 from airflow_samza.provider.plan_xcoms import PLAN_FAILURE, PLAN_NOTE, PlanFailure, PlanNote
 
 _PLANNING = ("SamzaPlanOperator", "SamzaAutoPlanOperator")
@@ -85,9 +86,8 @@ class TaskAfter:
     has_begun: bool
 
 
-@dataclass(frozen=True)
-class StartedRun:
-    """A run of a Dag."""
+class DownstreamRun(Answer):
+    """A run of another Dag that an asset event of this one has started; only of Dags that the user may read."""
 
     dag_id: str
     run_id: str
@@ -103,7 +103,7 @@ class Event:
     name: str
     at: float
     extra: dict[str, Any]
-    runs: tuple[StartedRun, ...]
+    runs: tuple[DownstreamRun, ...]
 
 
 class Sender(NamedTuple):
@@ -243,7 +243,10 @@ class AirflowRecords:
                 event.name,
                 event.timestamp.timestamp(),
                 dict(event.extra or {}),
-                tuple(StartedRun(run.dag_id, run.run_id, _text(run.state)) for run in event.created_dagruns),
+                tuple(
+                    DownstreamRun(dag_id=run.dag_id, run_id=run.run_id, state=_text(run.state))
+                    for run in event.created_dagruns
+                ),
             )
             for event in self._session.scalars(query)
             if event.asset is not None

@@ -156,13 +156,11 @@ def run_topics(opened: OpenedRun) -> Iterator[RunTopic]:
 def find_topic(opened: OpenedRun, stream_id: str) -> RunTopic:
     """Return the topic of a stream; a stream that is none is an error."""
     opened.run.plan.stream(stream_id)
-    stream_ids = list(run_topics(opened))
-    for topic in stream_ids:
-        if topic.bound.stream_id == stream_id:
-            return topic
-    names = [topic.bound.stream_id for topic in stream_ids]
-    hint = f"{did_you_mean(stream_id, names)}Topics of this run are: {listed(names)}."
-    raise UnknownName(f"The stream {stream_id!r} is no topic.", hint=hint, name=stream_id)
+    topics = {topic.bound.stream_id: topic for topic in run_topics(opened)}
+    if stream_id not in topics:
+        hint = f"{did_you_mean(stream_id, topics)}Topics of this run are: {listed(topics)}."
+        raise UnknownName(f"The stream {stream_id!r} is no topic.", hint=hint, name=stream_id)
+    return topics[stream_id]
 
 
 def topic_answer(topic: RunTopic) -> Topic:

@@ -291,21 +291,17 @@ def _started(
 ) -> list[Consumer]:
     """Return the runs of Dags that assets of cleared tasks have started."""
     here = opened.planned
-    consumers = []
-    for event in records.events(here.dag_id, here.run_id, sorted(task_ids)):
-        for run in event.runs:
-            shown = may_read(run.dag_id)
-            consumers.append(
-                Consumer(
-                    kind="dag",
-                    name=run.dag_id if shown else "hidden",
-                    run=run.run_id if shown else HIDDEN_RUN,
-                    stream_id=event.name,
-                    why="An event of this asset has started it; the cleared task sends "
-                    "another event, and so starts it anew.",
-                )
-            )
-    return consumers
+    return [
+        Consumer(
+            kind="dag",
+            name=run.dag_id if may_read(run.dag_id) else "hidden",
+            run=run.run_id if may_read(run.dag_id) else HIDDEN_RUN,
+            stream_id=event.name,
+            why="An event of this asset has started it; the cleared task sends another event, and so starts it anew.",
+        )
+        for event in records.events(here.dag_id, here.run_id, sorted(task_ids))
+        for run in event.runs
+    ]
 
 
 def _version(opened: OpenedRun, version: Version, may_read: Callable[[str], bool]) -> StateVersion:

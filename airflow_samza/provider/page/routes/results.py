@@ -16,7 +16,7 @@ from airflow_samza.provider.disclosure import (
     masked_columns,
     shows_samples,
 )
-from airflow_samza.provider.page.airflow_records import Event, Records
+from airflow_samza.provider.page.airflow_records import DownstreamRun, Event, Records
 from airflow_samza.provider.page.answer import Answer, OfStage
 from airflow_samza.provider.page.looks import LOOKS
 from airflow_samza.provider.page.opened_run import Opened, OpenedRun, of_stages
@@ -61,14 +61,6 @@ class Output(OfStage):
     """The first of them."""
     seconds: float
     generation: str
-
-
-class DownstreamRun(Answer):
-    """A run of another Dag that an asset event of this one has started; only of Dags that the user may read."""
-
-    dag_id: str
-    run_id: str
-    state: str | None
 
 
 class AssetEvent(Answer):
@@ -365,6 +357,6 @@ def _event(event: Event, may_read: ReadableDags) -> AssetEvent:
         name=event.name,
         at=event.at,
         messages=rows if isinstance(rows, int) else None,
-        runs=[DownstreamRun(dag_id=run.dag_id, run_id=run.run_id, state=run.state) for run in readable],
+        runs=readable,
         hidden_runs=len(event.runs) - len(readable),
     )
