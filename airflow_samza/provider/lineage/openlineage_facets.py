@@ -31,8 +31,7 @@ from openlineage.client.uuid import generate_static_uuid
 from airflow_samza.application.expectations import CONDITION, FOREIGN_KEY, FRESH, NOT_NULL, ROWS, UNIQUE
 from airflow_samza.grouping import grouped
 from airflow_samza.provider.lineage.dataset_names import DatasetName, TableName
-from airflow_samza.provider.lineage.push_lineage import PushLineage
-from airflow_samza.provider.lineage.task_lineage import TaskLineage, WholeRun
+from airflow_samza.provider.lineage.task_lineage import PushLineage, TaskLineage, WholeRun
 from airflow_samza.runs.progress.run_costs import table_facts
 from airflow_samza.runs.records.expectations import DEAD_LETTERS, DROPPED, WARNED
 from airflow_samza.runs.records.run_plan import RunPlan

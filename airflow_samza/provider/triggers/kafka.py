@@ -111,7 +111,8 @@ class KafkaMessagesTrigger(BaseEventTrigger):
 
     async def _look(self, announced: Mapping[str, Any] | None) -> TopicNews | None:
         try:
-            self._brokers = self._brokers or await in_client_thread(partial(find_brokers, self.conn_id))
+            if self._brokers is None:
+                self._brokers = await in_client_thread(partial(find_brokers, self.conn_id))
             news = await in_client_thread(partial(_news, self._brokers, self.topic, announced))
         except Exception as error:  # a watcher that has ended would watch no more, and nobody would see it
             self._brokers = None  # the connection may be corrected meanwhile
