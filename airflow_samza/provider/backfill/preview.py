@@ -112,32 +112,16 @@ def _of_task(
     if of_function is not None:  # a decorated function's, which the task would write on its worker
         of_function.bring()
     name = task.application_spec().name
-    former_runs = _FormerRuns(name)
-    slice_previews = _behind_the_last(tuple(_of_slice(task, slice_, runs, former_runs) for slice_ in slices))
-    former = former_runs.newest
-    return ApplicationPreview(task.task_id, name, former_runs.root, len(former.runs), former.unread, slice_previews)
-
-
-class _FormerRuns:
-    """The former runs of an application, read once for each root."""
-
-    def __init__(self, application: str) -> None:
-        self.application = application
-        self.root = ""
-        self.newest = History()
-        self._by_root: dict[str, History] = {}
-
-    def of(self, hook: SamzaHook) -> History:
-        self.root = without_passwords(hook.root)
-        if self.root not in self._by_root:
-            self._by_root[self.root] = history(hook.files, self.application)
-        self.newest = self._by_root[self.root]
-        return self.newest
+    by_root: dict[str, History] = {}
+    slice_previews = _behind_the_last(tuple(_of_slice(task, slice_, runs, by_root) for slice_ in slices))
+    root, former = next(reversed(by_root.items()), ("", History()))
+    return ApplicationPreview(task.task_id, name, root, len(former.runs), former.unread, slice_previews)
 
 
 def _of_slice(
-    task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str | None], past: _FormerRuns
+    task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str | None], by_root: dict[str, History]
 ) -> SlicePreview:
+    """Return the preview of a slice; the former runs of the application are read once for each root."""
     airflow_run = runs.get(slice_.date) if slice_.date is not None else None
     try:
         rendered, context = for_slice(task, slice_)
@@ -154,7 +138,9 @@ def _of_slice(
         hook = rendered.hook
         spec = rendered.application_spec()
         request = rendered.run_request(hook, spec, context)
-        former = past.of(hook)
+        root = without_passwords(hook.root)
+        if root not in by_root:
+            by_root[root] = history(hook.files, spec.name)
         before = awaited(task, slice_, hook, spec, request)
         run = hook.preview(request)
         tables = _tables(hook, run)
@@ -174,9 +160,9 @@ def _of_slice(
         run.interval,
         inputs,
         tables,
-        tuple(former.of_data(run.interval, request.partition_key)),
+        tuple(by_root[root].of_data(run.interval, request.partition_key)),
         airflow_run,
-        None if lacks else former.estimate(inputs),
+        None if lacks else by_root[root].estimate(inputs),
         awaited=lacks,
         stages=run.reuse_texts,
         outputs={

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple, TypeVar
@@ -302,11 +303,8 @@ def _plain(value: Any) -> Any:
 
     A backend of XComs may keep it elsewhere, and has it fetched by its own class.
     """
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return _from_backend(value)
+    with suppress(ValueError, TypeError):  # it is no JSON, or no text
+        value = json.loads(value)
     return _from_backend(value) if isinstance(value, str) else value
 
 

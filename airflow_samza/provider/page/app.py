@@ -138,13 +138,9 @@ def serve_files(app: FastAPI) -> None:
     def page(path: str, request: Request) -> Response:
         if path.startswith(("api/", f"{FILES}/")):
             raise HTTPException(404)
-        return index(request.scope.get("root_path", ""))
-
-
-def index(root_path: str) -> Response:
-    """Return the page for an application that is mounted at ``root_path``."""
-    try:
-        text = (STATIC / "index.html").read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return HTMLResponse("<p>The page has not been built: make page.</p>", 503)
-    return HTMLResponse(text.replace(BASE, f'<base href="{root_path}/" />'), headers={"Cache-Control": "no-cache"})
+        try:
+            text = (STATIC / "index.html").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return HTMLResponse("<p>The page has not been built: make page.</p>", 503)
+        mounted_at = request.scope.get("root_path", "")
+        return HTMLResponse(text.replace(BASE, f'<base href="{mounted_at}/" />'), headers={"Cache-Control": "no-cache"})

@@ -25,6 +25,9 @@ class DeferrableSensor(BaseSensorOperator):
         super().__init__(**kwargs)
         self.deferrable = is_deferrable(deferrable)
 
+    def prepare(self, context: Any) -> None:
+        """Take from the Dag run what a look needs."""
+
     @abstractmethod
     def look(self) -> tuple[bool, Any]:
         """Return whether the sensor waits for no more than what there is now, and its return value."""
@@ -37,23 +40,25 @@ class DeferrableSensor(BaseSensorOperator):
         """Wait here, or deferred."""
         if not self.deferrable:
             return super().execute(context)
-        return self._look_or_defer(time.time() + self.timeout)
+        return self._look_or_defer(context, time.time() + self.timeout)
 
     def execute_complete(self, context: Any, event: Any = None, *, deadline: float) -> Any:
         """Look again: what is waited for is there now, or something is wrong, which is said here."""
-        return self._look_or_defer(deadline)
+        return self._look_or_defer(context, deadline)
 
     def poke(self, context: Any) -> PokeReturnValue:
         """Return whether what is waited for is there now."""
         with self._mapped_failures():
+            self.prepare(context)
             return PokeReturnValue(*self.look())
 
     def _mapped_failures(self) -> AbstractContextManager[None]:
         """Turn errors of the body into Airflow's."""
         return mapped_failures(self.log)
 
-    def _look_or_defer(self, deadline: float) -> Any:
+    def _look_or_defer(self, context: Any, deadline: float) -> Any:
         with self._mapped_failures():
+            self.prepare(context)
             is_there, value = self.look()
             if not is_there:
                 self.defer(
