@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.cli.environment import Environment
@@ -78,14 +78,14 @@ def fsck(environment: Environment) -> Iterator[Look]:
 _Holdings = tuple[LogSystem, dict[str, list[Published]]]
 
 
+@dataclass
 class _Elsewhere:
     """Checks of topics whose records lie under a root, and whose messages lie with brokers."""
 
-    def __init__(self, environment: Environment, files: Filesystem, runs: Iterable[RunFolder]) -> None:
-        self._environment = environment
-        self._files = files
-        self._runs = runs
-        self._by_system: dict[tuple[str, str], _Holdings | SamzaError] = {}
+    environment: Environment
+    files: Filesystem
+    runs: Iterable[RunFolder]
+    by_system: dict[tuple[str, str], _Holdings | SamzaError] = field(default_factory=dict)
 
     def findings(self, log: LogSystem, name: str) -> list[Finding] | None:
         """Return the findings on a topic whose messages lie elsewhere; None: they do not, or nobody knows where."""
@@ -93,9 +93,9 @@ class _Elsewhere:
             topic = log.topic(name)
             if topic.messages is None or not topic.is_runs_own:
                 return None
-            plans = load_plans(self._files, RunFolder(topic.owner[0], name.split("/")[1]))
+            plans = load_plans(self.files, RunFolder(topic.owner[0], name.split("/")[1]))
             system = str(topic.messages.get("system"))
-            holdings = self._holdings(system, run_bindings(plans[-1].systems, self._environment.systems)[system])
+            holdings = self._holdings(system, run_bindings(plans[-1].systems, self.environment.systems)[system])
             if isinstance(holdings, SamzaError):
                 return [without_messages(topic, holdings)]
             between, said = holdings
@@ -105,14 +105,14 @@ class _Elsewhere:
     def _holdings(self, name: str, binding: SystemBinding) -> _Holdings | SamzaError:
         """Return a system, and what the records of runs say that it holds; an error where it cannot be asked now."""
         key = name, repr(sorted(binding.options.items()))
-        if key not in self._by_system:
+        if key not in self.by_system:
             try:
-                between = bind_log(name, binding, self._environment.root)
+                between = bind_log(name, binding, self.environment.root)
                 between.store.check()
-                self._by_system[key] = between, published(self._files, between, self._runs)
+                self.by_system[key] = between, published(self.files, between, self.runs)
             except SamzaError as error:
-                self._by_system[key] = error
-        return self._by_system[key]
+                self.by_system[key] = error
+        return self.by_system[key]
 
 
 def look_lines(look: Look) -> Iterator[str]:

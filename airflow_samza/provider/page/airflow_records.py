@@ -122,16 +122,16 @@ class Assets:
     starts: Mapping[str, list[str]]
 
 
+@dataclass(frozen=True)
 class AirflowRecords:
     """Questions to Airflow's database; nothing is written."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    session: Session
 
     def has_run(self, dag_id: str, run_id: str) -> bool:
         """Return whether there is such a Dag run."""
         query = select(DagRun.id).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
-        return self._session.scalar(query) is not None
+        return self.session.scalar(query) is not None
 
     def planned(self, dag_id: str, run_id: str) -> list[Planned]:
         """Return the plans of a Dag run, by task and map index."""
@@ -171,7 +171,7 @@ class AirflowRecords:
         )
         return {
             task_id: TaskMark(_text(state), tries, max_tries, None if begun is None else begun.timestamp(), pool)
-            for task_id, state, tries, max_tries, begun, pool in self._session.execute(query)
+            for task_id, state, tries, max_tries, begun, pool in self.session.execute(query)
         }
 
     def plan_tasks(self, dag_id: str, run_id: str) -> dict[str, str | None]:
@@ -183,7 +183,7 @@ class AirflowRecords:
             TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id
         )
         for kinds in (_PLANNING, _RUNNING):
-            rows = self._session.execute(query.where(TaskInstance.operator.in_(kinds))).all()
+            rows = self.session.execute(query.where(TaskInstance.operator.in_(kinds))).all()
             if rows:
                 return {task_id: None if state is None else str(state) for task_id, state in rows}
         return {}
@@ -202,13 +202,13 @@ class AirflowRecords:
         )
         found = {
             name: TaskAfter(name, _text(state), operator in _RUNNING, bool(tries))
-            for name, state, tries, operator in self._session.execute(query)
+            for name, state, tries, operator in self.session.execute(query)
         }
         return [found.get(name) or TaskAfter(name, None, runs_stages=False, has_begun=False) for name in after]
 
     def schedule(self, dag_id: str) -> Any:
         """Return a Dag as the scheduler has it; None where Airflow has none of its versions."""
-        serialized = SerializedDagModel.get(dag_id, session=self._session)
+        serialized = SerializedDagModel.get(dag_id, session=self.session)
         return None if serialized is None else serialized.dag
 
     def runs_of_dates(self, dag_id: str, first: datetime, last: datetime) -> dict[datetime, str | None]:
@@ -222,7 +222,7 @@ class AirflowRecords:
                     .where(DagRun.dag_id == dag_id, date >= first, date <= last)
                     .order_by(DagRun.id)
                 )
-                states |= {moment: _text(state) for moment, state in self._session.execute(query)}
+                states |= {moment: _text(state) for moment, state in self.session.execute(query)}
         return states
 
     def events(self, dag_id: str, run_id: str, task_ids: Sequence[str]) -> list[Event]:
@@ -249,7 +249,7 @@ class AirflowRecords:
                     for run in event.created_dagruns
                 ),
             )
-            for event in self._session.scalars(query)
+            for event in self.session.scalars(query)
             if event.asset is not None
         ]
 
@@ -263,11 +263,11 @@ class AirflowRecords:
                 .where(AssetModel.uri.in_(part), EventModel.source_dag_id.is_not(None))
                 .group_by(AssetModel.uri, EventModel.source_dag_id)
             )
-            sent += [(uri, Sender(str(dag_id), at.timestamp())) for uri, dag_id, at in self._session.execute(last)]
+            sent += [(uri, Sender(str(dag_id), at.timestamp())) for uri, dag_id, at in self.session.execute(last)]
             waiting = select(AssetModel.uri, DagScheduleAssetReference.dag_id).join(
                 AssetModel, DagScheduleAssetReference.asset_id == AssetModel.id
             )
-            starts += [(uri, dag_id) for uri, dag_id in self._session.execute(waiting.where(AssetModel.uri.in_(part)))]
+            starts += [(uri, dag_id) for uri, dag_id in self.session.execute(waiting.where(AssetModel.uri.in_(part)))]
         return Assets(grouped(sent), grouped(starts))
 
     def run_states(self, dag_id: str, run_ids: Sequence[str]) -> dict[str, str | None]:
@@ -275,7 +275,7 @@ class AirflowRecords:
         states = {}
         for part in _parts(run_ids):
             query = select(DagRun.run_id, DagRun.state).where(DagRun.dag_id == dag_id, DagRun.run_id.in_(part))
-            states.update({run_id: _text(state) for run_id, state in self._session.execute(query)})
+            states.update({run_id: _text(state) for run_id, state in self.session.execute(query)})
         return states
 
     def _notes(self, key: str = PLAN_NOTE) -> Any:
@@ -285,7 +285,7 @@ class AirflowRecords:
 
     def _left(self, query: Any, kind: Callable[..., Left], of: type[PlanNote | PlanFailure]) -> list[Left]:
         """Return what tasks have left in XComs, with the tasks; what is none ``of`` this is left out."""
-        left = [(whose, of.from_dict(_plain(value))) for *whose, value in self._session.execute(query)]
+        left = [(whose, of.from_dict(_plain(value))) for *whose, value in self.session.execute(query)]
         return [kind(*whose, found) for whose, found in left if found is not None]
 
 

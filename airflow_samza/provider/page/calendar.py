@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from typing import NamedTuple
 
 from airflow_samza.errors import SamzaError
+from airflow_samza.grouping import grouped
 from airflow_samza.provider.page.airflow_records import AirflowRecords, Planned
 from airflow_samza.provider.page.answer import Answer
 from airflow_samza.provider.page.backfill import scheduled
@@ -126,11 +127,13 @@ def _tried(
 ) -> tuple[dict[_Slot, list[SlotRun]], list[str]]:
     """Return the runs of each slot, newest first; slots of the schedule between them have none, perhaps with a note."""
     states = records.run_states(here.dag_id, [planned.run_id for planned in plans])
-    slots: dict[_Slot, list[SlotRun]] = {}
-    for planned in plans:
-        note = planned.note
-        slot_run = SlotRun(dag_run_id=planned.run_id, state=states.get(planned.run_id), planned_at=note.planned_at)
-        slots.setdefault(_Slot(_times(note.interval), note.partition_key), []).append(slot_run)
+    slots = grouped(
+        (
+            _Slot(_times(planned.note.interval), planned.note.partition_key),
+            SlotRun(dag_run_id=planned.run_id, state=states.get(planned.run_id), planned_at=planned.note.planned_at),
+        )
+        for planned in plans
+    )
     starts = [slot.interval[0] for slot in slots if slot.interval is not None and slot.key is None]
     if not starts:
         return slots, []

@@ -12,7 +12,7 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.grouping import grouped
 from airflow_samza.provider.lineage.dataset_names import names_of
 from airflow_samza.provider.page.airflow_records import AirflowRecords, Planned
-from airflow_samza.provider.page.answer import Answer
+from airflow_samza.provider.page.answer import Answer, OfPlan
 from airflow_samza.provider.page.opened_run import NOTHING_PLANNED, OpenedRun
 from airflow_samza.provider.page.parallel import of_each
 from airflow_samza.provider.page.problems import NotFound, sentence_on
@@ -26,15 +26,12 @@ KEPT_SECONDS, KEPT = 300.0, 1024
 """For how long the places of a plan are kept, because connections may change, and of how many plans."""
 
 
-class MapApplication(Answer):
+class MapApplication(OfPlan):
     """An application of a Dag that the user may read, by its newest run; its node is ``application:<number>``."""
 
     node: str
     dag_id: str
     dag_run_id: str
-    plan_task: str
-    map_index: int
-    application: str
     conn_id: str
     planned_at: float
     reads: list[str]

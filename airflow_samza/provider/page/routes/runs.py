@@ -11,7 +11,7 @@ from airflow_samza.errors import SamzaError, entry_of
 from airflow_samza.grouping import grouped
 from airflow_samza.provider.disclosure import shows_samples
 from airflow_samza.provider.page.airflow_records import NEWEST, AirflowRecords, FailedPlan, Planned, Records
-from airflow_samza.provider.page.answer import Answer
+from airflow_samza.provider.page.answer import Answer, OfPlan
 from airflow_samza.provider.page.opened_run import NOTHING_PLANNED, OpenedRun, not_planned, why_not_planned
 from airflow_samza.provider.page.problems import NotFound, problem_of, sentence_on
 from airflow_samza.provider.page.rights import OF_RUN, ReadableDags, ReadableLogs
@@ -41,14 +41,11 @@ class Roots(Answer):
     note: str | None
 
 
-class PlannedRun(Answer):
-    """A run of an application; ``plan_task`` and ``map_index`` name the task that has planned it in addresses."""
+class PlannedRun(OfPlan):
+    """A run of an application."""
 
-    application: str
     run: str
     """The run's own id, under which the command line knows it."""
-    plan_task: str
-    map_index: int
     state: str
     """``running``, ``succeeded``, ``failed``; ``gone``: its records are deleted; ``unknown``: they cannot be read.
 
@@ -107,13 +104,12 @@ class Selected(Answer):
     stage_id: str | None
 
 
-class FailedPlanning(Answer):
-    """A task that could not plan its application, and why, for those who may read its log."""
+class FailedPlanning(OfPlan):
+    """A task that could not plan its application, and why, for those who may read its log.
 
-    application: str
-    """As the Dag names it: ``module:attribute``."""
-    plan_task: str
-    map_index: int
+    The application is as the Dag names it: ``module:attribute``.
+    """
+
     kind: str
     sentence: str
     hint: str | None

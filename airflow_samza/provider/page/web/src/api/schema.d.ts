@@ -966,12 +966,11 @@ export interface components {
         /**
          * FailedPlanning
          * @description A task that could not plan its application, and why, for those who may read its log.
+         *
+         *     The application is as the Dag names it: ``module:attribute``.
          */
         FailedPlanning: {
-            /**
-             * Application
-             * @description As the Dag names it: ``module:attribute``.
-             */
+            /** Application */
             application: string;
             /** At */
             at: number;
