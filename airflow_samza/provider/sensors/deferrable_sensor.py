@@ -25,7 +25,7 @@ class DeferrableSensor(BaseSensorOperator):
         super().__init__(**kwargs)
         self.deferrable = is_deferrable(deferrable)
 
-    def prepare(self, context: Any) -> None:
+    def _prepare(self, context: Any) -> None:
         """Take from the Dag run what a look needs."""
 
     @abstractmethod
@@ -49,7 +49,7 @@ class DeferrableSensor(BaseSensorOperator):
     def poke(self, context: Any) -> PokeReturnValue:
         """Return whether what is waited for is there now."""
         with self._mapped_failures():
-            self.prepare(context)
+            self._prepare(context)
             return PokeReturnValue(*self.look())
 
     def _mapped_failures(self) -> AbstractContextManager[None]:
@@ -58,7 +58,7 @@ class DeferrableSensor(BaseSensorOperator):
 
     def _look_or_defer(self, context: Any, deadline: float) -> Any:
         with self._mapped_failures():
-            self.prepare(context)
+            self._prepare(context)
             is_there, value = self.look()
             if not is_there:
                 self.defer(

@@ -53,7 +53,7 @@ class SamzaTableSensor(DeferrableSensor):
         self.at = at
         self.branch = branch
 
-    def prepare(self, context: Any) -> None:
+    def _prepare(self, context: Any) -> None:
         """Take the end of the run's interval where no point in time is given."""
         if self.at is None:
             interval = interval_of(context)
