@@ -11,9 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.provider.connections.fields import extra_of, mapping_of, masked
+from airflow_samza.provider.connections.fields import adding, defined, extra_of, mapping_of, masked
 from airflow_samza.provider.connections.kafka import kafka_binding
-from airflow_samza.provider.connections.missing_connections import adding, defined
 from airflow_samza.provider.connections.root_access import FIELD, find_access
 from airflow_samza.system_kinds import find_kind
 from airflow_samza.systems.bindings import bind_system

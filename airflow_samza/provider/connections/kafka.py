@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.provider.connections.fields import extra_of, masked
-from airflow_samza.provider.connections.missing_connections import adding, defined
+from airflow_samza.provider.connections.fields import adding, defined, extra_of, masked
 from airflow_samza.systems.kafka.access import ADDRESSES, PASSWORD, USER, access_of, shared_options
 from airflow_samza.systems.system import SystemBinding
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseHook
 
 from airflow_samza.provider.connections.bindings import root_of
-from airflow_samza.provider.connections.missing_connections import defined
+from airflow_samza.provider.connections.fields import defined
 from airflow_samza.provider.connections.root_access import OF_TYPES, find_access
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess, access_within, give_access
 

@@ -16,8 +16,7 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.provider.airflow_versions import AirflowNotFoundException, conf
 from airflow_samza.provider.configured_numbers import configured_number
 from airflow_samza.provider.connections.bindings import SUPPORTED, binding_of, text_map, types_of
-from airflow_samza.provider.connections.fields import connection_id, extra_of
-from airflow_samza.provider.connections.missing_connections import candidate_ids, not_defined
+from airflow_samza.provider.connections.fields import candidate_ids, connection_id, extra_of, not_defined
 from airflow_samza.provider.connections.spark import (
     CONNECT_TYPE,
     SOURCE_TYPES,
