@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -23,13 +23,13 @@ from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError
 from airflow_samza.figures import duration, size
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.records import plain
+from airflow_samza.runs.compared_runs import is_finished
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.folders import RunFolder, read
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import STAGED, RunPlan
 from airflow_samza.runs.records.stage_result import StageResult, new_results, run_seconds
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.runs.state_history.lease_holder import finished_stage
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 if TYPE_CHECKING:
@@ -87,8 +87,11 @@ def run_application(
     note_origin(files, RunFolder(run.application, run.run_id), {})
     tell(f"Run {name} of {reference}; records and topics under {environment.root}.")
     tell(explain(run.plan, run.engine_texts, run.notes, run.reuse_texts, lines.width))
-    if resumed:
-        tell_if_all_is_done(files, run, tell)
+    if resumed and is_finished(files, run):
+        tell(
+            f"Run {run.run_id} has succeeded before: nothing is read or written now; what follows is what it did then. "
+            "Add --again to run it anew."
+        )
     lines.planned(run, lambda stage_id, status: runtime.progress(_handle(run, stage_id), status))
     failure: BaseException | None = None
     try:
@@ -333,12 +336,3 @@ def planned_before(files: Filesystem, application: str, run_id: str) -> RunPlan 
     folder = RunFolder(application, run_id)
     generations = folder.plan_generations(files)
     return read(files, folder.plan(generations[-1]), RunPlan) if generations else None
-
-
-def tell_if_all_is_done(files: Filesystem, run: RunPlan, tell: Callable[[str], None]) -> None:
-    """Report that a run whose stages have all succeeded reads and writes nothing now."""
-    if all(finished_stage(files, run, stage.stage_id) is not None for stage in run.plan.stages):
-        tell(
-            f"Run {run.run_id} has succeeded before: nothing is read or written now; what follows is what it did then. "
-            "Add --again to run it anew."
-        )

@@ -151,9 +151,16 @@ def _of_slice(
             return SlicePreview(slice_, run_id, interval, airflow_run=airflow_run, awaited=(lacking,))
         return SlicePreview(slice_, run_id, airflow_run=airflow_run, problem=_problem(task, error))
     listed = tuple(_listed(hook, run, amount) for amount in amounts(run))
-    lacks = tuple(before[amount.stream_id] for amount in listed if amount.stream_id in before and _is_nothing(amount))
+    lacks = tuple(
+        before[amount.stream_id]
+        for amount in listed
+        if amount.stream_id in before and not any((amount.files, amount.bytes, amount.offsets))
+    )
     without_data = {each.stream_id for each in lacks}
-    inputs = tuple(_unknown(amount) if amount.stream_id in without_data else amount for amount in listed)
+    inputs = tuple(
+        replace(amount, files=None, bytes=None, offsets=None) if amount.stream_id in without_data else amount
+        for amount in listed
+    )
     return SlicePreview(
         slice_,
         run_id,
@@ -187,15 +194,6 @@ def _problem(task: PlanningOperator, error: Exception) -> str:
     others = others_before(task) if isinstance(error, TopicError | NoSuchVersion) else []
     more = f"\n  Before the plan run {', '.join(others)}: what they write is not known here." if others else ""
     return without_passwords(str(error)) + more
-
-
-def _is_nothing(amount: InputAmount) -> bool:
-    """Return whether nothing is there of an input, as far as its amount is known."""
-    return not any((amount.files, amount.bytes, amount.offsets))
-
-
-def _unknown(amount: InputAmount) -> InputAmount:
-    return replace(amount, files=None, bytes=None, offsets=None)
 
 
 def _listed(hook: SamzaHook, run: RunPlan, amount: InputAmount) -> InputAmount:
