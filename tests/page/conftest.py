@@ -44,7 +44,7 @@ def visits(app):
 
 ROUTES = {
     route.path: route
-    for module in (runs, plan, progress, results, failures, data, data_map)
+    for module in (runs, plan, progress, results, failures, data, data_map, calendar)
     for route in module.router.routes
     if isinstance(route, APIRoute)
 }

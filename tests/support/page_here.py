@@ -19,7 +19,7 @@ from fastapi import FastAPI, HTTPException
 from fastapi.testclient import TestClient
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.provider.page import data_map, looks, opened_run, rights
+from airflow_samza.provider.page import looks, opened_run, rights
 from airflow_samza.provider.page.airflow_records import (
     Assets,
     Event,
@@ -30,6 +30,7 @@ from airflow_samza.provider.page.airflow_records import (
     airflow_records,
 )
 from airflow_samza.provider.page.app import make_app
+from airflow_samza.provider.page.routes import data_map
 from airflow_samza.provider.plan_xcoms import PlanNote
 from airflow_samza.runs.progress.run_list import note_origin
 from airflow_samza.runs.records.data_interval import DataInterval

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from airflow_samza import __version__
 from airflow_samza.provider.page.answer import Problem
 from airflow_samza.provider.page.problems import RESPONSES, answer_problems
-from airflow_samza.provider.page.routes import data, data_map, failures, plan, progress, results, runs
+from airflow_samza.provider.page.routes import calendar, data, data_map, failures, plan, progress, results, runs
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ def make_app() -> FastAPI:
         redoc_url=None,
         openapi_url=None,
     )
-    for module in (runs, plan, progress, results, failures, data, data_map):
+    for module in (runs, plan, progress, results, failures, data, data_map, calendar):
         app.include_router(module.router, responses=RESPONSES)
     answer_problems(app)
     serve_files(app)

@@ -114,17 +114,16 @@ def test_a_connection_that_was_corrected_binds_anew(bound: list[Answering], conn
     assert heads(systems)["page-views"].head == (7,)
 
 
-def test_a_system_is_opened_with_the_connection_that_its_own_names(
-    bound: list[Answering], connections: dict[str, Connection]
-) -> None:
+def test_a_system_is_opened_with_the_connection_that_its_own_names(connections: dict[str, Connection]) -> None:
     extra = '{"root": "s3://b/r", "root_conn_id": "keys"}'
     connections["brokers"] = Connection(conn_id="brokers", conn_type="samza", extra=extra)
     said: list[str] = []
     assert heads(watched(said)) == {}
     assert "the triggerer cannot find the connection 'keys'" in said[0]
     connections["keys"] = Connection(conn_id="keys", conn_type="aws", login="key", password="hush")
-    heads(watched(said))
-    assert bound[-1].binding.options["access_key_id"] == "key"
+    binding = watched(said)._bindings["events"]
+    assert isinstance(binding, SystemBinding)
+    assert binding.options["access_key_id"] == "key"
 
 
 def reporting(measure: Callable[..., Any], said: list[str], sent: list[ProgressReport]) -> DeferredProgress:

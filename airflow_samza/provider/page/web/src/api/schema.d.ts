@@ -456,7 +456,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Whole Map
+         * Data Map
          * @description Return which applications of the Dags that the user may read write and read which data.
          */
         get: operations["map"];

@@ -10,16 +10,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import NamedTuple
 
+from fastapi import APIRouter
+
 from airflow_samza.errors import SamzaError
 from airflow_samza.grouping import grouped
-from airflow_samza.provider.page.airflow_records import AirflowRecords, Planned
+from airflow_samza.provider.page.airflow_records import AirflowRecords, Planned, Records
 from airflow_samza.provider.page.answer import Answer
 from airflow_samza.provider.page.backfill import scheduled
-from airflow_samza.provider.page.opened_run import OpenedRun
+from airflow_samza.provider.page.opened_run import Opened, OpenedRun
 from airflow_samza.provider.page.problems import NotFound, sentence_on
+from airflow_samza.provider.page.rights import OF_RUN
+from airflow_samza.provider.page.routes.addresses import OF_PLAN
 from airflow_samza.runs.records.names import safe
 from airflow_samza.systems.capabilities import ReplacesSlots
 from airflow_samza.systems.output_slots import OutputSlot
+
+router = APIRouter(tags=["map"])
 
 RUNS_LOOKED_AT = 500
 """Runs of the plan task that a calendar knows, the newest."""
@@ -85,8 +91,9 @@ Held = Mapping[_Slot, str]
 """The runs that hold the slots of an output, by their ids as names hold them."""
 
 
-def calendar_answer(opened: OpenedRun, records: AirflowRecords) -> Calendar:
-    """Return the calendar of the application that a task plans, from the storage, its runs and its Dag's schedule."""
+@router.get(f"{OF_PLAN}/calendar", operation_id="calendar", dependencies=OF_RUN)
+def calendar(opened: Opened, records: Records) -> Calendar:
+    """Return the slots of the application's outputs: filled, missing, and by which runs."""
     here = opened.planned
     run = opened.run
     outputs = [
