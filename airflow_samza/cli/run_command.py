@@ -71,7 +71,9 @@ def run_application(
     application = load_application(reference)
     files = environment.files
     spec = application.spec(request.config)
-    before = planned_before(files, spec.name, name)
+    folder = RunFolder(spec.name, name)
+    generations = folder.plan_generations(files)
+    before = read(files, folder.plan(generations[-1]), RunPlan) if generations else None
     resumed = before is not None and not again
     if before is not None:
         request = replace(request, generation=before.generation + (1 if again else 0))
@@ -84,7 +86,7 @@ def run_application(
     except SamzaError as error:
         leave_why_not_planned(files, reference, name, request.config, error)
         raise
-    note_origin(files, RunFolder(run.application, run.run_id), {})
+    note_origin(files, folder, {})
     tell(f"Run {name} of {reference}; records and topics under {environment.root}.")
     tell(explain(run.plan, run.engine_texts, run.notes, run.reuse_texts, lines.width))
     if resumed and is_finished(files, run):
@@ -329,10 +331,3 @@ def summary_json(run: RunPlan, results: list[StageResult]) -> str:
         },
         indent=2,
     )
-
-
-def planned_before(files: Filesystem, application: str, run_id: str) -> RunPlan | None:
-    """Return the newest plan of a run; None when it has not been planned."""
-    folder = RunFolder(application, run_id)
-    generations = folder.plan_generations(files)
-    return read(files, folder.plan(generations[-1]), RunPlan) if generations else None

@@ -134,8 +134,9 @@ class RuntimeHook(RootHook):
             in_words = "" if types else SUPPORTED
             raise not_defined(conn_id, types or types_of("files"), said=in_words, binds=name, candidates=near) from None
 
-    def _source_connection(self, conn_id: str) -> Any:
-        return self._connection(conn_id, SOURCE_TYPES)
+    def _source_options(self, conn_id: str | None) -> dict[str, str]:
+        """Return the options of the database of a connection; none without one."""
+        return source_options(conn_id, self._connection(conn_id, SOURCE_TYPES)) if conn_id else {}
 
     def _declared_kind(self, name: str) -> str | None:
         """Return the kind of a system that the application declares, where this hook knows of one."""
@@ -212,11 +213,7 @@ class RuntimeHook(RootHook):
 
         :param source_conn_id: The connection.
         """
-        return (
-            str(source_options(source_conn_id, self._source_connection(source_conn_id)).get("url", ""))
-            if source_conn_id
-            else ""
-        )
+        return self._source_options(source_conn_id).get("url", "")
 
     @property
     def keep(self) -> Keep:

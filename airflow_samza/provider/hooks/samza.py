@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_samza.prepare.run_request import PREVIOUS, RunRequest
 from airflow_samza.provider.connections.fields import DEFAULT_CONNECTION
-from airflow_samza.provider.connections.spark import source_options
 from airflow_samza.provider.hooks.runtime import RuntimeHook
 from airflow_samza.runs.held_outputs import HeldOutput, held_outputs
 from airflow_samza.runs.progress.progress import ProgressReport
@@ -367,7 +366,7 @@ class SamzaHook(RuntimeHook):
         :param options: ``mode``, ``columns``, ``deletes``, ``min_rows`` and others of :class:`SamzaTablePushOperator`.
         """
         self.application = self.application or application
-        secrets = source_options(source_conn_id, self._source_connection(source_conn_id)) if source_conn_id else None
+        secrets = self._source_options(source_conn_id)
         arguments = {"interval": interval, "config": config, "secrets": secrets, **options}
         return self.get_conn().push(application, table, source, push_id, **arguments)
 
