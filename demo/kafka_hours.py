@@ -14,7 +14,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from airflow_samza.cli.tables import columns
+from airflow_samza.cli.terminal import columns
 from demo import backfills, flights_topic, show
 from demo.airflow_api import AirflowProblem
 from demo.kafka import Kafka

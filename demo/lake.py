@@ -20,7 +20,7 @@ from typing import Any
 
 import duckdb
 
-from airflow_samza.cli.tables import columns
+from airflow_samza.cli.terminal import columns
 from demo import lake_reader, show
 from demo.airflow_api import AirflowProblem
 from demo.local_airflow import LocalAirflow

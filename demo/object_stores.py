@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from airflow_samza.provider.connections.cloud import OF_TYPES
+from airflow_samza.provider.connections.root_access import OF_TYPES
 from airflow_samza.systems.filesystems.root_access import RootAccess
 from demo.store_servers import AzureServer, S3Server, Server
 

@@ -11,7 +11,7 @@ import httpx
 from rich.console import Console
 from rich.text import Text
 
-from airflow_samza.cli.tables import columns
+from airflow_samza.cli.terminal import columns
 from airflow_samza.systems.filesystems.root_access import RootAccess
 from demo.airflow_api import AirflowApi, AirflowAway
 

@@ -14,7 +14,6 @@ import typer
 
 from airflow_samza.cli.options import (
     EVERYTHING,
-    ROOT,
     SYSTEMS,
     Application,
     DeployMode,
@@ -32,8 +31,7 @@ from airflow_samza.cli.options import (
     look_from_here,
 )
 from airflow_samza.cli.reporting import ReportingGroup
-from airflow_samza.cli.tables import json_line
-from airflow_samza.cli.terminal import say, say_in_place
+from airflow_samza.cli.terminal import json_line, say, say_in_place
 
 
 class NamedCommand(NamedTuple):
@@ -233,9 +231,9 @@ def run(
         partition_key=partition_key or None,
         mode=mode,
         state_from=state_from,
-        sections=run_command.parse_sections(section or ()),
-        tables=run_command.parse_tables(table or ()),
-        input_versions=run_command.parse_input_versions(input_version or ()),
+        sections=run_command.parse_named("--section", section or ()),
+        tables=run_command.parse_named("--table", table or ()),
+        input_versions=run_command.parse_named("--input-version", input_version or ()),
         reuse=not fresh,
     )
     with lines_on_stderr() as lines:
@@ -290,37 +288,16 @@ def status(
         say(f"Note: {run_status.note}", err=True)
     looks = [run_status.reports()] if watch is None else status_command.watched(run_status, watch)
     for number, reports in enumerate(looks):
-        state, run, requests = run_status.state, run_status.run, run_status.requests()
-        waiting, failures = run_status.waiting(), run_status.failures()
         if as_json:
-            typer.echo(status_command.status_json(state, run, reports, requests, waiting, failures, run_status.held()))
+            typer.echo(run_status.json(reports))
             continue
-        about = requests, run_status.lenders(), waiting, run_status.tables()
-        text = "\n".join(status_command.status_lines(state, run, reports, worst, *about, failures=failures))
+        text = "\n".join(run_status.lines(reports, worst))
         if not_planned is not None:
             text += f"\n{status_command.plan_failure(not_planned)}"
         if watch is None:
             say(text)
         else:
             say_in_place(text, first=number == 0)
-
-
-@at_place(ROOT)
-def drain(place: Place, names: Names = None) -> None:
-    """End a continuous or pipelined run for good: process what has arrived, and flush windows and joins."""
-    from airflow_samza.cli.runs_commands import end_run
-
-    look_from_here()
-    typer.echo(end_run(place.environment(), names or (), drains=True))
-
-
-@at_place(ROOT)
-def stop(place: Place, names: Names = None) -> None:
-    """Stop a continuous or pipelined run for now: flush nothing, and keep the state for the next run."""
-    from airflow_samza.cli.runs_commands import end_run
-
-    look_from_here()
-    typer.echo(end_run(place.environment(), names or (), drains=False))
 
 
 @at_place(SYSTEMS)
@@ -419,8 +396,8 @@ COMMANDS = {
     "status": NamedCommand(status, "Runs", "page-views --watch 2"),
     "logs": NamedCommand("runs_commands:logs", "Runs", "page-views -n 50"),
     "publish": NamedCommand("runs_commands:publish", "Runs", "page-views"),
-    "stop": NamedCommand(stop, "Runs", "page-views"),
-    "drain": NamedCommand(drain, "Runs", "page-views"),
+    "stop": NamedCommand("runs_commands:stop", "Runs", "page-views"),
+    "drain": NamedCommand("runs_commands:drain", "Runs", "page-views"),
     "cancel": NamedCommand("runs_commands:cancel", "Runs", "page-views --stage by-country"),
     "fsck": NamedCommand(fsck, "The root", "--root /data/samza"),
     "gc": NamedCommand(gc, "The root", "--dry-run"),

@@ -14,7 +14,7 @@ import typer
 
 from airflow_samza.cli.connection_environment import looking_in_database, variable_set
 from airflow_samza.cli.options import Json
-from airflow_samza.cli.tables import columns, json_line
+from airflow_samza.cli.terminal import columns, json_line
 from airflow_samza.errors import ConfigError
 from airflow_samza.figures import duration, size
 from airflow_samza.records import plain

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timezone
 from typing import Annotated
 
 import typer
@@ -19,8 +18,7 @@ from airflow_samza.cli.options import (
     at_place,
     look_from_here,
 )
-from airflow_samza.cli.tables import json_line
-from airflow_samza.cli.terminal import say
+from airflow_samza.cli.terminal import json_line, say
 from airflow_samza.errors import ConfigError
 
 DIFFERENT = 1
@@ -94,7 +92,7 @@ def compare(
     look_from_here()
     environment = place.environment()
     keys = parse_keys(key or ())
-    made = run_command.name_of(run_id) if run_id is not None else _name()
+    made = run_command.name_of(run_id) if run_id is not None else run_command.named_by_clock("compare")
     another = "Leave --run-id out: then the application is compared as it is now, by a run of its own."
     runtime = run_command.runtime_of(environment, master, deploy_mode, runner_python, plan_anew=another)
     asked = RunRequest(application, made, config=environment.config, mode=mode)
@@ -136,7 +134,3 @@ def parse_keys(options: Iterable[str]) -> dict[str, tuple[str, ...]]:
             )
         keys[name] = columns
     return keys
-
-
-def _name() -> str:
-    return datetime.now(timezone.utc).strftime("compare-%Y-%m-%dT%H-%M-%S-%f")

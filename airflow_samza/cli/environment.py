@@ -37,7 +37,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError
@@ -46,6 +46,9 @@ from airflow_samza.runs.upkeep.keep import Keep
 from airflow_samza.system_kinds import find_kind
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess
 from airflow_samza.systems.system import SystemBinding
+
+if TYPE_CHECKING:
+    from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 FILE = "samza.toml"
 DEFAULT_ROOT = ".samza"
@@ -80,6 +83,13 @@ class Environment:
     access: RootAccess = NO_ACCESS
     runner_python: str = ""
     file: Path | None = None
+
+    @property
+    def files(self) -> Filesystem:
+        """The files under the root."""
+        from airflow_samza.systems.filesystems.opening import open_filesystem
+
+        return open_filesystem(self.root)
 
 
 def find_environment(
@@ -122,14 +132,11 @@ def find_environment(
 
 def with_options(environment: Environment, systems: Sequence[str], config: Sequence[str]) -> Environment:
     """Return an environment with the systems and keys that the command line says, over its own."""
-    bindings = dict(environment.systems)
-    for option in systems:
-        system, binding = parse_system(option)
-        bindings[system] = binding
-    keys = dict(environment.config)
-    for option in config:
-        keys.update([parse_setting(option)])
-    return replace(environment, systems=bindings, config=keys)
+    return replace(
+        environment,
+        systems={**environment.systems, **dict(map(parse_system, systems))},
+        config={**environment.config, **dict(map(parse_setting, config))},
+    )
 
 
 def read_environment(file: Path, name: str | None, variables: Mapping[str, str] = os.environ) -> Environment:
@@ -239,20 +246,12 @@ class _Section:
                 int(self.number(section, "keep_runs", Keep().runs)), self.number(section, "keep_runs_days", Keep().days)
             ),
             origin=f"[env.{self.name}] of {self.file}",
-            access=self.access(section),
+            access=RootAccess(
+                {key: self.option(value, f"access.{key}") for key, value in self.table(section, "access").items()}
+            ),
             runner_python=_absolute(self.text(python, "runner_python"), self.file.parent) if python is not None else "",
             file=self.file,
         )
-
-    def access(self, section: Mapping[str, Any]) -> RootAccess:
-        options: dict[str, Any] = {}
-        for key, value in self.table(section, "access").items():
-            if isinstance(value, dict):
-                options[key] = self.from_variable(f"access.{key}", value)
-            else:
-                self.plain(value, f"access.{key}")
-                options[key] = value
-        return RootAccess(options)
 
     def binding(self, name: str, body: Any) -> SystemBinding:
         where = f"systems.{name}"
@@ -268,19 +267,20 @@ class _Section:
             )
         kind = self.text(body["kind"], f"{where}.kind")
         options: dict[str, Any] = {}
-        secret: set[str] = set()
+        secret = frozenset(key for key, value in body.items() if isinstance(value, dict))
         for key, value in body.items():
-            if key == "kind":
-                continue
-            if isinstance(value, dict):
-                options[key] = self.from_variable(f"{where}.{key}", value)
-                secret.add(key)
-            elif key == "root":
+            if key == "root" and key not in secret:
                 options[key] = _absolute(self.text(value, f"{where}.root"), self.file.parent)
-            else:
-                self.plain(value, f"{where}.{key}")
-                options[key] = value
-        return SystemBinding(kind, options, frozenset(secret))
+            elif key != "kind":
+                options[key] = self.option(value, f"{where}.{key}")
+        return SystemBinding(kind, options, secret)
+
+    def option(self, value: Any, key: str) -> Any:
+        """Return the value of an option, which may stand in a variable of the environment."""
+        if isinstance(value, dict):
+            return self.from_variable(key, value)
+        self.plain(value, key)
+        return value
 
     def from_variable(self, key: str, reference: Mapping[str, Any]) -> str:
         if set(reference) != {"env"}:

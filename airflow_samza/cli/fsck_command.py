@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.cli.environment import Environment
@@ -19,7 +19,6 @@ from airflow_samza.runs.upkeep.kept_runs import load_plans
 from airflow_samza.runs.upkeep.waiting_output import waiting_output
 from airflow_samza.systems.bindings import bind_log, log_under
 from airflow_samza.systems.filesystems.filesystem import IDENTITY, Filesystem, root_identity
-from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.log.fsck import Finding, Published, is_sound, without_messages
 from airflow_samza.systems.log.fsck import fsck as find
 from airflow_samza.systems.log.system import LogSystem
@@ -46,7 +45,7 @@ class Look:
 
 def fsck(environment: Environment) -> Iterator[Look]:
     """Check everything under a root, a thing after the other."""
-    files = open_filesystem(environment.root)
+    files = environment.files
     log = log_under(environment.root)
     runs = run_folders(files)
     publications = published(files, log, runs)
@@ -71,21 +70,21 @@ def fsck(environment: Environment) -> Iterator[Look]:
     for name in sorted(files.list(MADE_TABLES)):
         yield Look("made table", name, tuple(checked(files, f"{MADE_TABLES}/{name}", MadeTable, remedy=DAMAGED)))
     producers = _Producers(files)
-    for system, path in _outputs(files, runs):
+    for system, path in sorted({place for run in runs for place in written_by(files, run)}):
         yield Look("output", path, tuple(_output_findings(environment, system, path, producers)))
 
 
 _Holdings = tuple[LogSystem, dict[str, list[Published]]]
 
 
+@dataclass
 class _Elsewhere:
     """Checks of topics whose records lie under a root, and whose messages lie with brokers."""
 
-    def __init__(self, environment: Environment, files: Filesystem, runs: Iterable[RunFolder]) -> None:
-        self._environment = environment
-        self._files = files
-        self._runs = runs
-        self._by_system: dict[tuple[str, str], _Holdings | SamzaError] = {}
+    environment: Environment
+    files: Filesystem
+    runs: Iterable[RunFolder]
+    by_system: dict[tuple[str, str], _Holdings | SamzaError] = field(default_factory=dict)
 
     def findings(self, log: LogSystem, name: str) -> list[Finding] | None:
         """Return the findings on a topic whose messages lie elsewhere; None: they do not, or nobody knows where."""
@@ -93,9 +92,9 @@ class _Elsewhere:
             topic = log.topic(name)
             if topic.messages is None or not topic.is_runs_own:
                 return None
-            plans = load_plans(self._files, RunFolder(topic.owner[0], name.split("/")[1]))
+            plans = load_plans(self.files, RunFolder(topic.owner[0], name.split("/")[1]))
             system = str(topic.messages.get("system"))
-            holdings = self._holdings(system, run_bindings(plans[-1].systems, self._environment.systems)[system])
+            holdings = self._holdings(system, run_bindings(plans[-1].systems, self.environment.systems)[system])
             if isinstance(holdings, SamzaError):
                 return [without_messages(topic, holdings)]
             between, said = holdings
@@ -105,14 +104,14 @@ class _Elsewhere:
     def _holdings(self, name: str, binding: SystemBinding) -> _Holdings | SamzaError:
         """Return a system, and what the records of runs say that it holds; an error where it cannot be asked now."""
         key = name, repr(sorted(binding.options.items()))
-        if key not in self._by_system:
+        if key not in self.by_system:
             try:
-                between = bind_log(name, binding, self._environment.root)
+                between = bind_log(name, binding, self.environment.root)
                 between.store.check()
-                self._by_system[key] = between, published(self._files, between, self._runs)
+                self.by_system[key] = between, published(self.files, between, self.runs)
             except SamzaError as error:
-                self._by_system[key] = error
-        return self._by_system[key]
+                self.by_system[key] = error
+        return self.by_system[key]
 
 
 def look_lines(look: Look) -> Iterator[str]:
@@ -182,10 +181,6 @@ def _waiting(environment: Environment, files: Filesystem, run: RunFolder) -> Ite
                 remedy = f"Try the task again, or: airflow-samza runs finish {run.application} {run.run_id}"
                 place = files.location(run.stage(output.stage_id, Generation.parse(output.generation)).path)
                 yield Finding(place, f"has {output} that are committed and not published", remedy, serious=False)
-
-
-def _outputs(files: Filesystem, runs: Iterable[RunFolder]) -> list[tuple[str, str]]:
-    return sorted({place for run in runs for place in written_by(files, run)})
 
 
 class _Producers:

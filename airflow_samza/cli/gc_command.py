@@ -13,8 +13,6 @@ from airflow_samza.grouping import grouped
 from airflow_samza.launch.root_upkeep import RootUpkeep
 from airflow_samza.runs.upkeep.keep import Keep
 from airflow_samza.runs.upkeep.retention import SweptRoot
-from airflow_samza.systems.filesystems.opening import open_filesystem
-from airflow_samza.systems.filesystems.root_access import access_within
 
 
 def keep_of(environment: Environment, runs: int | None, days: float | None) -> Keep:
@@ -28,9 +26,8 @@ def keep_of(environment: Environment, runs: int | None, days: float | None) -> K
 
 def collect(environment: Environment, keep: Keep, *, dry: bool) -> SweptRoot:
     """Delete what has expired, or with ``dry`` only find it."""
-    with access_within(environment.root, environment.access):
-        files = open_filesystem(environment.root)
-    return RootUpkeep(files, environment.systems, environment.access).sweep_root(keep, dry=dry)
+    upkeep = RootUpkeep(environment.files, environment.systems, environment.access)
+    return upkeep.sweep_root(keep, dry=dry)
 
 
 def swept_facts(swept: SweptRoot, *, dry: bool) -> dict[str, Any]:

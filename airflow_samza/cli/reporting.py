@@ -61,7 +61,7 @@ class ReportingGroup(TyperGroup):
         except (typer.Exit, typer.Abort):
             raise
         except Exception as error:
-            if _is_usage_error(error):
+            if hasattr(error, "exit_code") and hasattr(error, "show"):  # wrong options: Typer shows the usage
                 raise
             if _debug(ctx):
                 traceback.print_exc()
@@ -114,8 +114,3 @@ def _line(word: str, text: str) -> None:
 
 def _debug(ctx: Any) -> bool:
     return bool(ctx.params.get("debug"))
-
-
-def _is_usage_error(error: Exception) -> bool:
-    """Leave wrong options to Typer, which shows the usage."""
-    return hasattr(error, "exit_code") and hasattr(error, "show")

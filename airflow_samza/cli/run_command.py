@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -62,17 +62,18 @@ def run_application(
     ``runtime`` that is taken. ``resumed_by`` is the command that resumes the run ("": ``airflow-samza run``).
     """
     from airflow_samza.application.loader import load_application
-    from airflow_samza.cli.run_command import planned_before, tell_if_all_is_done
+    from airflow_samza.launch.run_together import run_together
     from airflow_samza.planner.explain import explain
     from airflow_samza.prepare.plan_step import leave_why_not_planned
     from airflow_samza.runs.progress.run_list import note_origin
-    from airflow_samza.systems.filesystems.opening import open_filesystem
 
     reference, name = request.application, request.run_id
     application = load_application(reference)
-    files = open_filesystem(environment.root)
+    files = environment.files
     spec = application.spec(request.config)
-    before = planned_before(files, spec.name, name)
+    folder = RunFolder(spec.name, name)
+    generations = folder.plan_generations(files)
+    before = read(files, folder.plan(generations[-1]), RunPlan) if generations else None
     resumed = before is not None and not again
     if before is not None:
         request = replace(request, generation=before.generation + (1 if again else 0))
@@ -85,21 +86,25 @@ def run_application(
     except SamzaError as error:
         leave_why_not_planned(files, reference, name, request.config, error)
         raise
-    note_origin(files, RunFolder(run.application, run.run_id), {})
+    note_origin(files, folder, {})
     tell(f"Run {name} of {reference}; records and topics under {environment.root}.")
     tell(explain(run.plan, run.engine_texts, run.notes, run.reuse_texts, lines.width))
-    if resumed:
-        tell_if_all_is_done(files, run, tell)
+    if resumed and is_finished(files, run):
+        tell(
+            f"Run {run.run_id} has succeeded before: nothing is read or written now; what follows is what it did then. "
+            "Add --again to run it anew."
+        )
     lines.planned(run, lambda stage_id, status: runtime.progress(_handle(run, stage_id), status))
-    results: list[StageResult] = []
     failure: BaseException | None = None
     try:
         if seconds is not None:
             runtime.stop(run, at=time.time() + seconds)
         if run.stages_run_concurrently:
-            results = _run_together(runtime, run, lines)
-        for stage in run.plan.stages if not run.stages_run_concurrently else ():
-            results.append(_run_stage(runtime, run, stage.stage_id, lines))
+            for stage in run.plan.stages:
+                lines.submitting(stage.stage_id)
+            results = run_together(runtime, run, on_progress=lines.progress, on_result=lines.done)
+        else:
+            results = [_run_stage(runtime, run, stage.stage_id, lines) for stage in run.plan.stages]
     except BaseException as error:
         failure = error
         if isinstance(error, KeyboardInterrupt | Terminated):
@@ -109,7 +114,7 @@ def run_application(
         lines.waits("Ending the run")
         _close(runtime, run, failure is None, tell)
         if failure is not None:
-            _tell_what_stays(runtime, run, tell)
+            _tell_what_stays(files, run, tell)
             if resumed_by:
                 tell(f"To resume it: {resumed_by} (with the same options).")
             else:
@@ -137,7 +142,12 @@ def name_of(run_id: str | None) -> str:
             key="--run-id",
             value=run_id,
         )
-    return run_id or datetime.now(timezone.utc).strftime("cli-%Y-%m-%dT%H-%M-%S-%f")
+    return run_id or named_by_clock("cli")
+
+
+def named_by_clock(prefix: str) -> str:
+    """Return an id of a run or a push, by the time."""
+    return f"{prefix}-{datetime.now(timezone.utc):%Y-%m-%dT%H-%M-%S-%f}"
 
 
 def _close(runtime: SparkRuntime, run: RunPlan, succeeded: bool, tell: Tell) -> None:
@@ -153,13 +163,12 @@ def _close(runtime: SparkRuntime, run: RunPlan, succeeded: bool, tell: Tell) -> 
             raise
 
 
-def _tell_what_stays(runtime: SparkRuntime, run: RunPlan, tell: Tell) -> None:
+def _tell_what_stays(files: Filesystem, run: RunPlan, tell: Tell) -> None:
     """Report processes that still run after a run that did not succeed."""
     from airflow_samza.runs.stages.stage_runners import existing_processes
-    from airflow_samza.systems.filesystems.opening import open_filesystem
 
     with suppress(SamzaError, OSError):
-        for host, process in existing_processes(open_filesystem(runtime.root), RunFolder(run.application, run.run_id)):
+        for host, process in existing_processes(files, RunFolder(run.application, run.run_id)):
             tell(f"Its stage runner is still ending (host {host}, process {process}). To end it now: kill -9 {process}")
 
 
@@ -222,14 +231,6 @@ def _run_stage(runtime: SparkRuntime, run: RunPlan, stage_id: str, lines: PlainL
     return result
 
 
-def _run_together(runtime: SparkRuntime, run: RunPlan, lines: PlainLines) -> list[StageResult]:
-    from airflow_samza.launch.run_together import run_together
-
-    for stage in run.plan.stages:
-        lines.submitting(stage.stage_id)
-    return run_together(runtime, run, on_progress=lines.progress, on_result=lines.done)
-
-
 def parse_length(text: str | None, mode: str) -> float | None:
     """Return the seconds of ``--for``, an option of runs whose stages run at the same time."""
     from airflow_samza.application.times import duration_ms
@@ -252,43 +253,32 @@ def parse_length(text: str | None, mode: str) -> float | None:
         ) from error
 
 
-def parse_sections(options: Iterable[str]) -> dict[str, str]:
-    """Return the runs that ``--section stream=run`` names, by stream.
+_OF_NAMES = {
+    "--section": (
+        "whose section is read",
+        "Write --section STREAM=RUN, with a shared stream of the application and the run that wrote it.",
+    ),
+    "--table": (
+        "which version of which table is read",
+        "Write --table TABLE=VERSION, with a pushed table and current, as_of_interval or the id of a push "
+        "(airflow-samza tables versions).",
+    ),
+    "--input-version": (
+        "up to which version which input is read",
+        "Write --input-version STREAM=VERSION, with an input that is a table of a lake, and the id of a snapshot "
+        "(Iceberg) or the number of a version (Delta).",
+    ),
+}
+"""Options of the form ``name=value``: what one without a name or a value does not say, and how it is written."""
 
-    >>> parse_sections(["per-minute=monday"])
+
+def parse_named(key: str, options: Iterable[str]) -> dict[str, str]:
+    """Return the values that an option of the form ``name=value`` gives, by name.
+
+    >>> parse_named("--section", ["per-minute=monday"])
     {'per-minute': 'monday'}
     """
-    hint = "Write --section STREAM=RUN, with a shared stream of the application and the run that wrote it."
-    return _named("--section", options, "whose section is read", hint)
-
-
-def parse_tables(options: Iterable[str]) -> dict[str, str]:
-    """Return the versions that ``--table table=version`` names, by table.
-
-    >>> parse_tables(["profiles=as_of_interval"])
-    {'profiles': 'as_of_interval'}
-    """
-    hint = (
-        "Write --table TABLE=VERSION, with a pushed table and current, as_of_interval or the id of a push "
-        "(airflow-samza tables versions)."
-    )
-    return _named("--table", options, "which version of which table is read", hint)
-
-
-def parse_input_versions(options: Iterable[str]) -> dict[str, str]:
-    """Return the snapshots or versions that ``--input-version stream=version`` names, by input.
-
-    >>> parse_input_versions(["views=8271638172635514"])
-    {'views': '8271638172635514'}
-    """
-    hint = (
-        "Write --input-version STREAM=VERSION, with an input that is a table of a lake, and the id of a snapshot "
-        "(Iceberg) or the number of a version (Delta)."
-    )
-    return _named("--input-version", options, "up to which version which input is read", hint)
-
-
-def _named(key: str, options: Iterable[str], what: str, hint: str) -> dict[str, str]:
+    what, hint = _OF_NAMES[key]
     values: dict[str, str] = {}
     for option in options:
         name, equals, value = option.partition("=")
@@ -341,19 +331,3 @@ def summary_json(run: RunPlan, results: list[StageResult]) -> str:
         },
         indent=2,
     )
-
-
-def planned_before(files: Filesystem, application: str, run_id: str) -> RunPlan | None:
-    """Return the newest plan of a run; None when it has not been planned."""
-    folder = RunFolder(application, run_id)
-    generations = folder.plan_generations(files)
-    return read(files, folder.plan(generations[-1]), RunPlan) if generations else None
-
-
-def tell_if_all_is_done(files: Filesystem, run: RunPlan, tell: Callable[[str], None]) -> None:
-    """Report that a run whose stages have all succeeded reads and writes nothing now."""
-    if is_finished(files, run):
-        tell(
-            f"Run {run.run_id} has succeeded before: nothing is read or written now; what follows is what it did then. "
-            "Add --again to run it anew."
-        )

@@ -10,15 +10,14 @@ import typer
 
 from airflow_samza.cli.environment import Environment
 from airflow_samza.cli.options import ROOT, SYSTEMS, Json, Names, Place, at_most_two, at_place, look_from_here
-from airflow_samza.cli.tables import columns, json_line
-from airflow_samza.cli.terminal import say
+from airflow_samza.cli.terminal import columns, json_line, say, say_json
 from airflow_samza.errors import ConfigError, StageCancelled, UnknownName
+from airflow_samza.planner.titles import stage_named, stage_names
 from airflow_samza.runs.progress.run_list import newest_listed, plan_of
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import all_runners, reject_worked_on
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.filesystems.opening import open_filesystem
 
 if TYPE_CHECKING:
     from airflow_samza.runs.publication import GivenUp, Published
@@ -40,12 +39,11 @@ def list_command(
     as_json: Json = False,
 ) -> None:
     """List runs, newest first: state, mode, data interval, time of the plan, and the Dag run."""
-    files = open_filesystem(place.environment().root)
+    files = place.environment().files
     listed = newest_listed(files, application or None, only_running)
     shown = list(islice(listed, limit or None))
     if as_json:
-        for facts in shown:
-            typer.echo(json_line(facts))
+        say_json(shown)
         return
     keys = ("application", "run_id", "state", "mode", "interval", "at", "dag_id", "dag_run")
     for facts in shown:
@@ -121,12 +119,11 @@ def logs(
         failures_of,
         plan_failure,
     )
-    from airflow_samza.planner.titles import stage_names
     from airflow_samza.runs.stages.runner_log import log_lines
 
     look_from_here()
     environment = place.environment()
-    files = open_filesystem(environment.root)
+    files = environment.files
     failure = failed_plan(environment, at_most_two(names, "logs"))
     if failure is not None and failure.is_only_record:
         say(plan_failure(failure))
@@ -162,8 +159,6 @@ def logs(
 @at_place(ROOT)
 def cancel(place: Place, names: Names = None, stage: Stage = None) -> None:
     """Cancel a run, or one of its stages. What was committed stays; the task in Airflow fails."""
-    from airflow_samza.planner.titles import stage_named, stage_names
-
     look_from_here()
     files, run = _named_run(place.environment(), names, "cancel")
     if stage is not None:
@@ -194,7 +189,7 @@ def _named_run(environment: Environment, names: Sequence[str] | None, command: s
     """Return the run that a command's arguments name, and the files of its root."""
     from airflow_samza.cli.status_command import chosen_run
 
-    files = open_filesystem(environment.root)
+    files = environment.files
     return files, plan_of(files, chosen_run(files, at_most_two(names, command)))
 
 
@@ -215,13 +210,23 @@ def _cell(fact: str | tuple[str, str] | None) -> str:
     return fact or ""
 
 
-def end_run(environment: Environment, names: Sequence[str], *, drains: bool) -> str:
-    """Leave the request in the run's folder, where its stages see it within a fraction of a second.
+@at_place(ROOT)
+def drain(place: Place, names: Names = None) -> None:
+    """End a continuous or pipelined run for good: process what has arrived, and flush windows and joins."""
+    _end_run(place.environment(), names, drains=True)
 
-    What was done, as a sentence.
-    """
+
+@at_place(ROOT)
+def stop(place: Place, names: Names = None) -> None:
+    """Stop a continuous or pipelined run for now: flush nothing, and keep the state for the next run."""
+    _end_run(place.environment(), names, drains=False)
+
+
+def _end_run(environment: Environment, names: Sequence[str] | None, *, drains: bool) -> None:
+    """Leave the request in the run's folder, where its stages see it within a fraction of a second; say so."""
     from airflow_samza.runs.stages.run_ends import ask_to_drain, ask_to_stop
 
+    look_from_here()
     files, run = _named_run(environment, names, "drain" if drains else "stop")
     if not run.stages_run_concurrently:
         raise ConfigError(
@@ -233,4 +238,4 @@ def end_run(environment: Environment, names: Sequence[str], *, drains: bool) -> 
     ask = ask_to_drain if drains else ask_to_stop
     ask(files, RunFolder(run.application, run.run_id), run.generation, who_asks())
     what = "ends when what has arrived is processed" if drains else "stops where it is, and keeps its state"
-    return f"Run {run.run_id} of {run.application} {what}; airflow-samza status shows how far it is."
+    typer.echo(f"Run {run.run_id} of {run.application} {what}; airflow-samza status shows how far it is.")

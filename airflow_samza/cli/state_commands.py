@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from airflow_samza.cli.options import ROOT, SAY_YES, Json, Place, Yes, at_place, look_from_here
-from airflow_samza.cli.tables import columns, json_line
-from airflow_samza.cli.terminal import say
+from airflow_samza.cli.terminal import columns, json_line, say, say_json
 from airflow_samza.errors import StateError
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.lease import newest_lease
@@ -19,7 +18,6 @@ from airflow_samza.runs.state_history.state_upkeep import abandon as abandon_run
 from airflow_samza.runs.state_history.state_upkeep import reset as reset_state
 from airflow_samza.runs.state_history.versions import Version, find_version, is_reset, newest_number, state_bytes
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.filesystems.opening import open_filesystem
 
 state = typer.Typer(help="Show and reset the state that an application carries from run to run.", no_args_is_help=True)
 
@@ -56,8 +54,7 @@ def files(
     root, history = _history(application, place, app_id)
     state_version = find_version(root, history, version or newest_number(root, history))
     if as_json:
-        for facts in files_facts(state_version):
-            typer.echo(json_line(facts))
+        say_json(files_facts(state_version))
         return
     say(files_text(history, state_version))
 
@@ -211,7 +208,7 @@ def _read(version: Version) -> list[str]:
 
 def _history(application: str, place: Place, app_id: str) -> tuple[Filesystem, StateHistory]:
     environment = place.environment()
-    files = open_filesystem(environment.root)
+    files = environment.files
     if ":" not in application:
         return files, StateHistory(application, app_id)
     from airflow_samza.application.loader import load_application

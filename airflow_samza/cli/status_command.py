@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from airflow_samza.cli.environment import Environment
@@ -37,7 +37,6 @@ from airflow_samza.runs.upkeep.waiting_output import WaitingOutput, waiting_outp
 from airflow_samza.secrecy import without_passwords
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store.requests import described
-from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import System
 
 PLAN_FAILED = "plan failed"
@@ -48,7 +47,7 @@ class RunStatus:
     """A run whose status is asked for, and the root of its records."""
 
     def __init__(self, environment: Environment, names: Sequence[str]) -> None:
-        self._files = open_filesystem(environment.root)
+        self._files = environment.files
         self.entry = chosen_run(self._files, names)
         self.run = plan_of(self._files, self.entry)
         self.note = ""
@@ -64,14 +63,6 @@ class RunStatus:
     def state(self) -> str:
         """The state of the run now, as lists of runs have it."""
         return run_state(self._files, self.entry.folder)
-
-    def requests(self) -> dict[str, int]:
-        """Return the requests of the run to a root that charges for them, by kind."""
-        return run_requests(self._files, self.run)
-
-    def lenders(self) -> list[str]:
-        """Return the warm runners that have lent a Java to the run."""
-        return lenders(self._files, self.run)
 
     def waiting(self) -> list[WaitingOutput]:
         """Return what is committed, and neither published nor worked on."""
@@ -104,13 +95,58 @@ class RunStatus:
             lines[stage.stage_id] = [*read, *written, *waits]
         return lines
 
-    def failures(self) -> dict[str, SamzaError]:
-        """Return the errors of stages whose newest attempt has failed, by stage id."""
-        return failures_of(self._files, self.run)
-
     def reports(self) -> list[ProgressReport]:
         """Return the reports of every stage, in the plan's order."""
         return [stage_progress(self._files, self._systems, self.run, stage.stage_id) for stage in self.run.plan.stages]
+
+    def lines(self, reports: Sequence[ProgressReport], worst: int) -> list[str]:
+        """Return the run for people."""
+        run, files = self.run, self._files
+        failed, tables, names = failures_of(files, run), self.tables(), stage_names(run.plan)
+        ended = sum(report.state == SUCCEEDED for report in reports)
+        compared = f", compared with {run.compares[1]}" if run.compares is not None else ""
+        lines = [
+            f"Run {run.run_id} of {run.application} ({run.mode}, plan {run.generation}{compared}): {self.state}, "
+            f"{ended} of {len(reports)} stages succeeded",
+            *(f"  served by the warm runner {lender}" for lender in lenders(files, run)),
+        ]
+        for one in reports:
+            lines += describe_progress(one, worst=worst, name=names[one.stage_id])
+            lines += [f"  {said}" for said in tables[one.stage_id]]
+            if one.stage_id in failed:
+                lines += [f"  {said}" for said in failure_lines(run, failed[one.stage_id])]
+        lines += [
+            f"{one} are committed and wait to be published: the next try of the task does it, or airflow-samza runs "
+            f"finish {run.application} {run.run_id}"
+            for one in self.waiting()
+        ]
+        requests = run_requests(files, run)
+        return [*lines, f"Sent to the root so far: {described(requests)}"] if requests else lines
+
+    def json(self, reports: Sequence[ProgressReport]) -> str:
+        """Return the run for programs."""
+        run, state, titles = self.run, self.state, stage_titles(self.run.plan)
+        errors = {stage_id: error.to_dict() for stage_id, error in failures_of(self._files, run).items()}
+        return json.dumps(
+            {
+                "application": run.application,
+                "run_id": run.run_id,
+                "generation": run.generation,
+                "mode": run.mode,
+                "compares": "/".join(run.compares) if run.compares is not None else None,
+                "state": state,
+                "closed": state != RUNNING,
+                "requests": run_requests(self._files, run),
+                "waiting": [output.to_dict() for output in self.waiting()],
+                "held": [output.told for output in self.held()],
+                "tables": table_facts(run),
+                "stages": [
+                    {**report.to_dict(), "title": titles[report.stage_id], "error": errors.get(report.stage_id)}
+                    for report in reports
+                ],
+            },
+            indent=2,
+        )
 
 
 def chosen_run(files: Filesystem, names: Sequence[str]) -> RunEntry:
@@ -129,7 +165,7 @@ def chosen_run(files: Filesystem, names: Sequence[str]) -> RunEntry:
 
 def failed_plan(environment: Environment, names: Sequence[str]) -> NotPlanned | None:
     """Return why the newest plan of the run that arguments name has failed, as :func:`chosen_run` reads them."""
-    files = open_filesystem(environment.root)
+    files = environment.files
     words = [_name_of(word) if ":" in word else word for word in names]
     if len(words) == 2:
         return newest_not_planned(files, words[0], words[1])
@@ -192,82 +228,6 @@ def _error_lines(error: SamzaError, next_step: str) -> Iterator[str]:
         yield f"Hint: {without_passwords(hint)}"
     yield f"More: {error.entry}"
     yield f"Next: {next_step}"
-
-
-def status_lines(
-    state: str,
-    run: RunPlan,
-    reports: Sequence[ProgressReport],
-    worst: int,
-    requests: Mapping[str, int],
-    lenders: Sequence[str] = (),
-    waiting: Sequence[WaitingOutput] = (),
-    tables: Mapping[str, Sequence[str]] | None = None,
-    failures: Mapping[str, SamzaError] | None = None,
-) -> list[str]:
-    """Print a run for people."""
-    of_tables, failed = tables or {}, failures or {}
-    ended = sum(report.state == SUCCEEDED for report in reports)
-    compared = f", compared with {run.compares[1]}" if run.compares is not None else ""
-    head = (
-        f"Run {run.run_id} of {run.application} ({run.mode}, plan {run.generation}{compared}): {state}, {ended} of "
-        f"{len(reports)} stages succeeded"
-    )
-    names = stage_names(run.plan)
-    served = [f"  served by the warm runner {lender}" for lender in lenders]
-    lines = [
-        head,
-        *served,
-        *(
-            line
-            for one in reports
-            for line in (
-                *describe_progress(one, worst=worst, name=names[one.stage_id]),
-                *(f"  {said}" for said in of_tables.get(one.stage_id, ())),
-                *(f"  {said}" for said in (failure_lines(run, failed[one.stage_id]) if one.stage_id in failed else ())),
-            )
-        ),
-    ]
-    lines += [
-        f"{one} are committed and wait to be published: the next try of the task does it, or airflow-samza runs "
-        f"finish {run.application} {run.run_id}"
-        for one in waiting
-    ]
-    return [*lines, f"Sent to the root so far: {described(requests)}"] if requests else lines
-
-
-def status_json(
-    state: str,
-    run: RunPlan,
-    reports: Sequence[ProgressReport],
-    requests: Mapping[str, int],
-    waiting: Sequence[WaitingOutput] = (),
-    failures: Mapping[str, SamzaError] | None = None,
-    held: Sequence[HeldOutput] = (),
-) -> str:
-    """Return a run for programs."""
-    errors = {stage_id: error.to_dict() for stage_id, error in (failures or {}).items()}
-    titles = stage_titles(run.plan)
-    return json.dumps(
-        {
-            "application": run.application,
-            "run_id": run.run_id,
-            "generation": run.generation,
-            "mode": run.mode,
-            "compares": "/".join(run.compares) if run.compares is not None else None,
-            "state": state,
-            "closed": state != RUNNING,
-            "requests": dict(requests),
-            "waiting": [output.to_dict() for output in waiting],
-            "held": [output.told for output in held],
-            "tables": table_facts(run),
-            "stages": [
-                {**report.to_dict(), "title": titles[report.stage_id], "error": errors.get(report.stage_id)}
-                for report in reports
-            ],
-        },
-        indent=2,
-    )
 
 
 def watched(

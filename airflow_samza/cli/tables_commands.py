@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,8 +22,7 @@ from airflow_samza.cli.options import (
     at_place,
     look_from_here,
 )
-from airflow_samza.cli.tables import columns, json_line
-from airflow_samza.cli.terminal import say
+from airflow_samza.cli.terminal import columns, json_line, say, say_json
 from airflow_samza.errors import ConfigError
 from airflow_samza.records import plain
 from airflow_samza.runs.tables import rollback as table_rollback
@@ -35,7 +33,6 @@ from airflow_samza.runs.tables.rollback import PREVIOUS
 from airflow_samza.runs.tables.table_version import FULL, ROLLBACK, TableVersion, describe_push, now, rollback_text
 from airflow_samza.system_kinds import EMBEDDED
 from airflow_samza.systems.bindings import UNDER_ROOT, bind_system
-from airflow_samza.systems.filesystems.opening import open_filesystem
 
 tables = typer.Typer(help="List, push and roll back pushed tables.", no_args_is_help=True)
 
@@ -53,18 +50,16 @@ PushId = Annotated[
 @at_place(ROOT)
 def list_tables(place: Place, as_json: Json = False) -> None:
     """List pushed tables with their current versions."""
-    files = open_filesystem(place.environment().root)
+    files = place.environment().files
     newest_versions = [
         (folder, versions.newest(files, folder.system, folder.topic)) for folder in versions.tables(files)
     ]
     if as_json:
-        for folder, version in newest_versions:
-            if version is not None:
-                typer.echo(
-                    json_line(
-                        {"table": version.table, "system": folder.system, "stream": folder.topic, **plain(version)}
-                    )
-                )
+        say_json(
+            {"table": version.table, "system": folder.system, "stream": folder.topic, **plain(version)}
+            for folder, version in newest_versions
+            if version is not None
+        )
         return
     rows: list[list[object]] = [
         [v.table, folder.system, folder.topic, v.number, v.kind, v.base_rows, _at(v.current_from)]
@@ -79,15 +74,14 @@ def list_tables(place: Place, as_json: Json = False) -> None:
 @at_place(ROOT)
 def show_versions(place: Place, table: Table, system: Named = EMBEDDED, as_json: Json = False) -> None:
     """List the versions of a table, oldest first: push, time from which it was current, rows."""
-    files = open_filesystem(place.environment().root)
+    files = place.environment().files
     topic = f"{table}-push"
     kept, expired = versions.versions(files, system, topic), versions.expired_numbers(files, system, topic)
     current = versions.newest(files, system, topic)
     if as_json:
-        for version in kept:
-            typer.echo(
-                json_line({**plain(version), "expired": version.number in expired, "current": version == current})
-            )
+        say_json(
+            {**plain(version), "expired": version.number in expired, "current": version == current} for version in kept
+        )
     elif kept and current is not None:
         say(versions_text(kept, expired, current))
     else:
@@ -174,12 +168,12 @@ def push(
     as_json: Json = False,
 ) -> None:
     """Push a table from anything that Spark reads, or from a table of a lake, as a new version."""
-    from airflow_samza.cli.run_command import parse_interval, runtime_of
+    from airflow_samza.cli.run_command import named_by_clock, parse_interval, runtime_of
 
     look_from_here()
     environment = place.environment()
     runtime = runtime_of(environment, master, deploy_mode, runner_python)
-    name = push_id or datetime.now(timezone.utc).strftime("cli-%Y-%m-%dT%H-%M-%S-%f")
+    name = push_id or named_by_clock("cli")
     handle = runtime.push(
         application,
         table,
@@ -223,7 +217,7 @@ def rollback(
 ) -> None:
     """Make an older version of a table current again, as a new version."""
     environment = place.environment()
-    files = open_filesystem(environment.root)
+    files = environment.files
     bound = bind_system(system, environment.systems.get(system) or UNDER_ROOT, environment.root)
     new_version = table_rollback.rollback(files, system, f"{table}-push", to, push_id or f"cli-rollback-{now()}", bound)
     say(rollback_text(new_version, versions.newest(files, system, f"{table}-push")))
@@ -239,7 +233,7 @@ def compact(place: Place, table: Table, log_system: Named = EMBEDDED) -> None:
     from airflow_samza.engine.tables.table_compaction import compact_here
 
     environment = place.environment()
-    files, folder = open_filesystem(environment.root), TableFolder(log_system, f"{table}-push")
+    files, folder = environment.files, TableFolder(log_system, f"{table}-push")
     version = versions.newest(files, log_system, folder.topic)
     if version is None:
         raise versions.missing(files, log_system, folder.topic, "version")

@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.cli.tables import columns, json_line, moment
+from airflow_samza.cli.terminal import columns, json_line, moment
 from airflow_samza.control.messages import to_json
 from airflow_samza.errors import ConfigError
 from airflow_samza.figures import size
 from airflow_samza.systems.filesystems.pace import Looks
+from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemStreamPartition
 
 if TYPE_CHECKING:
     from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -90,7 +91,6 @@ def tail(
         raise ConfigError(f"-n {count} is not a number of messages.", hint="Give 0 or more.", key="-n", value=count)
     topic = log.topic(name)
     from airflow_samza.systems.log.index import LogIndex
-    from airflow_samza.systems.system import StreamSpec
     from airflow_samza.systems.topic_rejections import check_partition
 
     if partition is not None:
@@ -121,8 +121,6 @@ def tail(
 def _lines(
     consumer: LogConsumer, system: str, name: str, partition: int, start: int, end: int, control: bool
 ) -> Iterator[str]:
-    from airflow_samza.systems.system import MessageRun, OffsetRange, SystemStreamPartition
-
     if start >= end:
         return
     for envelope in consumer.read(SystemStreamPartition(system, name, partition), OffsetRange(start, end)):

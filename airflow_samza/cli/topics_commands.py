@@ -9,11 +9,9 @@ import typer
 from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.cli import topic_reports
 from airflow_samza.cli.options import SAY_YES, SYSTEMS, Json, Place, Yes, at_place
-from airflow_samza.cli.tables import json_line
-from airflow_samza.cli.terminal import say
+from airflow_samza.cli.terminal import json_line, say, say_json
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.bindings import bind_log, is_log, log_under
-from airflow_samza.systems.filesystems.opening import open_filesystem
 
 if TYPE_CHECKING:
     from airflow_samza.systems.log.system import LogSystem
@@ -45,8 +43,7 @@ def list_topics(
     if as_json:
         from airflow_samza.systems.log.topic_facts import list_facts
 
-        for facts in list_facts(log, matching):
-            typer.echo(json_line(facts))
+        say_json(list_facts(log, matching))
         return
     say(topic_reports.list_text(log, matching))
 
@@ -102,7 +99,7 @@ def fsck(
 
     log = _log(place, of)
     names = [topic] if topic is not None else log.topics()
-    files = open_filesystem(place.environment().root)
+    files = place.environment().files
     publications = published(files, log, run_folders(files))
     sound = True
     for name in names:
@@ -157,14 +154,14 @@ def expire(
         if not yes and not typer.confirm(f"Expire {what}? This cannot be undone.", err=True):
             raise TopicError("Nothing was expired.", hint=SAY_YES, stream=topic)
         say(topic_reports.expire(log_topic, before))
-    say(topic_reports.sweep(log, open_filesystem(place.environment().root)))
+    say(topic_reports.sweep(log, place.environment().files))
 
 
 def _reject_push_stream(log: LogSystem, topic: str, place: Place) -> None:
     """Reject expiring rows of a pushed table: its versions name rows by offset, and would lose them silently."""
     from airflow_samza.runs.tables.versions import newest
 
-    current = newest(open_filesystem(place.environment().root), log.name, topic)
+    current = newest(place.environment().files, log.name, topic)
     if current is not None:
         raise TopicError(
             f"The topic {topic!r} holds the versions of table {current.table!r}, of which {current.number} is current.",
@@ -178,7 +175,7 @@ def _reject_topic_of_open_run(topic: str, place: Place) -> None:
     """Reject expiring messages that another stage of an open run has still to read, or reads again in a retry."""
     from airflow_samza.runs.upkeep.retention import OpenTopics
 
-    run = OpenTopics(open_filesystem(place.environment().root)).open_run(topic)
+    run = OpenTopics(place.environment().files).open_run(topic)
     if run is not None:
         raise TopicError(
             f"The topic {topic!r} lies between stages of the run {run.run_id!r} of {run.application!r}, which is open.",

@@ -8,8 +8,7 @@ import typer
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.cli.options import Json
-from airflow_samza.cli.tables import columns, json_line
-from airflow_samza.cli.terminal import say
+from airflow_samza.cli.terminal import columns, say, say_json
 from airflow_samza.errors import UnknownName
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.stages.stage_runners import all_runners
@@ -33,8 +32,7 @@ def list_runners(as_json: Json = False) -> None:
         say(f"Deleted the folder of {place.name}, whose process was gone.", err=as_json)
     places = warm_places()
     if as_json:
-        for place in places:
-            typer.echo(json_line(_facts(place)))
+        say_json(map(_facts, places))
         return
     if not places:
         say("There are no warm runners of this user on this host.")

@@ -88,11 +88,8 @@ def _own_disk(root: str, mounts: Path = Path("/proc/self/mounts")) -> str | None
     except OSError:  # no Linux, and no container of its kind
         return None
     path = Path(os.path.realpath(os.path.expanduser(root)))
-    mount = ("", "")
-    for line in lines:
-        _, _, rest = line.partition(" ")
-        point, _, rest = rest.partition(" ")
-        place = Path(point.replace("\\040", " "))
-        if path.is_relative_to(place) and len(point) >= len(mount[0]):
-            mount = (point, rest.partition(" ")[0])
-    return mount[1] if mount[1] in _OWN_DISKS else None
+    places = [(point.replace("\\040", " "), kind) for _, point, kind, *_ in (line.split(" ") for line in lines)]
+    above = [(point, kind) for point, kind in places if path.is_relative_to(point)]
+    # Of several at one point the last one hides the others.
+    _, kind = max(reversed(above), key=lambda place: len(place[0]), default=("", ""))
+    return kind if kind in _OWN_DISKS else None

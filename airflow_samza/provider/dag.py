@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from typing import Any
 
 from airflow.sdk import DAG
 
-from airflow_samza.provider.task_group import SamzaTaskGroup
+from airflow_samza.provider.task_group import OWN_PARAMETERS, SamzaTaskGroup
 
 GROUP = "application"
-
-_OF_THE_GROUP = frozenset(
-    name
-    for name, parameter in inspect.signature(SamzaTaskGroup.__init__).parameters.items()
-    if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-)
 
 
 class SamzaDag(DAG):
@@ -42,7 +35,7 @@ class SamzaDag(DAG):
     group: SamzaTaskGroup
 
     def __init__(self, dag_id: str, *, application: str, **settings: Any) -> None:
-        ours = {name: settings.pop(name) for name in sorted(_OF_THE_GROUP & settings.keys())}
+        ours = {name: settings.pop(name) for name in sorted(OWN_PARAMETERS & settings.keys())}
         super().__init__(dag_id, **settings)
         self.fileloc = sys._getframe(1).f_code.co_filename  # Airflow finds this file, two frames above its own
         with self:

@@ -10,14 +10,22 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from airflow_samza.columns import folded
-from airflow_samza.errors import PlanErrors, SamzaError
+from airflow_samza.errors import PlanErrors, SamzaError, StageCancelled
 from airflow_samza.provider.airflow_versions import AirflowException, AirflowFailException
 from airflow_samza.provider.disclosure import text_of
-from airflow_samza.provider.runner_lines import KeepsLogs, TaskLog, log_runner
 from airflow_samza.secrecy import without_passwords
+
+if TYPE_CHECKING:
+    import logging
+
+    from structlog.typing import FilteringBoundLogger
+
+    from airflow_samza.provider.hooks.root import RootHook
+
+    TaskLog: TypeAlias = logging.Logger | FilteringBoundLogger
 
 AT_A_ROOT = (
     ("plan", "run", "status", "logs", "stop", "drain", "cancel", "publish", "compare", "fsck", "gc"),
@@ -59,7 +67,7 @@ class SamzaTaskRejected(_OfOurs, AirflowFailException):
 
 
 @contextmanager
-def mapped_failures(log: TaskLog | None = None, hook: Callable[[], KeepsLogs] | None = None) -> Iterator[None]:
+def mapped_failures(log: TaskLog | None = None, hook: Callable[[], RootHook] | None = None) -> Iterator[None]:
     """Turn a :class:`SamzaError` of the body into Airflow's exception; the task's log ends with its sentence and hint.
 
     ``log`` is the task's. It gets the sentence with the address of its entry in the documentation, and above it, as a
@@ -84,6 +92,20 @@ def mapped_failures(log: TaskLog | None = None, hook: Callable[[], KeepsLogs] | 
             log.error(folded(f"{error}\n  More: {error.entry}", LINE))
         # Without the chain: the log shows a whole traceback per exception of it, and the sentence says it all.
         raise (SamzaTaskFailed if error.retryable else SamzaTaskRejected)(error, is_logged=log is not None) from None
+
+
+def log_runner(hook: RootHook, log: TaskLog, error: SamzaError) -> None:
+    """Write the last lines of a runner into a task's log, as a group that folds, where an error names the runner's log.
+
+    Airflow's page shows the lines between ``::group::`` and ``::endgroup::`` when a reader opens them.
+    """
+    path = str(error.facts.get("log") or "")
+    lines = hook.last_lines(path) if path and not isinstance(error, StageCancelled) else ()
+    if lines:
+        log.info("::group::The last %d lines of the runner and its driver (%s, under the root)", len(lines), path)
+        for line in lines:
+            log.info("%s", line)
+        log.info("::endgroup::")
 
 
 def with_root(hint: str, root: str) -> str:

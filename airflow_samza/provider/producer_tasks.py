@@ -131,34 +131,6 @@ def producer_failed(stage_id: str, run: RunPlan, upstream: str) -> StageError:
     )
 
 
-@dataclass(frozen=True)
-class Producers:
-    """The stages that one stage reads from, other than itself.
-
-    ``lost`` have failed for good, ``waited_for`` have not started; of ``beyond`` the generation that was there before
-    their tasks were cleared does not count.
-    """
-
-    upstream: list[str]
-    lost: list[str]
-    waited_for: list[str]
-    beyond: dict[str, str]
-
-
-def look_at_producers(files: Filesystem, run: RunPlan, stage_id: str, tasks: ProducerTasks | None) -> Producers:
-    """Return the state of a stage's producers, by the records and by Airflow's states of their ``tasks``."""
-    upstream = [name for name in run.plan.stage(stage_id).upstream if name != stage_id]
-    states = tasks.states() if tasks is not None else {}
-    beyond = cleared(files, run, states)
-    producer_states = {name: producer_state(files, run, name, beyond.get(name)) for name in upstream}
-    lost = [
-        n
-        for n in upstream
-        if producer_states[n] == ABORTED or (n not in beyond and is_lost(files, run, n, states.get(n)))
-    ]
-    return Producers(upstream, lost, [name for name in upstream if producer_states[name] != STARTED], beyond)
-
-
 async def ended_by_a_user(task_instance: Any) -> bool:
     """Return whether a user has ended the task of a trigger that was cancelled, and nobody tells the trigger so.
 

@@ -3,22 +3,23 @@
 Submit in order, ask for the state, finish, cancel when the task is killed.
 
 Knows nothing of Airflow but a logger, and nothing of Spark: everything goes through the hook, so tests put another one
-in. A task that waits itself calls :meth:`StageWatch.run`; one that defers calls :meth:`StageWatch.advance` each time
-that it is back. Stage and push operators wait by it.
+in. A task that waits itself calls :meth:`StageWatch.run` once; one that defers calls it each time that it is back.
+Stage and push operators wait by it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from airflow_samza.errors import SamzaError, StageCancelled
 from airflow_samza.provider.progress_log import ProgressLog
-from airflow_samza.provider.runner_lines import TaskLog
 from airflow_samza.runs.stages.stage_state import QUEUED, StageHandle, StageStatus
 from airflow_samza.systems.filesystems.pace import FREE, Looks, Pace
+
+if TYPE_CHECKING:
+    from airflow_samza.provider.failures import TaskLog
 
 LONGEST_NAP = 0.5
 """Seconds.
@@ -105,15 +106,19 @@ class StageWatch(Generic[Result]):
         self._submitted_at = self._guarded = time.monotonic()
         self._looks = Looks(pace)
 
-    def take_up(
+    def run(
         self,
         upstream: Mapping[str, Collection[str]],
         submitted: Mapping[str, StageHandle] | None = None,
         reported: Collection[str] = (),
-    ) -> None:
-        """Take up stages by their ids, each with those that it waits for.
+        *,
+        waits: bool = True,
+    ) -> bool:
+        """Run stages by their ids, each after those that it waits for; return whether any is left.
 
-        ``submitted`` are those that an earlier part of this try has submitted, ``reported`` saw to their end.
+        No stage is left where the task ``waits`` for their ends; else those that can start are submitted, and those
+        that have ended are finished. ``submitted`` are those that an earlier part of this try has submitted,
+        ``reported`` saw to their end.
         """
         handles = dict(submitted or {})
         self.ended = {stage_id: handles.pop(stage_id) for stage_id in reported}
@@ -125,18 +130,15 @@ class StageWatch(Generic[Result]):
             if stage_id not in {**self.ended, **self.active}
         }
 
-    def run(self, upstream: Mapping[str, Collection[str]]) -> dict[str, Result]:
-        """Run stages to their end; return their results by stage id."""
-        self.take_up(upstream)
-        with self._cancelling():
-            while self._advance():
+        try:
+            is_left = self._advance()
+            while waits and is_left:
                 self._nap()
-        return self.results
-
-    def advance(self) -> bool:
-        """Submit stages that can start and finish those that have ended; return whether any is left."""
-        with self._cancelling():
-            return self._advance()
+                is_left = self._advance()
+        except BaseException:
+            self.cancel_active()
+            raise
+        return is_left
 
     def kill(self) -> None:
         """Cancel running stages. For signal handlers: it only leaves requests, and does not wait."""
@@ -150,14 +152,6 @@ class StageWatch(Generic[Result]):
                 self.service.cancel(handle)
             except Exception:
                 self.log.exception("Stage %s could not be cancelled.", self.progress.name_of(stage_id))
-
-    @contextmanager
-    def _cancelling(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            self.cancel_active()
-            raise
 
     def _advance(self) -> bool:
         ended = True

@@ -14,14 +14,13 @@ from airflow.sdk import TaskGroup
 
 from airflow_samza.application.checked_calls import reject_unknown
 from airflow_samza.errors import ConfigError, UnknownName
-from airflow_samza.planner.plan import ExecutionPlan, Stage
+from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.titles import stage_named
 from airflow_samza.provider.connections.fields import connection_id
 from airflow_samza.provider.late_arguments import is_late, reject_late, reject_mapping
 from airflow_samza.provider.operators.auto_mode import AUTO, SamzaAutoPlanOperator
 from airflow_samza.provider.operators.cleanup import SamzaCleanupOperator
-from airflow_samza.provider.operators.plan import SamzaPlanOperator
-from airflow_samza.provider.operators.planning import FUSED, MODES, check_mode
+from airflow_samza.provider.operators.planning import FUSED, MODES, SamzaPlanOperator, check_mode
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.provider.parsed_application import parse_application
 from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, STAGED
@@ -132,7 +131,7 @@ class SamzaTaskGroup(TaskGroup):
     ) -> None:
         for name in group:
             if name not in _OF_GROUPS:
-                reject_unknown(name, [*_OF_GROUPS, *_own_parameters()], f"The task group {group_id!r}")
+                reject_unknown(name, [*_OF_GROUPS, *OWN_PARAMETERS], f"The task group {group_id!r}")
         reject_late(group_id, application=application, mode=mode, stages=stages)
         check_mode(group_id, mode, run_for, (*MODES, AUTO))
         shape = parse_application(application, config).shape
@@ -194,7 +193,8 @@ class SamzaTaskGroup(TaskGroup):
                 }
                 if mode not in (PIPELINED, CONTINUOUS):
                     for stage in shape.stages:
-                        self._after_its_producers(stage)
+                        producers = [self.stage_tasks[name] for name in stage.upstream if name != stage.stage_id]
+                        self.stage_tasks[stage.stage_id] << producers
             if mode == AUTO:
                 self._choose_between(self._fused(spark_conf, watched))
             self.cleanup_task = SamzaCleanupOperator(task_id=CLEANUP_TASK, plan=self.plan_task.output, **shared)
@@ -236,17 +236,13 @@ class SamzaTaskGroup(TaskGroup):
             return connection_id(what, usual.get("conn_id"), usual.get("samza_conn_id"))
         return connection_id(what, conn_id, samza_conn_id)
 
-    def _after_its_producers(self, stage: Stage) -> None:
-        """Have Airflow start a stage behind those that write what it reads."""
-        for stage_id in stage.upstream:
-            if stage_id != stage.stage_id:
-                self.stage_tasks[stage_id] >> self.stage_tasks[stage.stage_id]
 
-
-def _own_parameters() -> list[str]:
-    """Return the parameters that a group of ours has beside those of Airflow's."""
-    parameters = inspect.signature(SamzaTaskGroup.__init__).parameters.values()
-    return [parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
+OWN_PARAMETERS = frozenset(
+    name
+    for name, parameter in inspect.signature(SamzaTaskGroup.__init__).parameters.items()
+    if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+)
+"""The parameters that a group of ours has beside those of Airflow's."""
 
 
 def _stage_settings(

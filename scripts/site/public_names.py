@@ -85,7 +85,10 @@ def _members(shown: Class) -> Iterator[Any]:
 
 def _described(shown: Any, name: str) -> Iterator[str]:
     """Yield the signature of a class or function, its text, and a list of its parameters."""
-    of: Any = shown.members.get("__init__") if isinstance(shown, Class) else shown
+    of: Any = shown
+    if isinstance(shown, Class):
+        of = (shown.all_members if shown.name in WITH_INHERITED else shown.members).get("__init__")
+        of = of.final_target if of is not None and of.is_alias else of
     called = isinstance(of, Function) and shown.name not in MADE_BY_THE_PACKAGE
     parameters = [one for one in of.parameters if one.name not in ("self", "cls")] if called else []
     if isinstance(shown, Class):

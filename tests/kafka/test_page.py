@@ -198,7 +198,7 @@ def test_progress_of_a_stage_at_work_does_without_brokers_that_are_away(
     assert (found["stages"][0]["lag"], found["note"]) == (2, None)
     monkeypatch.setattr(opened_run, "SERVER_SECONDS", 1.0)
     monkeypatch.setenv("AIRFLOW_CONN_PAGE_EVENTS", json.dumps(brokers(f"127.0.0.1:{free_port()}")))
-    looks.LOOKS.forget()  # as after five minutes: connections are read again
+    looks.LOOKS._runs.clear()  # as after five minutes: connections are read again
     found = page.get("progress")
     assert (found["stages"][0]["read"], found["stages"][0]["lag"]) == (len(VISITS), None)
     assert found["note"].startswith("The lag behind streams of the system 'events' is not known at present: ")

@@ -94,10 +94,7 @@ def test_a_deferred_task_shows_the_lag_by_the_connection_and_none_where_brokers_
     runs.send(3, 4, 5)
     brokers = of_brokers(runs.topics.address)
 
-    async def aget(conn_id: str) -> Connection:
-        return brokers
-
-    monkeypatch.setattr(BaseHook, "aget_connection", aget)
+    monkeypatch.setattr(BaseHook, "get_connection", lambda conn_id: brokers)
     said: list[str] = []
     systems = WatchedSystems(running.plan.systems, {"events": "brokers"}, "", said.append)
 

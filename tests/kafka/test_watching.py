@@ -41,11 +41,7 @@ def connections(monkeypatch: pytest.MonkeyPatch, kafka: Kafka) -> dict[str, Conn
             raise AirflowNotFoundException(conn_id)
         return known[conn_id]
 
-    async def aget(conn_id: str) -> Connection:
-        return get(conn_id)
-
     monkeypatch.setattr(BaseHook, "get_connection", get)
-    monkeypatch.setattr(BaseHook, "aget_connection", aget)
     monkeypatch.setattr(kafka_triggers, "STORED_SECONDS", 0.05)
     return known
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from fastapi.routing import APIRoute
 
-from airflow_samza.provider.page.routes import data, data_map, failures, plan, progress, results, runs
+from airflow_samza.provider.page.routes import calendar, data, data_map, failures, plan, progress, results, runs
 from airflow_samza.provider.plan_xcoms import PlanNote
 from airflow_samza.runs.progress.run_list import note_origin
 from airflow_samza.runs.records.data_interval import DataInterval
@@ -44,7 +44,7 @@ def visits(app):
 
 ROUTES = {
     route.path: route
-    for module in (runs, plan, progress, results, failures, data, data_map)
+    for module in (runs, plan, progress, results, failures, data, data_map, calendar)
     for route in module.router.routes
     if isinstance(route, APIRoute)
 }

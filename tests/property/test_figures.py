@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.cli.environment import Environment
-from airflow_samza.cli.status_command import RunStatus, status_json
+from airflow_samza.cli.status_command import RunStatus
 from airflow_samza.provider.page.stage_answers import stage_answer
 from airflow_samza.provider.stage_summary import summary
 from airflow_samza.provider.stats import gauges_of
@@ -144,7 +144,7 @@ class Story:
         assert (sent["read"], sent["sent"], sent["tasks_ended"]) == (report.read, report.sent, report.tasks_ended)
         assert sent["running"] == (truth.state == RUNNING)
         status = RunStatus(Environment("test", str(world.root)), ["timed", "run-1"])
-        told = json.loads(status_json(status.state, status.run, status.reports(), {}))["stages"][0]
+        told = json.loads(status.json(status.reports()))["stages"][0]
         if told["generation"] == report.generation:
             assert (told["seconds"], told["read"], told["tasks_done"]) == (
                 report.seconds,

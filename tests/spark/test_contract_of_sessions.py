@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pyarrow as pa
@@ -20,7 +21,7 @@ import pytest
 
 from airflow_samza.errors import MessageError, PushError, StageCancelled, StageFailed, StageLost
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.provider.runner_lines import log_runner
+from airflow_samza.provider.failures import log_runner
 from airflow_samza.runs.stages.runner_log import last_lines
 from airflow_samza.runs.stages.stage_state import CANCELLED, LOST, RUNNING, SUCCEEDED
 from airflow_samza.runs.tables import versions
@@ -113,7 +114,7 @@ def test_an_error_of_a_callable_arrives_with_its_place(session: Session) -> None
 
 def test_the_last_lines_of_the_driver_of_a_failed_stage_come_into_the_tasks_log(session: Session) -> None:
     files = open_filesystem(session.root)
-    service = SimpleNamespace(last_lines=lambda path: last_lines(files, path, [SECRET]))
+    service: Any = SimpleNamespace(last_lines=lambda path: last_lines(files, path, [SECRET]))
     said: list[str] = []
     log = SimpleNamespace(info=lambda event, *args: said.append(event % args if args else event))
     with pytest.raises(MessageError, match="never") as caught:

@@ -19,7 +19,7 @@ from fastapi import FastAPI, HTTPException
 from fastapi.testclient import TestClient
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.provider.page import data_map, looks, opened_run, rights
+from airflow_samza.provider.page import looks, opened_run, rights
 from airflow_samza.provider.page.airflow_records import (
     Assets,
     Event,
@@ -30,6 +30,7 @@ from airflow_samza.provider.page.airflow_records import (
     airflow_records,
 )
 from airflow_samza.provider.page.app import make_app
+from airflow_samza.provider.page.routes import data_map
 from airflow_samza.provider.plan_xcoms import PlanNote
 from airflow_samza.runs.progress.run_list import note_origin
 from airflow_samza.runs.records.data_interval import DataInterval
@@ -216,8 +217,8 @@ def make_page(
     monkeypatch.setenv("AIRFLOW_CONN_SAMZA_PAGE", json.dumps(root))
     for name, connection in (connections or {}).items():
         monkeypatch.setenv(f"AIRFLOW_CONN_PAGE_{name.upper()}", json.dumps(connection))
-    looks.LOOKS.forget()
-    data_map.forget()
+    looks.LOOKS._runs.clear()
+    data_map._places.clear()
     monkeypatch.setattr(opened_run.AWAY, "_since", {})
     made = Page(here, make_app(), KnownToAirflow(), {name: f"page_{name}" for name in connections or {}})
 

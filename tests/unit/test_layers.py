@@ -167,6 +167,7 @@ THIRD_PARTY: dict[str, dict[str, str]] = {
         "pydantic": ANYWHERE,
         "starlette": ANYWHERE,
         "sqlalchemy": ANYWHERE,
+        "cachetools": ANYWHERE,
         "attr": ANYWHERE,
         "openlineage": ANYWHERE,  # in a module that only OpenLineage's own calls load
         "pendulum": ANYWHERE,

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from airflow_samza.errors import NoSuchVersion, SamzaError, TopicError
 from airflow_samza.provider.backfill.slices import Slice, for_slice, planned_slices
@@ -106,35 +105,23 @@ def preview_backfill(dag_id: str, first: datetime, last: datetime, file: Path | 
     return BackfillPreview(dag_id, tuple(slices), tuple(_of_task(task, slices, runs) for task in tasks), tuple(notes))
 
 
-def _of_task(task: PlanningOperator, slices: Sequence[Slice], runs: Mapping[datetime, str]) -> ApplicationPreview:
+def _of_task(
+    task: PlanningOperator, slices: Sequence[Slice], runs: Mapping[datetime, str | None]
+) -> ApplicationPreview:
     of_function = getattr(task, "module", None)
     if of_function is not None:  # a decorated function's, which the task would write on its worker
         of_function.bring()
     name = task.application_spec().name
-    former_runs = _FormerRuns(name)
-    slice_previews = _behind_the_last(tuple(_of_slice(task, slice_, runs, former_runs) for slice_ in slices))
-    former = former_runs.newest
-    return ApplicationPreview(task.task_id, name, former_runs.root, len(former.runs), former.unread, slice_previews)
+    by_root: dict[str, History] = {}
+    slice_previews = _behind_the_last(tuple(_of_slice(task, slice_, runs, by_root) for slice_ in slices))
+    root, former = next(reversed(by_root.items()), ("", History()))
+    return ApplicationPreview(task.task_id, name, root, len(former.runs), former.unread, slice_previews)
 
 
-class _FormerRuns:
-    """The former runs of an application, read once for each root."""
-
-    def __init__(self, application: str) -> None:
-        self.application = application
-        self.root = ""
-        self.newest = History()
-        self._by_root: dict[str, History] = {}
-
-    def of(self, hook: SamzaHook) -> History:
-        self.root = without_passwords(hook.root)
-        if self.root not in self._by_root:
-            self._by_root[self.root] = history(hook.files, self.application)
-        self.newest = self._by_root[self.root]
-        return self.newest
-
-
-def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str], past: _FormerRuns) -> SlicePreview:
+def _of_slice(
+    task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str | None], by_root: dict[str, History]
+) -> SlicePreview:
+    """Return the preview of a slice; the former runs of the application are read once for each root."""
     airflow_run = runs.get(slice_.date) if slice_.date is not None else None
     try:
         rendered, context = for_slice(task, slice_)
@@ -151,7 +138,9 @@ def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str
         hook = rendered.hook
         spec = rendered.application_spec()
         request = rendered.run_request(hook, spec, context)
-        former = past.of(hook)
+        root = without_passwords(hook.root)
+        if root not in by_root:
+            by_root[root] = history(hook.files, spec.name)
         before = awaited(task, slice_, hook, spec, request)
         run = hook.preview(request)
         tables = _tables(hook, run)
@@ -162,18 +151,25 @@ def _of_slice(task: PlanningOperator, slice_: Slice, runs: Mapping[datetime, str
             return SlicePreview(slice_, run_id, interval, airflow_run=airflow_run, awaited=(lacking,))
         return SlicePreview(slice_, run_id, airflow_run=airflow_run, problem=_problem(task, error))
     listed = tuple(_listed(hook, run, amount) for amount in amounts(run))
-    lacks = tuple(before[amount.stream_id] for amount in listed if amount.stream_id in before and _is_nothing(amount))
+    lacks = tuple(
+        before[amount.stream_id]
+        for amount in listed
+        if amount.stream_id in before and not any((amount.files, amount.bytes, amount.offsets))
+    )
     without_data = {each.stream_id for each in lacks}
-    inputs = tuple(_unknown(amount) if amount.stream_id in without_data else amount for amount in listed)
+    inputs = tuple(
+        replace(amount, files=None, bytes=None, offsets=None) if amount.stream_id in without_data else amount
+        for amount in listed
+    )
     return SlicePreview(
         slice_,
         run_id,
         run.interval,
         inputs,
         tables,
-        tuple(former.of_data(run.interval, request.partition_key)),
+        tuple(by_root[root].of_data(run.interval, request.partition_key)),
         airflow_run,
-        None if lacks else former.estimate(inputs),
+        None if lacks else by_root[root].estimate(inputs),
         awaited=lacks,
         stages=run.reuse_texts,
         outputs={
@@ -200,15 +196,6 @@ def _problem(task: PlanningOperator, error: Exception) -> str:
     return without_passwords(str(error)) + more
 
 
-def _is_nothing(amount: InputAmount) -> bool:
-    """Return whether nothing is there of an input, as far as its amount is known."""
-    return not any((amount.files, amount.bytes, amount.offsets))
-
-
-def _unknown(amount: InputAmount) -> InputAmount:
-    return replace(amount, files=None, bytes=None, offsets=None)
-
-
 def _listed(hook: SamzaHook, run: RunPlan, amount: InputAmount) -> InputAmount:
     """Return an amount, of files that Spark reads by a listing: a plan has none of them."""
     binding = hook.bindings().get(amount.system)
@@ -233,26 +220,20 @@ def _tables(hook: SamzaHook, run: RunPlan) -> tuple[TableRead, ...]:
     return tuple(previews)
 
 
-def _airflow_runs(dag_id: str, slices: Sequence[Slice]) -> tuple[dict[datetime, str], list[str]]:
+def _airflow_runs(dag_id: str, slices: Sequence[Slice]) -> tuple[dict[datetime, str | None], list[str]]:
     """Return the states of a Dag's runs by logical or partition date, and a note where no database can be asked."""
     dates = [slice_.date for slice_ in slices if slice_.date is not None]
     if not dates:
         return {}, []
-    from sqlalchemy import select
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
-        from airflow.models.dagrun import DagRun
         from airflow.utils.session import create_session
 
+        from airflow_samza.provider.page.airflow_records import AirflowRecords
+
         with create_session() as session:
-            date: Any = DagRun.logical_date if slices[0].logical_date is not None else DagRun.partition_date
-            query: Any = (
-                select(date, DagRun.state)
-                .where(DagRun.dag_id == dag_id, date >= min(dates), date <= max(dates))
-                .order_by(DagRun.id)
-            )
-            return {moment: str(getattr(state, "value", state)) for moment, state in session.execute(query)}, []
+            return AirflowRecords(session).runs_of_dates(dag_id, min(dates), max(dates)), []
     except (ImportError, RuntimeError, SQLAlchemyError) as error:  # RuntimeError: not from here, Airflow says
         why = without_passwords(str(error).splitlines()[0] if str(error) else type(error).__name__)
         return {}, [f"Airflow's database was not asked for runs that exist: {why}"]

@@ -15,6 +15,7 @@ from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.provider.airflow_versions import dags_in, scheduler_form
 from airflow_samza.provider.operators.planning import PlanningOperator
 from airflow_samza.provider.operators.samza_operator import SamzaOperator
+from airflow_samza.runs.records.data_interval import DataInterval
 
 Task = TypeVar("Task", bound=SamzaOperator)
 
@@ -43,6 +44,11 @@ class Slice:
     def date(self) -> datetime | None:
         """Return the date by which Airflow finds a Dag's run of the slice."""
         return self.logical_date or self.partition_date
+
+    @property
+    def interval(self) -> tuple[str, str] | None:
+        """Return the data interval as records of runs have it; None of a slice without one."""
+        return DataInterval(self.start, self.end).iso() if self.start is not None and self.end is not None else None
 
     @property
     def text(self) -> str:

@@ -20,7 +20,7 @@ from airflow_samza.prepare.run_streams import described
 from airflow_samza.provider.backfill.slices import Slice, for_slice
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.lineage.dataset_names import DatasetName, dataset_at, unvarying
-from airflow_samza.provider.lineage.push_lineage import table_dataset
+from airflow_samza.provider.lineage.task_lineage import table_dataset
 from airflow_samza.provider.operators.planning import PlanningOperator
 from airflow_samza.provider.operators.table_push import TableOperator
 from airflow_samza.provider.run_tasks import run_tasks, tasks_before
@@ -46,12 +46,13 @@ def awaited(
     if not read:
         return {}
     written = [entry for writer in tasks_before(task) for entry in _written(writer, slice_)]
-    waits = {}
-    for names, place in read:
-        for task_id, at in written:
-            if _meet(place, at):
-                waits.update(dict.fromkeys(names, Awaited(names[0], task_id)))
-    return waits
+    return {
+        name: Awaited(names[0], task_id)
+        for names, place in read
+        for task_id, at in written
+        if _meet(place, at)
+        for name in names
+    }
 
 
 def awaited_by(error: Exception, waits: Mapping[str, Awaited]) -> Awaited | None:

@@ -6,17 +6,14 @@ so that no plan and no log shows them. Hooks, operators, sensors and triggers bi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.provider.airflow_versions import AirflowNotFoundException
-from airflow_samza.provider.connections.fields import extra_of, mapping_of
+from airflow_samza.provider.connections.fields import adding, defined, extra_of, mapping_of, masked
 from airflow_samza.provider.connections.kafka import kafka_binding
-from airflow_samza.provider.connections.missing_connections import adding, candidate_ids, not_defined
-from airflow_samza.provider.connections.root_access import find_access
-from airflow_samza.provider.connections.tables import delta_binding, iceberg_binding
+from airflow_samza.provider.connections.root_access import FIELD, find_access
 from airflow_samza.system_kinds import find_kind
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.capabilities import HasTableVersions
@@ -39,15 +36,6 @@ _OF_KINDS = {
 }
 """Connection types by the kind of the system that they bind."""
 
-_OF_OTHER_PROVIDERS: Mapping[str, Callable[[str, str, Any], SystemBinding]] = {
-    "kafka": kafka_binding,
-    "iceberg": iceberg_binding,
-}
-"""Connection types that other providers define, and whose fields are read as those define them."""
-
-_OF_FOLDERS: Mapping[str, Callable[[str, Any, GetConnection], SystemBinding]] = {"delta": delta_binding}
-"""Connection types of our own that name a folder or bucket, and perhaps the connection that opens it."""
-
 
 def types_of(kind: str | None) -> tuple[str, ...]:
     """Return the types of connections that bind a system of a kind, the usual one first; none where none can."""
@@ -55,24 +43,17 @@ def types_of(kind: str | None) -> tuple[str, ...]:
     return _OF_KINDS.get(kind or "", (kind,) if kind and kind_of_system is not None and kind_of_system.connects else ())
 
 
-def bind_connections(systems: Mapping[str, str], get_connection: GetConnection) -> dict[str, SystemBinding]:
-    """Return the binding of every system that ``systems`` names, by the system's name."""
-    return {
-        name: binding_of(name, conn_id, get_connection(conn_id), get_connection) for name, conn_id in systems.items()
-    }
-
-
 def binding_of(name: str, conn_id: str, connection: Any, get_connection: GetConnection) -> SystemBinding:
     """Return the binding that one connection gives to the system ``name``; other connection types are rejected.
 
     Files, and a log under a root of its own, may be opened with another connection, which ``get_connection`` finds.
     """
-    kind = str(connection.conn_type or "")
-    if kind == "samza":
+    conn_type = str(connection.conn_type or "")
+    if conn_type == "samza":
         return _with_access("log", root_of(conn_id, connection), conn_id, connection, get_connection)
-    if kind in _OF_FOLDERS:
-        return _OF_FOLDERS[kind](conn_id, connection, get_connection)
-    if kind == "fs":
+    if conn_type == "delta":
+        return _delta(conn_id, connection, get_connection)
+    if conn_type == "fs":
         path = str(extra_of(conn_id, connection).get("path") or "").strip()
         if not path:
             raise ConfigError(
@@ -82,19 +63,21 @@ def binding_of(name: str, conn_id: str, connection: Any, get_connection: GetConn
                 value=conn_id,
             )
         return _with_access("files", path, conn_id, connection, get_connection)
-    if kind in _OF_OTHER_PROVIDERS:
-        return _OF_OTHER_PROVIDERS[kind](name, conn_id, connection)
-    if kind == "jdbc":
+    if conn_type == "kafka":
+        return kafka_binding(name, conn_id, connection)
+    if conn_type == "iceberg":
+        return _iceberg(conn_id, connection)
+    if conn_type == "jdbc":
         return _database(name, conn_id, connection)
-    if kind == "spark_sql":
+    if conn_type == "spark_sql":
         return SystemBinding("spark", extra_of(conn_id, connection))
-    kind_of_system = find_kind(kind)
+    kind_of_system = find_kind(conn_type)
     if kind_of_system is not None and kind_of_system.connects:
         fields = {name: getattr(connection, name) for name in ("host", "port", "login", "password")}
         options = {**extra_of(conn_id, connection), **{name: value for name, value in fields.items() if value}}
-        return SystemBinding(kind, options, frozenset({"password"} & set(options)))
+        return SystemBinding(conn_type, options, frozenset({"password"} & set(options)))
     raise ConfigError(
-        f"The connection {conn_id!r} of type {kind!r} cannot bind the system {name!r}.",
+        f"The connection {conn_id!r} of type {conn_type!r} cannot bind the system {name!r}.",
         hint=f"Types that can: {SUPPORTED}.",
         key="systems",
         value=conn_id,
@@ -108,10 +91,7 @@ def find_commit(
 
     The connection is one of tables: of Iceberg, or of Delta, which has no branches.
     """
-    try:
-        connection = get_connection(conn_id)
-    except AirflowNotFoundException:
-        raise not_defined(conn_id, ("iceberg", "delta"), candidates=candidate_ids()) from None
+    connection = defined(conn_id, ("iceberg", "delta"), get_connection)
     system = bind_system("lake", binding_of("lake", conn_id, connection, get_connection), "")
     if not isinstance(system, HasTableVersions):
         raise ConfigError(
@@ -152,6 +132,45 @@ def _database(name: str, conn_id: str, connection: Any) -> SystemBinding:
     if connection.password:
         options["password"] = connection.password
     return SystemBinding("spark", options, frozenset({"password", "url"}))  # a URL may hold a password, too
+
+
+def _iceberg(conn_id: str, connection: Any) -> SystemBinding:
+    """Return the binding of a catalog of Iceberg, by the fields of Airflow's own provider.
+
+    The extra holds pyiceberg's properties, or ``root`` of a catalog in a folder. The host is the URI of a catalog, of
+    type ``rest`` unless the extra says otherwise; login and password are then its credential. The catalog's name is the
+    connection's id, as in hooks of that provider, unless the extra has ``catalog``.
+    """
+    options: dict[str, Any] = extra_of(conn_id, connection)
+    if "root" not in options:
+        options.setdefault("catalog", conn_id)
+    host = str(connection.host or "").strip().rstrip("/")
+    if host:
+        options.setdefault("uri", host)
+        options.setdefault("type", "rest")
+    if options.get("type") == "rest" and connection.login and connection.password:
+        options.setdefault("credential", f"{connection.login}:{connection.password}")
+    return masked(SystemBinding("iceberg", options))
+
+
+def _delta(conn_id: str, connection: Any, get_connection: GetConnection) -> SystemBinding:
+    """Return the binding of a system of Delta tables.
+
+    The extra has ``root``, and may have ``partitions``; ``root_conn_id`` names the connection that opens a bucket, as
+    it does for the root of topics.
+    """
+    extra = extra_of(conn_id, connection)
+    root = str(extra.get("root") or connection.host or "").strip()
+    if not root:
+        raise ConfigError(
+            f"The connection {conn_id!r} of type delta has no root.",
+            hint=f"Set it, for example: {adding(conn_id, 'delta')}.",
+            key="root",
+            value=conn_id,
+        )
+    access = find_access(conn_id, connection, root, get_connection)
+    ours = {name: value for name, value in extra.items() if name not in ("root", FIELD)}
+    return masked(SystemBinding("delta", {**ours, "root": root, **access.options}, access.secret))
 
 
 def root_of(conn_id: str, connection: Any) -> str:

@@ -9,9 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.provider.airflow_versions import AirflowNotFoundException
-from airflow_samza.provider.connections.fields import extra_of, masked
-from airflow_samza.provider.connections.missing_connections import adding, candidate_ids, not_defined
+from airflow_samza.provider.connections.fields import adding, defined, extra_of, masked
 from airflow_samza.systems.kafka.access import ADDRESSES, PASSWORD, USER, access_of, shared_options
 from airflow_samza.systems.system import SystemBinding
 
@@ -49,8 +47,11 @@ ANSWER_SECONDS = 20.0
 """Seconds within which brokers have to answer here."""
 
 
-def brokers_of(conn_id: str, connection: Any) -> Brokers:
+def find_brokers(conn_id: str) -> Brokers:
     """Return the brokers of a connection of type ``kafka``, once they let us in; blocks for at most 20 s or so."""
+    from airflow.sdk import BaseHook
+
+    connection = defined(conn_id, ("kafka",), BaseHook.get_connection)
     if connection.conn_type != "kafka":
         raise ConfigError(
             f"The connection {conn_id!r} is of type {connection.conn_type!r}, and brokers of Kafka are asked with one "
@@ -68,27 +69,3 @@ def brokers_of(conn_id: str, connection: Any) -> Brokers:
     access = access_of(conn_id, binding)
     check_brokers(access, ANSWER_SECONDS)
     return Brokers(access, ANSWER_SECONDS)
-
-
-def find_brokers(conn_id: str) -> Brokers:
-    """Return the brokers of a connection, which is looked up here."""
-    from airflow.sdk import BaseHook
-
-    try:
-        connection = BaseHook.get_connection(conn_id)
-    except AirflowNotFoundException:
-        raise not_defined(conn_id, ("kafka",), candidates=candidate_ids()) from None
-    return brokers_of(conn_id, connection)
-
-
-async def await_brokers(conn_id: str) -> Brokers:
-    """Return the brokers of a connection, without blocking the event loop."""
-    from airflow.sdk import BaseHook
-
-    from airflow_samza.provider.triggers.client_threads import in_client_thread
-
-    try:
-        connection = await BaseHook.aget_connection(conn_id)
-    except AirflowNotFoundException:
-        raise not_defined(conn_id, ("kafka",), candidates=candidate_ids()) from None
-    return await in_client_thread(lambda: brokers_of(conn_id, connection))

@@ -47,7 +47,9 @@ def spark_place(conn_id: str, connection: Any, start_seconds: float) -> SparkPla
     """Return the place that a Spark connection names; ``start_seconds`` bounds a driver's start."""
     kind = str(connection.conn_type or "")
     if kind == CONNECT_TYPE:
-        return SparkPlace(_checked(conn_id, _connect_url(conn_id)))
+        from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+
+        return SparkPlace(_checked(conn_id, SparkConnectHook(conn_id).get_connection_url()))
     if kind not in SUBMIT_TYPES:
         raise ConfigError(
             f"The connection {conn_id!r} of type {kind!r} is no Spark.",
@@ -84,13 +86,6 @@ def _resolved(conn_id: str) -> dict[str, Any]:
             value=conn_id,
         ) from error
     return resolved
-
-
-def _connect_url(conn_id: str) -> str:
-    from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
-
-    url: str = SparkConnectHook(conn_id).get_connection_url()
-    return url
 
 
 def _with_scheme(master: str) -> str:

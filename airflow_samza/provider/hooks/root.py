@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
 
-from airflow_samza.provider.airflow_versions import AirflowNotFoundException
 from airflow_samza.provider.connections.bindings import root_of
-from airflow_samza.provider.connections.cloud import OF_TYPES
-from airflow_samza.provider.connections.missing_connections import candidate_ids, not_defined
-from airflow_samza.provider.connections.root_access import find_access
+from airflow_samza.provider.connections.fields import defined
+from airflow_samza.provider.connections.root_access import OF_TYPES, find_access
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess, access_within, give_access
 
 if TYPE_CHECKING:
@@ -72,10 +70,7 @@ class RootHook(BaseHook):
 
     def _connection(self, conn_id: str, types: Collection[str] = ("samza",)) -> Any:
         """Return a connection, which has one of the types where all is well."""
-        try:
-            return self.get_connection(conn_id)
-        except AirflowNotFoundException:
-            raise not_defined(conn_id, types, candidates=candidate_ids([self.conn_id])) from None
+        return defined(conn_id, types, self.get_connection, [self.conn_id])
 
     def _store_connection(self, conn_id: str) -> Any:
         """Return a connection that opens the root, or files, on an object store."""

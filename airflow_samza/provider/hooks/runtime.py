@@ -15,9 +15,8 @@ from airflow_samza.application.loader import load_application
 from airflow_samza.errors import SamzaError
 from airflow_samza.provider.airflow_versions import AirflowNotFoundException, conf
 from airflow_samza.provider.configured_numbers import configured_number
-from airflow_samza.provider.connections.bindings import SUPPORTED, bind_connections, text_map, types_of
-from airflow_samza.provider.connections.fields import extra_of
-from airflow_samza.provider.connections.missing_connections import candidate_ids, not_defined
+from airflow_samza.provider.connections.bindings import SUPPORTED, binding_of, text_map, types_of
+from airflow_samza.provider.connections.fields import candidate_ids, connection_id, extra_of, not_defined
 from airflow_samza.provider.connections.spark import (
     CONNECT_TYPE,
     SOURCE_TYPES,
@@ -31,11 +30,11 @@ from airflow_samza.provider.deferral import reject_short_lived, runner_outlives
 from airflow_samza.provider.get_provider_info import CONFIG_SECTION
 from airflow_samza.provider.hooks.root import RootHook
 from airflow_samza.runs.records import liveness
+from airflow_samza.runs.upkeep.keep import Keep
 from airflow_samza.system_kinds import KINDS_OF_NAMES
 
 if TYPE_CHECKING:
     from airflow_samza.launch.runtime import SparkRuntime
-    from airflow_samza.runs.upkeep.keep import Keep
     from airflow_samza.systems.system import SystemBinding
 
 
@@ -49,15 +48,27 @@ PLAN_ANEW = (
 class RuntimeHook(RootHook):
     """The part of the hook that makes the runtime of what connections hold."""
 
-    systems: Mapping[str, str]
-    spark_conf: Mapping[str, str]
-    py_modules: Sequence[str]
-    archives: Sequence[str]
-    runner_python: str | None
-    executor: str | None
-    application: str
-    """The application whose systems are bound, as far as an operator or a call has named one; hints go by it."""
-    _runtime: SparkRuntime | None
+    def __init__(
+        self,
+        conn_id: str | None = None,
+        *,
+        samza_conn_id: str | None = None,
+        systems: Mapping[str, str] | None = None,
+        spark_conf: Mapping[str, Any] | None = None,
+        py_modules: Sequence[str] = (),
+        archives: Sequence[str] = (),
+        runner_python: str | None = None,
+        executor: str | None = None,
+    ) -> None:
+        super().__init__(connection_id("The hook", conn_id, samza_conn_id))
+        self.systems = dict(systems or {})
+        self.spark_conf = text_map("spark_conf", spark_conf)
+        self.py_modules = tuple(py_modules)
+        self.archives = tuple(archives)
+        self.runner_python = runner_python
+        self.executor = executor
+        self.application = ""  # whose systems are bound, as far as an operator or a call names one; hints go by it
+        self._runtime: SparkRuntime | None = None
 
     def get_conn(self) -> SparkRuntime:
         """Return the runtime under the root, with all systems bound."""
@@ -104,7 +115,8 @@ class RuntimeHook(RootHook):
         """Return the bindings of the systems, from their connections; secrets are marked."""
         bindings: dict[str, SystemBinding] = {}
         for name, conn_id in self.systems.items():
-            bindings |= bind_connections({name: conn_id}, partial(self._system_connection, name, conn_id))
+            find = partial(self._system_connection, name, conn_id)
+            bindings[name] = binding_of(name, conn_id, find(conn_id), find)
         return bindings
 
     def _system_connection(self, name: str, conn_id: str, named: str) -> Any:
@@ -122,8 +134,9 @@ class RuntimeHook(RootHook):
             in_words = "" if types else SUPPORTED
             raise not_defined(conn_id, types or types_of("files"), said=in_words, binds=name, candidates=near) from None
 
-    def _source_connection(self, conn_id: str) -> Any:
-        return self._connection(conn_id, SOURCE_TYPES)
+    def _source_options(self, conn_id: str | None) -> dict[str, str]:
+        """Return the options of the database of a connection; none without one."""
+        return source_options(conn_id, self._connection(conn_id, SOURCE_TYPES)) if conn_id else {}
 
     def _declared_kind(self, name: str) -> str | None:
         """Return the kind of a system that the application declares, where this hook knows of one."""
@@ -200,17 +213,11 @@ class RuntimeHook(RootHook):
 
         :param source_conn_id: The connection.
         """
-        return (
-            str(source_options(source_conn_id, self._source_connection(source_conn_id)).get("url", ""))
-            if source_conn_id
-            else ""
-        )
+        return self._source_options(source_conn_id).get("url", "")
 
     @property
     def keep(self) -> Keep:
         """Return the number of runs that are kept, and the days: ``[samza] keep_runs`` and ``keep_runs_days``."""
-        from airflow_samza.runs.upkeep.keep import Keep
-
         usual = Keep()
         return Keep(
             configured_number("keep_runs", usual.runs, "runs", may_be_0=True),

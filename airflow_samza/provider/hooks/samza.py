@@ -8,25 +8,27 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_samza.prepare.run_request import PREVIOUS, RunRequest
-from airflow_samza.provider.connections.bindings import text_map
-from airflow_samza.provider.connections.fields import DEFAULT_CONNECTION, connection_id
-from airflow_samza.provider.hooks.tables import TablesHook
+from airflow_samza.provider.connections.fields import DEFAULT_CONNECTION
+from airflow_samza.provider.hooks.runtime import RuntimeHook
 from airflow_samza.runs.held_outputs import HeldOutput, held_outputs
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.progress.run_list import note_origin
-from airflow_samza.runs.progress.stage_progress import newest_generation
+from airflow_samza.runs.progress.stage_progress import newest_handle
 from airflow_samza.runs.publication import GivenUp, Published
 from airflow_samza.runs.records.data_interval import DataInterval
-from airflow_samza.runs.records.folders import RunFolder, read_fixed
+from airflow_samza.runs.records.folders import RunFolder, read_fixed, write_once
 from airflow_samza.runs.records.run_plan import STAGED, RunPlan, other_code
 from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
 from airflow_samza.runs.state_history.lease import holder_works, is_finished
+from airflow_samza.systems.filesystems.root_access import access_within
 
 if TYPE_CHECKING:
-    from airflow_samza.launch.runtime import SparkRuntime
     from airflow_samza.provider.plan_xcoms import PlanTicket
     from airflow_samza.runs.records.comparison import Comparison
+    from airflow_samza.runs.tables.folder import TableFolder
+    from airflow_samza.runs.tables.table_version import TableVersion
 
 
 class PlannedRun(NamedTuple):
@@ -44,7 +46,7 @@ class ClosedRun(NamedTuple):
     keep: timedelta
 
 
-class SamzaHook(TablesHook):
+class SamzaHook(RuntimeHook):
     """A hook that plans applications, and submits, watches, cancels and finishes their stages.
 
     Operators do their work with it; use it in a task of your own. Its methods raise
@@ -74,28 +76,6 @@ class SamzaHook(TablesHook):
     default_conn_name = DEFAULT_CONNECTION
     conn_type = "samza"
     hook_name = "Samza"
-
-    def __init__(
-        self,
-        conn_id: str | None = None,
-        *,
-        samza_conn_id: str | None = None,
-        systems: Mapping[str, str] | None = None,
-        spark_conf: Mapping[str, Any] | None = None,
-        py_modules: Sequence[str] = (),
-        archives: Sequence[str] = (),
-        runner_python: str | None = None,
-        executor: str | None = None,
-    ) -> None:
-        super().__init__(connection_id("The hook", conn_id, samza_conn_id))
-        self.systems = dict(systems or {})
-        self.spark_conf = text_map("spark_conf", spark_conf)
-        self.py_modules = tuple(py_modules)
-        self.archives = tuple(archives)
-        self.runner_python = runner_python
-        self.executor = executor
-        self.application = ""
-        self._runtime: SparkRuntime | None = None
 
     def plan(
         self,
@@ -267,7 +247,7 @@ class SamzaHook(TablesHook):
         :param run: The plan of the run.
         :param stage_id: The stage.
         """
-        return StageHandle(run.application, run.run_id, stage_id, newest_generation(self.files, run, stage_id))
+        return newest_handle(self.files, run, stage_id)
 
     def cancel(self, handle: StageHandle) -> None:
         """Request the end of a stage's Spark work.
@@ -351,12 +331,9 @@ class SamzaHook(TablesHook):
 
         :param run: The plan of the run.
         """
-        files, folder = self.files, RunFolder(run.application, run.run_id)
-        paths = [
-            folder.stage(stage.stage_id, newest_generation(files, run, stage.stage_id)).result
-            for stage in run.plan.stages
-        ]
-        return [result for path in paths if (result := read_fixed(files, path, StageResult)) is not None]
+        handles = [self.newest_handle(run, stage.stage_id) for stage in run.plan.stages]
+        results = [read_fixed(self.files, handle.folder.result, StageResult) for handle in handles]
+        return [result for result in results if result is not None]
 
     def has_succeeded(self, run: RunPlan) -> bool:
         """Return whether every stage of a run has succeeded, in its newest generation.
@@ -364,3 +341,78 @@ class SamzaHook(TablesHook):
         :param run: The plan of the run.
         """
         return is_finished(self.files, run)
+
+    def push(
+        self,
+        application: str,
+        table: str,
+        source: Any,
+        push_id: str,
+        *,
+        source_conn_id: str | None = None,
+        interval: DataInterval | None = None,
+        config: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> StageHandle:
+        """Submit a push of a table and return its handle at once; a push that runs already is not started again.
+
+        :param application: The application, as ``package.module:attribute``.
+        :param table: The table's id.
+        :param source: What to read, as for :class:`SamzaTablePushOperator`.
+        :param push_id: The unique id of the version.
+        :param source_conn_id: A connection with URL, user and password of the source.
+        :param interval: The data interval of the rows.
+        :param config: Configuration keys, over those of the application.
+        :param options: ``mode``, ``columns``, ``deletes``, ``min_rows`` and others of :class:`SamzaTablePushOperator`.
+        """
+        self.application = self.application or application
+        secrets = self._source_options(source_conn_id)
+        arguments = {"interval": interval, "config": config, "secrets": secrets, **options}
+        return self.get_conn().push(application, table, source, push_id, **arguments)
+
+    def finish_push(self, handle: StageHandle) -> TableVersion:
+        """Return the version that a push has made, or raise its error.
+
+        :param handle: The handle that :meth:`push` returned.
+        """
+        return self.get_conn().finish_push(handle)
+
+    def close_push(self, handle: StageHandle) -> None:
+        """End the runner of a push that is not retried.
+
+        :param handle: The handle that :meth:`push` returned.
+        """
+        write_once(self.files, handle.run.closed, RunEnd())
+
+    def rollback(
+        self, application: str, table: str, to: str | int, push_id: str, config: Mapping[str, str] | None = None
+    ) -> tuple[TableVersion, str]:
+        """Make an older version of a table current again, and return the new version with a text for a log.
+
+        Raises :class:`~airflow_samza.errors.NoSuchVersion` if the version does not exist or has expired.
+
+        :param application: The application, as ``package.module:attribute``.
+        :param table: The table's id.
+        :param to: The version: ``previous``, a number, or the id of its push.
+        :param push_id: The unique id of the new version; with a known id nothing is done.
+        :param config: Configuration keys, over those of the application.
+        """
+        from airflow_samza.runs.tables.rollback import rollback
+        from airflow_samza.runs.tables.table_version import rollback_text
+        from airflow_samza.runs.tables.versions import newest
+        from airflow_samza.systems.bindings import UNDER_ROOT, bind_system
+
+        place = self.pushed_table(application, table, config)
+        with access_within(self.root, self.access):
+            bound = bind_system(place.system, self.bindings().get(place.system) or UNDER_ROOT, self.root)
+        version = rollback(self.files, place.system, place.topic, to, push_id, bound)
+        return version, rollback_text(version, newest(self.files, place.system, place.topic))
+
+    def pushed_table(self, application: str, table: str, config: Mapping[str, str] | None = None) -> TableFolder:
+        """Return the place of a pushed table's versions.
+
+        :param application: The application, as ``package.module:attribute``.
+        :param table: The table's id.
+        :param config: Configuration keys, over those of the application.
+        """
+        return self.get_conn().pushed_table(application, table, config)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
-from functools import singledispatch
+from functools import reduce, singledispatch
 from typing import Any
 
 import attr
@@ -31,8 +31,7 @@ from openlineage.client.uuid import generate_static_uuid
 from airflow_samza.application.expectations import CONDITION, FOREIGN_KEY, FRESH, NOT_NULL, ROWS, UNIQUE
 from airflow_samza.grouping import grouped
 from airflow_samza.provider.lineage.dataset_names import DatasetName, TableName
-from airflow_samza.provider.lineage.push_lineage import PushLineage
-from airflow_samza.provider.lineage.task_lineage import TaskLineage, WholeRun
+from airflow_samza.provider.lineage.task_lineage import PushLineage, TaskLineage, WholeRun
 from airflow_samza.runs.progress.run_costs import table_facts
 from airflow_samza.runs.records.expectations import DEAD_LETTERS, DROPPED, WARNED
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -60,20 +59,22 @@ MOST_SOURCES = 2000
 _DESCRIPTION = "by a Python callable, or by SQL that only Spark reads: all columns of its input"
 
 
+class _OfOurs:
+    @classmethod
+    def _get_schema(cls) -> str:
+        return f"{SCHEMAS}#/$defs/{cls.__name__}"
+
+
 @attr.define
-class SamzaJobFacet(JobFacet):
+class SamzaJobFacet(_OfOurs, JobFacet):
     """The application, and the stage of it that a task runs (None: all, or none)."""
 
     application: str
     stage: str | None = None
 
-    @staticmethod
-    def _get_schema() -> str:
-        return f"{SCHEMAS}#/$defs/SamzaJobFacet"
-
 
 @attr.define
-class SamzaPlanRunFacet(RunFacet):
+class SamzaPlanRunFacet(_OfOurs, RunFacet):
     """The plan of a run: its stages with what each reads and writes, and the partition counts of its streams.
 
     ``tables`` are the inputs that are tables of lakes: table, snapshot or version, files, rows, bytes.
@@ -89,23 +90,15 @@ class SamzaPlanRunFacet(RunFacet):
     tables: dict[str, dict[str, Any]]
     leftOut: int = 0  # noqa: N815 - OpenLineage's spelling
 
-    @staticmethod
-    def _get_schema() -> str:
-        return f"{SCHEMAS}#/$defs/SamzaPlanRunFacet"
-
 
 @attr.define
-class SamzaStagesRunFacet(RunFacet):
+class SamzaStagesRunFacet(_OfOurs, RunFacet):
     """The stages of a run that have ended."""
 
     application: str
     runId: str  # noqa: N815 - OpenLineage's spelling
     stages: list[dict[str, Any]]
     leftOut: int = 0  # noqa: N815 - OpenLineage's spelling
-
-    @staticmethod
-    def _get_schema() -> str:
-        return f"{SCHEMAS}#/$defs/SamzaStagesRunFacet"
 
 
 def facets_at_start(application: str, stage: str | None) -> Lineage:
@@ -234,10 +227,7 @@ def outputs_of(lineage: TaskLineage) -> list[OutputDataset]:
         facets: dict[str, Any] = {**_schema_of(lineage, streams), **_table_facets(name, version)}
         lineages = [lineage.columns[stream_id] for stream_id in streams if stream_id in lineage.columns]
         if lineages:
-            columns = lineages[0]
-            for more in lineages[1:]:
-                columns = columns.with_(more)
-            facets["columnLineage"] = column_facet(columns, places)
+            facets["columnLineage"] = column_facet(reduce(StreamLineage.with_, lineages), places)
         written = lineage.written(streams)
         statistics = _written(written)
         facets.update(_assertions(written))

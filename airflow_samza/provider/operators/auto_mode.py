@@ -11,7 +11,7 @@ from airflow_samza.figures import size
 from airflow_samza.provider.airflow_versions import SkipMixin
 from airflow_samza.provider.configured_numbers import configured_number
 from airflow_samza.provider.failures import mapped_failures
-from airflow_samza.provider.operators.plan import SamzaPlanOperator
+from airflow_samza.provider.operators.planning import SamzaPlanOperator
 from airflow_samza.provider.plan_xcoms import PlanTicket
 from airflow_samza.provider.run_tasks import run_tasks
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -45,8 +45,8 @@ def choose(run: RunPlan, limit: int) -> Choice:
 class SamzaAutoPlanOperator(SamzaPlanOperator, SkipMixin):
     """Plans a run, and skips either the task that runs all stages or the tasks of single stages.
 
-    Parameters as of :class:`~airflow_samza.provider.operators.plan.SamzaPlanOperator`. The decision follows from the
-    stored plan alone, so a retry decides as the first try did.
+    Parameters as of :class:`~airflow_samza.provider.operators.planning.SamzaPlanOperator`. The decision follows from
+    the stored plan alone, so a retry decides as the first try did.
     """
 
     def tasks_of(self, run: RunPlan, context: Any) -> dict[str, str]:
@@ -55,8 +55,8 @@ class SamzaAutoPlanOperator(SamzaPlanOperator, SkipMixin):
         whole, tasks = run_tasks(self, context).whole, super().tasks_of(run, context)
         return dict.fromkeys(tasks, whole.task_id) if fused and whole is not None else tasks
 
-    def _plan(self, context: Any, deadline: float | None) -> dict[str, Any]:
-        ticket = super()._plan(context, deadline)
+    def _begin(self, context: Any, deadline: float | None) -> dict[str, Any]:
+        ticket = super()._begin(context, deadline)
         with mapped_failures(self.log, lambda: self.hook):
             limit = configured_number("fuse_below", FUSE_BELOW, "bytes", may_be_0=True)
             choice = choose(self.hook.load_plan(PlanTicket.from_dict(ticket)), limit)

@@ -1,13 +1,13 @@
-"""The shared part of tasks that plan a run.
+"""The task that plans a run, and the part that it shares with other tasks that plan one.
 
-Its mode, its slice of time, the state that it continues from, the sections that it reads. The plan operator and
-operators of whole applications derive from it; the preview of a backfill plans by it.
+A run's mode, its slice of time, the state that it continues from, the sections that it reads. Operators of whole
+applications derive from it; the preview of a backfill plans by it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
@@ -16,19 +16,29 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.rejections import unknown_mode
 from airflow_samza.application.times import duration_ms
 from airflow_samza.config import Config
-from airflow_samza.errors import ConfigError, SamzaError, SectionOpen, StateBusy
+from airflow_samza.errors import ConfigError, PlanChanged, SamzaError, SectionOpen, StateBusy
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.planner import plan_shape
 from airflow_samza.prepare.run_request import FRESH, PREVIOUS, PREVIOUS_ALIAS, RunRequest
 from airflow_samza.provider.assets import consumed_sections
 from airflow_samza.provider.connections.bindings import text_map
-from airflow_samza.provider.deferral import OVER, SECTIONS, raise_what_the_trigger_met
+from airflow_samza.provider.deferral import (
+    OVER,
+    SECTIONS,
+    TIMED_OUT,
+    deadline_of,
+    is_deferrable,
+    raise_what_the_trigger_met,
+)
 from airflow_samza.provider.disclosure import hint_of, sentence_of
+from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.samza import PlannedRun, SamzaHook
+from airflow_samza.provider.lineage.methods import TellsLineage
 from airflow_samza.provider.operators.samza_operator import SamzaOperator
-from airflow_samza.provider.plan_xcoms import PLAN_FAILURE, PLAN_NOTE, PlanFailure, PlanNote
-from airflow_samza.provider.run_identity import airflow_run_of, bundle_of, interval_of, partition_key_of
-from airflow_samza.provider.run_tasks import STAGES, run_tasks
+from airflow_samza.provider.plan_xcoms import PLAN_FAILURE, PLAN_NOTE, PlanFailure, PlanNote, PlanTicket
+from airflow_samza.provider.run_identity import airflow_run_of, bundle_of, generation_of, interval_of, partition_key_of
+from airflow_samza.provider.run_tasks import PLAN, STAGES, run_tasks
+from airflow_samza.runs.progress.run_costs import table_facts
 from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, STAGED, RunPlan
 from airflow_samza.secrecy import without_passwords
 
@@ -106,6 +116,25 @@ class PlanningOperator(SamzaOperator):
         self._has_waited = False
         self.wait_for_state = wait_for_state
         self.reuse = reuse
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Do what the task is for, and return its XCom."""
+        return self._begin(context, deadline_of(self))
+
+    def execute_again(
+        self, context: Any, event: Mapping[str, Any] | None = None, *, deadline: float | None = None
+    ) -> dict[str, Any]:
+        """Begin again, now that the application's state, the sections or the producers are there."""
+        with mapped_failures(self.log, lambda: self.hook):
+            if not (
+                event and event.get(TIMED_OUT) and (deadline is None or time.time() < deadline)
+            ):  # it was only time to look again
+                self.met(event)
+        return self._begin(context, deadline)
+
+    def _begin(self, context: Any, deadline: float | None) -> dict[str, Any]:
+        """Do what the task is for, or defer until it can be done; return its XCom."""
+        raise NotImplementedError
 
     def plan_run(self, hook: SamzaHook, context: Any, generation: int, deadline: float | None = None) -> PlannedRun:
         """Plan the run, or adopt the stored plan; defer while another run holds the state."""
@@ -257,7 +286,7 @@ class PlanningOperator(SamzaOperator):
                 poll_interval=STATE_POLL_SECONDS,
                 deadline=deadline,
                 sections={name: [physical_name(spec.inputs[name], spec), run] for name, run in named.items()},
-                interval=request.interval.iso() if request.interval is not None else None,
+                interval=list(request.interval.iso()) if request.interval is not None else None,
                 partition_key=request.partition_key,
                 until=time.time() + wait,
             ),
@@ -279,11 +308,9 @@ class PlanningOperator(SamzaOperator):
         """Return the version up to which each table is read: the one that is set, else that of this run's events."""
         from airflow_samza.provider.table_events import Commits  # a Dag file need not load it
 
-        versions = text_map("input_versions", self.input_versions)
         commits = Commits.of(context)
-        for stream_id, version in commits.versions(hook, spec, self.mode, self.tell).items() if commits.events else ():
-            versions.setdefault(stream_id, version)
-        return versions
+        found = commits.versions(hook, spec, self.mode, self.tell) if commits.events else {}
+        return {**found, **text_map("input_versions", self.input_versions)}
 
     def _sections(self, context: Any, spec: Any) -> dict[str, str]:
         """Return the section of each shared stream that is set, else the one that this run's asset event names.
@@ -296,6 +323,69 @@ class PlanningOperator(SamzaOperator):
             more = "" if len(runs) == 1 else f" and {len(runs) - 1} more: everything that is new is read"
             self.tell(f"The shared stream {stream_id} has a section of the run {runs[0]}{more}.")
         return {**own, **{stream_id: runs[0] for stream_id, runs in sections.items() if len(runs) == 1}}
+
+
+class SamzaPlanOperator(TellsLineage, PlanningOperator):
+    """Plans a run: fixes partition counts and input ranges, rejects what cannot run, and stores the plan.
+
+    The return value says where the plan is, for ``SamzaStreamOperator(plan=…)``. Under ``tables`` it names the snapshot
+    or version that the run reads of each input that is a table of Iceberg or Delta. For each it gives the number of
+    files, rows and bytes that are read. The XCom ``plan_text`` is the plan to read.
+
+    ```python
+    plan = SamzaPlanOperator(task_id="plan", application="pipelines.flights:flights_of_the_year")
+    SamzaStreamOperator(task_id="all", application="pipelines.flights:flights_of_the_year", plan=plan.output)
+    ```
+
+    :param expected_stages: The stages for which the Dag has tasks; a plan with other stages is rejected. Default: those
+        of the Dag's tasks that go by this plan.
+    :param deferrable_tasks: The tasks of the run that defer, as executors by task id (None: Airflow's first executor).
+        A task whose stage runner would end with it is rejected. Default: those of the Dag that go by this plan.
+    """
+
+    part = PLAN
+
+    def __init__(
+        self,
+        *,
+        expected_stages: Iterable[str] | None = None,
+        deferrable_tasks: Mapping[str, str | None] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.expected_stages = tuple(expected_stages) if expected_stages is not None else None
+        self.deferrable_tasks = None if deferrable_tasks is None else dict(deferrable_tasks)
+
+    def _begin(self, context: Any, deadline: float | None) -> dict[str, Any]:
+        """Plan, and return the ticket."""
+        with mapped_failures(self.log, lambda: self.hook), self.leaving_failure(context):
+            self.hook.reject_own_disk()
+            for task_id, executor in self._deferring(context).items():
+                self.hook.reject_short_lived(task_id, executor)
+            planned = self.plan_run(self.hook, context, generation_of(context), deadline)
+            self._lineage = planned.run
+            self.show_plan(planned, context)
+            return ticket_of(planned.run).to_dict()
+
+    def _deferring(self, context: Any) -> Mapping[str, str | None]:
+        if self.deferrable_tasks is not None:
+            return self.deferrable_tasks
+        tasks = run_tasks(self, context).stages
+        return {task.task_id: task.executor for task in tasks if is_deferrable(task.deferrable)}
+
+    def check_tasks(self, shape: ExecutionPlan, context: Any) -> None:
+        """Reject other stages than the Dag has tasks for."""
+        stages = [stage.stage_id for stage in shape.stages]
+        if self.expected_stages is None:
+            super().check_tasks(shape, context)
+        elif set(self.expected_stages) != set(stages):
+            raise PlanChanged(
+                f"The Dag has tasks for the stages {', '.join(self.expected_stages)}, but the plan has "
+                f"{', '.join(stages)}.",
+                hint="The application changed since the Dag file was read: clear this task with its downstream once "
+                "it was read again.",
+                found=", ".join(stages),
+            )
 
 
 def check_mode(what: str, mode: str, run_for: Any = None, modes: Sequence[str] = MODES) -> None:
@@ -324,3 +414,9 @@ def seconds_of(length: Any, what: str) -> float:
             value=str(length),
         )
     return seconds
+
+
+def ticket_of(run: RunPlan) -> PlanTicket:
+    """Return the ticket of a plan."""
+    stages = tuple(stage.stage_id for stage in run.plan.stages)
+    return PlanTicket(run.application, run.run_id, run.generation, run.plan.fingerprint, stages, table_facts(run))

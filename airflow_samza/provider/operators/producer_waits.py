@@ -11,7 +11,15 @@ from airflow_samza.planner.titles import stage_names
 from airflow_samza.prepare.section_writers import followed
 from airflow_samza.provider.deferral import interval_seconds
 from airflow_samza.provider.hooks.samza import SamzaHook
-from airflow_samza.provider.producer_tasks import ProducerTasks, look_at_producers, producer_failed
+from airflow_samza.provider.producer_tasks import (
+    ABORTED,
+    STARTED,
+    ProducerTasks,
+    cleared,
+    is_lost,
+    producer_failed,
+    producer_state,
+)
 from airflow_samza.provider.run_identity import generation_of
 from airflow_samza.provider.run_tasks import run_tasks
 from airflow_samza.runs.records.names import Generation
@@ -33,21 +41,26 @@ class WaitsForProducers:
     ) -> None:
         """Return when all stages that this one reads from have started, in other runs, too; defer until then."""
         self._wait_for_other_runs(hook, run, stage_id, deadline)
-        producers_now = look_at_producers(hook.files, run, stage_id, self._producer_tasks(run, context))
-        if producers_now.lost:
-            own = replace(
-                hook.newest_handle(run, stage_id), generation=Generation(run.generation, generation_of(context))
-            )
-            hook.abort(own, f"{producers_now.lost[0]} failed for good")  # its own readers stop, too
-            raise producer_failed(stage_id, run, producers_now.lost[0])
-        if not producers_now.waited_for:
-            return
-        have = "has" if len(producers_now.waited_for) == 1 else "have"
+        tasks, files = self._producer_tasks(run, context), hook.files
+        upstream = [name for name in run.plan.stage(stage_id).upstream if name != stage_id]
+        task_states = tasks.states() if tasks is not None else {}
+        beyond = cleared(files, run, task_states)
+        states = {name: producer_state(files, run, name, beyond.get(name)) for name in upstream}
+        for name, state in states.items():
+            if state == ABORTED or (name not in beyond and is_lost(files, run, name, task_states.get(name))):
+                own = replace(
+                    hook.newest_handle(run, stage_id), generation=Generation(run.generation, generation_of(context))
+                )
+                hook.abort(own, f"{name} failed for good")  # its own readers stop, too
+                raise producer_failed(stage_id, run, name)
         names = stage_names(run.plan)
-        producers = " and ".join(names[producer] for producer in producers_now.waited_for)
-        text = f"Stage {names[stage_id]}: waiting, deferred, until {producers} {have} started."
+        waited_for = [names[name] for name, state in states.items() if state != STARTED]
+        if not waited_for:
+            return
+        have = "has" if len(waited_for) == 1 else "have"
+        text = f"Stage {names[stage_id]}: waiting, deferred, until {' and '.join(waited_for)} {have} started."
         self.tell(text)  # type: ignore[attr-defined]  # of the operator
-        self._defer_for(hook, run, producers_now.upstream, producers_now.beyond, deadline)
+        self._defer_for(hook, run, upstream, beyond, deadline)
 
     def _wait_for_other_runs(self, hook: SamzaHook, run: RunPlan, stage_id: str, deadline: float | None) -> None:
         """Defer until the stages of other runs have started whose sections the stage follows."""

@@ -15,7 +15,7 @@ from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDefer
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.connections.fields import connection_id
 from airflow_samza.provider.hooks.samza import SamzaHook
-from airflow_samza.provider.links import PAGE, SPARK, SamzaLink, SparkPages, show_link, task_page
+from airflow_samza.provider.links import PAGE, SPARK, SamzaLink, SparkPages, task_page
 from airflow_samza.provider.plan_xcoms import PlanTicket
 from airflow_samza.provider.run_identity import run_id_of
 from airflow_samza.provider.run_tasks import CLEANUP
@@ -148,8 +148,17 @@ class SamzaOperator(BaseOperator):
             raise
 
     def show(self, context: Mapping[str, Any], link: SamzaLink, address: str) -> None:
-        """Have Airflow's page show a link on this task from now on; an empty address is none."""
-        show_link(self, context["ti"], link, address)
+        """Have Airflow's page show a link on this task from now on; an empty address is none.
+
+        That it cannot be written fails no task.
+        """
+        if not address or self.shown_links.get(link.xcom_key) == address:
+            return
+        self.shown_links[link.xcom_key] = address
+        try:
+            context["ti"].xcom_push(key=link.xcom_key, value=address)
+        except Exception as error:
+            self.log.warning("The link %r is there only when the task has ended: %s", link.name, error)
 
     def _cancel_submitted(self, context: Any, error: Exception) -> None:
         """Cancel what the task may have submitted, from the records alone; note the error as lineage."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,9 +14,7 @@ from airflow_samza.prepare.unchanged import reject_changed, reject_other_config
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.deferral import (
     LOST,
-    TIMED_OUT,
     check_intervals,
-    deadline_of,
     interval_seconds,
     is_deferrable,
     raise_what_the_trigger_met,
@@ -131,21 +128,6 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
         self.progress_interval = progress_interval
         self.deferrable = is_deferrable(deferrable)
 
-    def execute(self, context: Any) -> dict[str, Any]:
-        """Submit, wait or defer, and finish; return what was read and written."""
-        return self._begin(context, deadline_of(self))
-
-    def execute_again(
-        self, context: Any, event: Mapping[str, Any] | None = None, *, deadline: float | None = None
-    ) -> dict[str, Any]:
-        """Begin, now that the application's state or the producers are there."""
-        with mapped_failures(self.log, lambda: self.hook):
-            if not (
-                event and event.get(TIMED_OUT) and (deadline is None or time.time() < deadline)
-            ):  # it was only time to look again
-                self.met(event)
-        return self._begin(context, deadline)
-
     def execute_complete(
         self,
         context: Any,
@@ -192,6 +174,7 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
                 raise
 
     def _begin(self, context: Any, deadline: float | None) -> dict[str, Any]:
+        """Submit, wait or defer, and finish; return what was read and written."""
         with mapped_failures(self.log, lambda: self.hook):
             hook = self.hook
             if self.deferrable:
@@ -221,12 +204,7 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
         upstream = _upstream_among(run, stage_ids)
         self._show_places(run, stage_ids, context)
         try:
-            if self.deferrable:
-                watch.take_up(upstream, submitted, reported)
-                still_on = watch.advance()
-            else:
-                watch.run(upstream)
-                still_on = False
+            still_on = watch.run(upstream, submitted, reported, waits=not self.deferrable)
         except BaseException as error:
             self._give_up(hook, run, {**watch.ended, **watch.active}, error, context)
             raise
@@ -320,7 +298,7 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
             lambda stage_id: hook.submit(run, stage_id, generation),
             hook.finish,
             interval_seconds("poll_interval", self.poll_interval),
-            on_result=lambda result: self._report(result, names[result.stage_id]),
+            on_result=lambda result: self.tell("\n".join(describe_result(result, names[result.stage_id]))),
             progress=progress,
             guard=self._producers_guard(hook, run, context),
             on_look=self._spark_shown(hook, context),
@@ -360,10 +338,6 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
             planned = self.plan_run(hook, context, 1 if self.stage is not None else own, deadline)
         self.show_plan(planned, context)
         return planned.run, own if self.stage is not None else 1
-
-    def _report(self, result: StageResult, name: str) -> None:
-        for line in describe_result(result, name):
-            self.log.info("%s", line)
 
 
 def _upstream_among(run: RunPlan, stage_ids: Sequence[str]) -> dict[str, set[str]]:

@@ -23,7 +23,7 @@ from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.lineage.dataset_names import DatasetName
 from airflow_samza.provider.lineage.methods import TellsLineage, openlineage_is_active
 from airflow_samza.provider.lineage.outlets import announce_version, outlets_of_table, reject_partitions
-from airflow_samza.provider.lineage.push_lineage import push_lineage, table_dataset
+from airflow_samza.provider.lineage.task_lineage import push_lineage, table_dataset
 from airflow_samza.provider.links import DATA, OUTPUT, PAGE, RESULTS, RUNNER_LOG, SPARK, task_page
 from airflow_samza.provider.operators.samza_operator import SamzaOperator, WatchesStages
 from airflow_samza.provider.run_identity import has_another_try, interval_of
@@ -252,12 +252,8 @@ class SamzaTablePushOperator(WatchesStages, TableOperator):
         self.show(context, OUTPUT, task_page(context["ti"], DATA))
         watch = self._watch = self._new_watch(hook, context, said)
         try:
-            if self.deferrable:
-                watch.take_up({STAGE: ()}, submitted)
-                if watch.advance():
-                    self._defer(hook, watch, deadline)
-            else:
-                watch.run({STAGE: ()})
+            if watch.run({STAGE: ()}, submitted, waits=not self.deferrable):
+                self._defer(hook, watch, deadline)
         except SamzaError as error:
             if self._lineage is not None:
                 self._lineage.error = sentence_of(error)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple, TypeVar
@@ -19,9 +20,9 @@ from fastapi import Depends
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, selectinload
 
+from airflow_samza.grouping import grouped
+from airflow_samza.provider.page.answer import Answer
 from airflow_samza.provider.plan_xcoms import PLAN_FAILURE, PLAN_NOTE, PlanFailure, PlanNote
-
-Left = TypeVar("Left", PlanNote, PlanFailure)
 
 _PLANNING = ("SamzaPlanOperator", "SamzaAutoPlanOperator")
 _RUNNING = ("SamzaStreamOperator", "_SamzaStreamDecoratedOperator")
@@ -34,25 +35,30 @@ NEWEST = 2000
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A plan's note, and the task that has left it."""
+class _OfTask:
+    """A task that plans an application."""
 
     dag_id: str
     run_id: str
     task_id: str
     map_index: int
+
+
+@dataclass(frozen=True)
+class Planned(_OfTask):
+    """A plan's note, and the task that has left it."""
+
     note: PlanNote
 
 
 @dataclass(frozen=True)
-class FailedPlan:
+class FailedPlan(_OfTask):
     """Reason why a task has failed to plan, and the task."""
 
-    dag_id: str
-    run_id: str
-    task_id: str
-    map_index: int
     failure: PlanFailure
+
+
+Left = TypeVar("Left", Planned, FailedPlan)
 
 
 @dataclass(frozen=True)
@@ -81,9 +87,8 @@ class TaskAfter:
     has_begun: bool
 
 
-@dataclass(frozen=True)
-class StartedRun:
-    """A run of a Dag."""
+class DownstreamRun(Answer):
+    """A run of another Dag that an asset event of this one has started; only of Dags that the user may read."""
 
     dag_id: str
     run_id: str
@@ -99,7 +104,7 @@ class Event:
     name: str
     at: float
     extra: dict[str, Any]
-    runs: tuple[StartedRun, ...]
+    runs: tuple[DownstreamRun, ...]
 
 
 class Sender(NamedTuple):
@@ -117,42 +122,43 @@ class Assets:
     starts: Mapping[str, list[str]]
 
 
+@dataclass(frozen=True)
 class AirflowRecords:
     """Questions to Airflow's database; nothing is written."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    session: Session
 
     def has_run(self, dag_id: str, run_id: str) -> bool:
         """Return whether there is such a Dag run."""
         query = select(DagRun.id).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
-        return self._session.scalar(query) is not None
+        return self.session.scalar(query) is not None
 
     def planned(self, dag_id: str, run_id: str) -> list[Planned]:
         """Return the plans of a Dag run, by task and map index."""
         query = self._notes().where(XComModel.dag_id == dag_id, XComModel.run_id == run_id)
-        return self._plans(query.order_by(XComModel.task_id, XComModel.map_index))
+        return self._left(query.order_by(XComModel.task_id, XComModel.map_index), Planned, PlanNote)
 
     def planned_by(self, dag_id: str, task_id: str, most: int) -> list[Planned]:
         """Return the plans of a task in all runs of its Dag, newest first."""
         query = self._notes().where(XComModel.dag_id == dag_id, XComModel.task_id == task_id)
-        return self._plans(query.order_by(XComModel.timestamp.desc()).limit(most))
+        return self._left(query.order_by(XComModel.timestamp.desc()).limit(most), Planned, PlanNote)
 
     def newest(self, states: Iterable[str] = ()) -> list[Planned]:
         """Return the newest plans of all Dags, of Dag runs in these states, or in any."""
         query = self._notes()
         if run_states := list(states):
             query = query.where(DagRun.state.in_(run_states))
-        return self._plans(query.order_by(XComModel.timestamp.desc()).limit(NEWEST))
+        return self._left(query.order_by(XComModel.timestamp.desc()).limit(NEWEST), Planned, PlanNote)
 
     def failed_plans(self, dag_id: str, run_id: str) -> list[FailedPlan]:
         """Return why plans of a Dag run have failed, by task and map index."""
         query = self._notes(PLAN_FAILURE).where(XComModel.dag_id == dag_id, XComModel.run_id == run_id)
-        return self._failures(query.order_by(XComModel.task_id, XComModel.map_index))
+        return self._left(query.order_by(XComModel.task_id, XComModel.map_index), FailedPlan, PlanFailure)
 
     def newest_failed_plans(self) -> list[FailedPlan]:
         """Return why the newest plans of all Dags that have failed did so."""
-        return self._failures(self._notes(PLAN_FAILURE).order_by(XComModel.timestamp.desc()).limit(NEWEST))
+        query = self._notes(PLAN_FAILURE).order_by(XComModel.timestamp.desc()).limit(NEWEST)
+        return self._left(query, FailedPlan, PlanFailure)
 
     def task_marks(self, dag_id: str, run_id: str, task_ids: Iterable[str], map_index: int) -> dict[str, TaskMark]:
         """Return the tasks of a Dag run as they are now, by task id: what is unchanged need not be looked at again."""
@@ -165,7 +171,7 @@ class AirflowRecords:
         )
         return {
             task_id: TaskMark(_text(state), tries, max_tries, None if begun is None else begun.timestamp(), pool)
-            for task_id, state, tries, max_tries, begun, pool in self._session.execute(query)
+            for task_id, state, tries, max_tries, begun, pool in self.session.execute(query)
         }
 
     def plan_tasks(self, dag_id: str, run_id: str) -> dict[str, str | None]:
@@ -177,7 +183,7 @@ class AirflowRecords:
             TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id
         )
         for kinds in (_PLANNING, _RUNNING):
-            rows = self._session.execute(query.where(TaskInstance.operator.in_(kinds))).all()
+            rows = self.session.execute(query.where(TaskInstance.operator.in_(kinds))).all()
             if rows:
                 return {task_id: None if state is None else str(state) for task_id, state in rows}
         return {}
@@ -196,13 +202,13 @@ class AirflowRecords:
         )
         found = {
             name: TaskAfter(name, _text(state), operator in _RUNNING, bool(tries))
-            for name, state, tries, operator in self._session.execute(query)
+            for name, state, tries, operator in self.session.execute(query)
         }
         return [found.get(name) or TaskAfter(name, None, runs_stages=False, has_begun=False) for name in after]
 
     def schedule(self, dag_id: str) -> Any:
         """Return a Dag as the scheduler has it; None where Airflow has none of its versions."""
-        serialized = SerializedDagModel.get(dag_id, session=self._session)
+        serialized = SerializedDagModel.get(dag_id, session=self.session)
         return None if serialized is None else serialized.dag
 
     def runs_of_dates(self, dag_id: str, first: datetime, last: datetime) -> dict[datetime, str | None]:
@@ -216,7 +222,7 @@ class AirflowRecords:
                     .where(DagRun.dag_id == dag_id, date >= first, date <= last)
                     .order_by(DagRun.id)
                 )
-                states |= {moment: _text(state) for moment, state in self._session.execute(query)}
+                states |= {moment: _text(state) for moment, state in self.session.execute(query)}
         return states
 
     def events(self, dag_id: str, run_id: str, task_ids: Sequence[str]) -> list[Event]:
@@ -238,16 +244,18 @@ class AirflowRecords:
                 event.name,
                 event.timestamp.timestamp(),
                 dict(event.extra or {}),
-                tuple(StartedRun(run.dag_id, run.run_id, _text(run.state)) for run in event.created_dagruns),
+                tuple(
+                    DownstreamRun(dag_id=run.dag_id, run_id=run.run_id, state=_text(run.state))
+                    for run in event.created_dagruns
+                ),
             )
-            for event in self._session.scalars(query)
+            for event in self.session.scalars(query)
             if event.asset is not None
         ]
 
     def assets(self, uris: Collection[str]) -> Assets:
         """Return the Dags that write and wait for assets, by two queries whatever their number."""
-        sent: dict[str, list[Sender]] = {}
-        starts: dict[str, list[str]] = {}
+        sent, starts = [], []
         for part in _parts(sorted(uris)):
             last = (
                 select(AssetModel.uri, EventModel.source_dag_id, func.max(EventModel.timestamp))
@@ -255,21 +263,19 @@ class AirflowRecords:
                 .where(AssetModel.uri.in_(part), EventModel.source_dag_id.is_not(None))
                 .group_by(AssetModel.uri, EventModel.source_dag_id)
             )
-            for uri, dag_id, at in self._session.execute(last):
-                sent.setdefault(uri, []).append(Sender(str(dag_id), at.timestamp()))
+            sent += [(uri, Sender(str(dag_id), at.timestamp())) for uri, dag_id, at in self.session.execute(last)]
             waiting = select(AssetModel.uri, DagScheduleAssetReference.dag_id).join(
                 AssetModel, DagScheduleAssetReference.asset_id == AssetModel.id
             )
-            for uri, dag_id in self._session.execute(waiting.where(AssetModel.uri.in_(part))):
-                starts.setdefault(uri, []).append(dag_id)
-        return Assets(sent, starts)
+            starts += [(uri, dag_id) for uri, dag_id in self.session.execute(waiting.where(AssetModel.uri.in_(part)))]
+        return Assets(grouped(sent), grouped(starts))
 
     def run_states(self, dag_id: str, run_ids: Sequence[str]) -> dict[str, str | None]:
         """Return the states of runs of a Dag, by run id."""
         states = {}
         for part in _parts(run_ids):
             query = select(DagRun.run_id, DagRun.state).where(DagRun.dag_id == dag_id, DagRun.run_id.in_(part))
-            states.update({run_id: _text(state) for run_id, state in self._session.execute(query)})
+            states.update({run_id: _text(state) for run_id, state in self.session.execute(query)})
         return states
 
     def _notes(self, key: str = PLAN_NOTE) -> Any:
@@ -277,18 +283,10 @@ class AirflowRecords:
         query = select(*columns).join(DagRun, XComModel.dag_run_id == DagRun.id)
         return query.where(XComModel.key == key)
 
-    def _plans(self, query: Any) -> list[Planned]:
-        return [Planned(*whose, note) for whose, note in self._left(query, PlanNote)]
-
-    def _failures(self, query: Any) -> list[FailedPlan]:
-        return [FailedPlan(*whose, failure) for whose, failure in self._left(query, PlanFailure)]
-
-    def _left(self, query: Any, kind: type[Left]) -> Iterator[tuple[tuple[str, str, str, int], Left]]:
-        """Yield what tasks have left in XComs, with Dag, run, task and map index; what is no ``kind`` is left out."""
-        for dag_id, run_id, task_id, map_index, value in self._session.execute(query):
-            left = kind.from_dict(_plain(value))
-            if left is not None:
-                yield (dag_id, run_id, task_id, map_index), left
+    def _left(self, query: Any, kind: Callable[..., Left], of: type[PlanNote | PlanFailure]) -> list[Left]:
+        """Return what tasks have left in XComs, with the tasks; what is none ``of`` this is left out."""
+        left = [(whose, of.from_dict(_plain(value))) for *whose, value in self.session.execute(query)]
+        return [kind(*whose, found) for whose, found in left if found is not None]
 
 
 def _parts(names: Sequence[str], size: int = 500) -> Iterator[Sequence[str]]:
@@ -305,11 +303,8 @@ def _plain(value: Any) -> Any:
 
     A backend of XComs may keep it elsewhere, and has it fetched by its own class.
     """
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return _from_backend(value)
+    with suppress(ValueError, TypeError):  # it is no JSON, or no text
+        value = json.loads(value)
     return _from_backend(value) if isinstance(value, str) else value
 
 

@@ -15,6 +15,22 @@ class Answer(BaseModel):
     model_config = ConfigDict(from_attributes=True, use_attribute_docstrings=True, frozen=True, extra="ignore")
 
 
+class OfPlan(Answer):
+    """An answer on an application that a task has planned; ``plan_task`` and ``map_index`` name it in addresses."""
+
+    application: str
+    plan_task: str
+    map_index: int
+
+
+class OfStage(Answer):
+    """An answer on a stage."""
+
+    stage_id: str
+    stage_name: str
+    """The stage as texts name it: its id with its title."""
+
+
 class Problem(Answer):
     """The answer of every route that has no other: a sentence for people."""
 

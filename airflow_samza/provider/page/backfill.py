@@ -14,7 +14,7 @@ from airflow_samza.provider.page.airflow_records import AirflowRecords
 from airflow_samza.provider.page.answer import Answer
 from airflow_samza.provider.page.opened_run import OpenedRun
 from airflow_samza.runs.progress.later_writers import LaterWriters, later_writers
-from airflow_samza.runs.progress.run_costs import Estimate, History, RunCost, history
+from airflow_samza.runs.progress.run_costs import Estimate, RunCost, history
 from airflow_samza.runs.progress.run_list import origin_of
 from airflow_samza.runs.tables.pins import AS_OF_INTERVAL, CURRENT
 from airflow_samza.runs.tables.versions import as_of, newest
@@ -97,24 +97,16 @@ def backfill_answer(
     former = history(opened.files, opened.run.application, RUNS_READ)
     dates = [slice_.date for slice_ in slices if slice_.date is not None]
     states = records.runs_of_dates(dag_id, min(dates), max(dates)) if dates else {}
-    by_interval: dict[tuple[datetime, datetime], list[RunCost]] = {}
-    by_key: dict[str, list[RunCost]] = {}
-    for run in former.runs:
-        if run.interval is not None:
-            start, end = (datetime.fromisoformat(text) for text in run.interval)
-            by_interval.setdefault((start, end), []).append(run)
-        if run.partition_key is not None:
-            by_key.setdefault(run.partition_key, []).append(run)
-    answers = []
+    answers, estimates = [], []
     for slice_ in slices:
-        there = by_interval.get((slice_.start, slice_.end), []) if slice_.start and slice_.end else []
-        if slice_.partition_key is not None:
-            there = by_key.get(slice_.partition_key, [])
-        answers.append((_slice(opened, slice_, there, states, may_read), _estimate(former, there)))
-    estimates = [estimate for _, estimate in answers if estimate is not None]
+        there = former.of_data(slice_.interval if slice_.partition_key is None else None, slice_.partition_key)
+        # By what a run of this interval has read, else as of any run.
+        estimate = former.estimate(there[0].inputs if there else ())
+        answers.append(_slice(opened, slice_, there, states, estimate, may_read))
+        estimates += [estimate] if estimate is not None else []
     return Backfill(
         dag_id=dag_id,
-        slices=[_with_estimate(slice_, estimate) for slice_, estimate in answers],
+        slices=answers,
         former=len(former.runs),
         by=estimates[0].by if estimates else None,
         seconds=sum(estimate.seconds for estimate in estimates) if estimates else None,
@@ -128,13 +120,18 @@ def backfill_answer(
 def _later(opened: OpenedRun, slices: Sequence[Slice], may_read: Callable[[str], bool]) -> LaterWriters:
     """Return the later runs whose rows the last run of a backfill replaces by older ones."""
     last = slices[-1] if slices else None
-    if last is None or last.start is None or last.end is None:
+    if last is None or last.interval is None:
         return LaterWriters()
-    run = replace(opened.run, run_id=last.run_id, state=None, interval=(last.start.isoformat(), last.end.isoformat()))
+    run = replace(opened.run, run_id=last.run_id, state=None, interval=last.interval)
     later = later_writers(opened.files, run, list(run.streams))
-    return later.renamed(
-        lambda run_id: run_id if may_read(origin_of(opened.files, run.application, run_id).dag_id) else HIDDEN_RUN
-    )
+    return later.renamed(lambda run_id: shown_run(opened, run.application, run_id, may_read))
+
+
+def shown_run(opened: OpenedRun, application: str, run_id: str, may_read: Callable[[str], bool]) -> str:
+    """Return a run's id, or that the user may not read the Dag that has planned it; the command line's is nobody's."""
+    if (application, run_id) == (opened.run.application, opened.run.run_id):
+        return run_id
+    return run_id if may_read(origin_of(opened.files, application, run_id).dag_id) else HIDDEN_RUN
 
 
 def scheduled(form: Any, first: datetime, last: datetime) -> tuple[list[Slice], str | None]:
@@ -159,6 +156,7 @@ def _slice(
     slice_: Slice,
     there: Sequence[RunCost],
     states: Mapping[datetime, str | None],
+    estimate: Estimate | None,
     may_read: Callable[[str], bool],
 ) -> BackfillSlice:
     return BackfillSlice(
@@ -177,9 +175,9 @@ def _slice(
         ],
         inputs=[ReadAmount.model_validate(amount) for amount in there[0].inputs] if there else [],
         tables=[_table(opened, table_id, pinned, slice_) for table_id, pinned in sorted(opened.run.tables.items())],
-        estimate_seconds=None,
-        estimate_task_seconds=None,
-        estimate_rows=None,
+        estimate_seconds=estimate.seconds if estimate is not None else None,
+        estimate_task_seconds=estimate.task_seconds if estimate is not None else None,
+        estimate_rows=estimate.rows if estimate is not None else None,
     )
 
 
@@ -196,20 +194,3 @@ def _table(opened: OpenedRun, table_id: str, pinned: Mapping[str, Any], slice_: 
         except PushError:  # none was current then, or it has expired
             number = None
     return TableRead(table_id=table_id, asked=version_name, version=number)
-
-
-def _estimate(former: History, there: Sequence[RunCost]) -> Estimate | None:
-    """Return the likely cost: by what a run of this interval has read, else as of any run."""
-    return former.estimate(there[0].inputs if there else ())
-
-
-def _with_estimate(slice_: BackfillSlice, estimate: Estimate | None) -> BackfillSlice:
-    if estimate is None:
-        return slice_
-    return slice_.model_copy(
-        update={
-            "estimate_seconds": estimate.seconds,
-            "estimate_task_seconds": estimate.task_seconds,
-            "estimate_rows": estimate.rows,
-        }
-    )

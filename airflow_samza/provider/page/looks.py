@@ -111,11 +111,6 @@ class Looks:
             opened = records.opened
             return stage_progress(opened.files, Heads(opened), opened.run, stage_id, read_tasks=records.read_tasks)
 
-    def forget(self) -> None:
-        """Forget all runs, as a new process."""
-        with self._lock:
-            self._runs.clear()
-
     def _of(self, opened: OpenedRun) -> _RunRecords:
         key = (opened.planned.dag_id, opened.planned.run_id, opened.planned.task_id, opened.planned.map_index)
         with self._lock:
@@ -147,7 +142,8 @@ def _look(records: _RunRecords, marks: Mapping[str, TaskMark]) -> Progress:
         if before is not None and before[0] == mark and before[1].state in (SUCCEEDED, FAILED, CANCELLED):
             continue
         if mark is not None and mark.never_begun:
-            not_begun = stage_answer(run, _not_begun(run.generation, stage_id), records.names[stage_id], task_id, {})
+            report = ProgressReport(stage_id, f"{run.generation}.1", NOT_STARTED, 0.0)
+            not_begun = stage_answer(run, report, records.names[stage_id], task_id, {})
             records.stages[stage_id] = (mark, not_begun)
         else:
             begun.append(stage_id)
@@ -155,10 +151,10 @@ def _look(records: _RunRecords, marks: Mapping[str, TaskMark]) -> Progress:
         zip(begun, of_each(files, lambda stage_id: _ended(records, stage_id, tasks[stage_id]), begun), strict=True)
     )
     for stage_id, answer in ended.items():
-        records.stages[stage_id] = (
-            marks.get(tasks[stage_id]),
-            answer or _at_work(records, heads, stage_id, tasks[stage_id]),
-        )
+        if answer is None:
+            report = stage_progress(files, heads, run, stage_id, read_tasks=records.read_tasks)
+            answer = stage_answer(run, report, records.names[stage_id], tasks[stage_id], records.tables)
+        records.stages[stage_id] = (marks.get(tasks[stage_id]), answer)
     found = {stage_id: records.stages[stage_id][1] for stage_id in tasks}
     waits = {
         stage.stage_id: why_not_begun(found[stage.stage_id], marks.get(tasks[stage.stage_id]), stage.upstream, found)
@@ -197,16 +193,6 @@ def _ended(records: _RunRecords, stage_id: str, task_id: str) -> Stage | None:
     committed = read_commit(files, handle.folder, result.epochs - 1)
     began_at = committed.totals.began_at if committed is not None else None
     return ended_stage(run, result, records.names[stage_id], task_id, newest_attempt(files, handle.folder), began_at)
-
-
-def _at_work(records: _RunRecords, heads: Heads, stage_id: str, task_id: str) -> Stage:
-    opened = records.opened
-    report = stage_progress(opened.files, heads, opened.run, stage_id, read_tasks=records.read_tasks)
-    return stage_answer(opened.run, report, records.names[stage_id], task_id, records.tables or {})
-
-
-def _not_begun(generation: int, stage_id: str) -> ProgressReport:
-    return ProgressReport(stage_id, f"{generation}.1", NOT_STARTED, 0.0)
 
 
 def _tables(opened: OpenedRun) -> dict[str, HeldTable]:

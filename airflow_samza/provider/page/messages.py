@@ -91,7 +91,8 @@ def _read(
                 rows = envelope.slice(0, min(envelope.messages, most - users))
                 for place, row in enumerate(rows.batch.to_pylist()):
                     if isinstance(envelope, UnreadableRun):
-                        value = _unreadable(row, bool(masked))
+                        # Its text may hold columns that are masked.
+                        value = {"error": row.get("error"), "text": HIDDEN if masked else row.get("text")}
                     elif topic.spec.schema is None and topic.log is None:
                         value = _undeclared(row, masked)
                     else:
@@ -130,11 +131,6 @@ def _envelopes(
         end = min(position + width, offsets.end)
         yield from consumer.read(ssp, OffsetRange(position, end))
         position, width = end, 2 * width  # compaction and transactions leave offsets without a message
-
-
-def _unreadable(row: dict[str, Any], masked: bool) -> dict[str, Any]:
-    """Return a message that cannot be read; its text is hidden where columns are masked, as it may hold them."""
-    return {"error": row.get("error"), "text": HIDDEN if masked else row.get("text")}
 
 
 def _undeclared(row: dict[str, Any], masked: tuple[str, ...]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from functools import partial
 from typing import TypeVar
 
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -25,9 +26,5 @@ def of_each(files: Filesystem, work: Callable[[Item], Result], items: Iterable[I
     """
     if files.local_path("") is not None:
         return [work(item) for item in items]
-    waiting = [_THREADS.submit(copy_context().run, work, item) for item in items]
-    try:
-        return [future.result() for future in waiting]
-    finally:
-        for left in waiting:
-            left.cancel()
+    calls = [partial(copy_context().run, work, item) for item in items]
+    return list(_THREADS.map(lambda call: call(), calls))

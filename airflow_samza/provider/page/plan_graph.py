@@ -10,7 +10,7 @@ from airflow_samza.planner.explain import explain
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.titles import stage_names, stage_titles
 from airflow_samza.planner.wording import count_text, operator_title, partitioning_text
-from airflow_samza.provider.page.answer import Answer
+from airflow_samza.provider.page.answer import Answer, OfStage
 from airflow_samza.runs.progress.run_costs import slice_facts
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.secrecy import without_passwords
@@ -23,10 +23,19 @@ class Detail(Answer):
     text: str
 
 
-class PlanStream(Answer):
-    """A stream; its node is ``stream:<stream_id>``."""
+class PlanNode(Answer):
+    """A part of a plan that an application declares."""
 
     node: str
+    doc: str | None
+    """Its description, or the docstring of its callable."""
+    code: str | None
+    """The place in the application at which it is declared or called: file and line."""
+
+
+class PlanStream(PlanNode):
+    """A stream; its node is ``stream:<stream_id>``."""
+
     stream_id: str
     role: str
     """``input``, ``output``, ``intermediate`` or ``side_input``."""
@@ -45,16 +54,11 @@ class PlanStream(Answer):
     """Its schema, as DDL."""
     slice: list[Detail]
     """The amounts that the run reads of it: files, bytes, messages."""
-    doc: str | None
-    """Its description."""
-    code: str | None
-    """The place of its declaration: file and line."""
 
 
-class PlanOperator(Answer):
+class PlanOperator(PlanNode):
     """An operator; its node is ``operator:<op_id>``."""
 
-    node: str
     op_id: str
     name: str
     op: str
@@ -69,16 +73,11 @@ class PlanOperator(Answer):
     why: str | None
     """The reason for that engine."""
     details: list[Detail]
-    doc: str | None
-    """Its description, or the docstring of its callable."""
-    code: str | None
-    """The place of its call in the application: file and line."""
 
 
-class PlanTable(Answer):
+class PlanTable(PlanNode):
     """A table; its node is ``table:<table_id>``."""
 
-    node: str
     table_id: str
     kind: str
     key: list[str]
@@ -87,10 +86,6 @@ class PlanTable(Answer):
     version: int | None
     """The pushed version that the run reads; None of other tables."""
     push_id: str | None
-    doc: str | None
-    """Its description."""
-    code: str | None
-    """The place of its declaration: file and line."""
 
 
 class Flow(Answer):
@@ -100,15 +95,12 @@ class Flow(Answer):
     text: str
 
 
-class PlanStage(Answer):
+class PlanStage(OfStage):
     """A stage; its node is ``stage:<stage_id>``, and the nodes of its operators lie in it."""
 
     node: str
-    stage_id: str
     title: str
     """The title of the stage: what it does, in a word or two; its id where it has none."""
-    stage_name: str
-    """The stage as texts name it: its id with its title."""
     task_id: str
     task_count: int
     inputs: list[str]

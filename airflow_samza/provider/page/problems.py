@@ -42,7 +42,8 @@ def answer_problems(app: FastAPI) -> None:
 
     @app.exception_handler(SamzaError)
     async def samza(request: Request, error: SamzaError) -> JSONResponse:
-        return _answer(status_of(error), problem_of(error))
+        # What is not there; else something cannot be reached or read.
+        return _answer(404 if isinstance(error, UnknownName) else 503, problem_of(error))
 
     @app.exception_handler(StarletteHTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:
@@ -77,9 +78,11 @@ def problem_of(error: SamzaError) -> Problem:
     return Problem(sentence=sentence, hint=without_passwords(hint_of(error)) or None, rule=error.rule)
 
 
-def status_of(error: SamzaError) -> int:
-    """Return the status of an error of ours: 404 for what is not there; else something cannot be reached or read."""
-    return 404 if isinstance(error, UnknownName) else 503
+def sentence_on(error: NotFound | SamzaError | OSError) -> str:
+    """Return the sentence for what a part of an answer lacks, where the others are given."""
+    if isinstance(error, NotFound):
+        return error.problem.sentence
+    return not_read(error) if isinstance(error, OSError) else problem_of(error).sentence
 
 
 def _answer(status: int, problem: Problem) -> JSONResponse:

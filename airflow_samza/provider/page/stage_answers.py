@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from airflow_samza.figures import unit_of
-from airflow_samza.provider.page.answer import Answer
+from airflow_samza.provider.page.answer import Answer, OfStage
 from airflow_samza.runs.progress.progress import (
     PartitionProgress,
     ProgressReport,
@@ -111,12 +111,9 @@ class Count(Answer):
 Bound = Literal["source", "producer", "tasks", "sink", "epochs"]
 
 
-class Stage(Answer):
+class Stage(OfStage):
     """A stage of a run at a moment."""
 
-    stage_id: str
-    stage_name: str
-    """The stage as texts name it: its id with its title."""
     task_id: str
     generation: str
     state: str

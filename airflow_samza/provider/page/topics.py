@@ -11,7 +11,7 @@ from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import SamzaError, UnknownName
 from airflow_samza.provider.page.answer import Answer
 from airflow_samza.provider.page.opened_run import OpenedRun
-from airflow_samza.provider.page.problems import NotFound, problem_of
+from airflow_samza.provider.page.problems import NotFound, sentence_on
 from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.runs.stages.stage_state import written_by
@@ -156,13 +156,11 @@ def run_topics(opened: OpenedRun) -> Iterator[RunTopic]:
 def find_topic(opened: OpenedRun, stream_id: str) -> RunTopic:
     """Return the topic of a stream; a stream that is none is an error."""
     opened.run.plan.stream(stream_id)
-    stream_ids = list(run_topics(opened))
-    for topic in stream_ids:
-        if topic.bound.stream_id == stream_id:
-            return topic
-    names = [topic.bound.stream_id for topic in stream_ids]
-    hint = f"{did_you_mean(stream_id, names)}Topics of this run are: {listed(names)}."
-    raise UnknownName(f"The stream {stream_id!r} is no topic.", hint=hint, name=stream_id)
+    topics = {topic.bound.stream_id: topic for topic in run_topics(opened)}
+    if stream_id not in topics:
+        hint = f"{did_you_mean(stream_id, topics)}Topics of this run are: {listed(topics)}."
+        raise UnknownName(f"The stream {stream_id!r} is no topic.", hint=hint, name=stream_id)
+    return topics[stream_id]
 
 
 def topic_answer(topic: RunTopic) -> Topic:
@@ -171,10 +169,8 @@ def topic_answer(topic: RunTopic) -> Topic:
     note = None
     try:
         facts = _figures(topic)
-    except NotFound as error:
-        note = error.problem.sentence
-    except SamzaError as error:
-        note = problem_of(error).sentence
+    except (NotFound, SamzaError) as error:
+        note = sentence_on(error)
     return Topic(
         stream_id=topic.bound.stream_id,
         role=topic.role,

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from contextlib import AbstractContextManager
 from typing import Any
-
-from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.provider.connections.fields import connection_id
-from airflow_samza.provider.deferral import UNKNOWN, is_deferrable, raise_what_the_trigger_met
+from airflow_samza.provider.deferral import UNKNOWN, raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.root import RootHook
-from airflow_samza.runs.progress.stream_ends import StreamEnd, StreamQuery, stream_end
+from airflow_samza.provider.sensors.deferrable_sensor import DeferrableSensor
+from airflow_samza.runs.progress.stream_ends import StreamQuery, stream_end
 
 
-class SamzaEndOfStreamSensor(BaseSensorOperator):
+class SamzaEndOfStreamSensor(DeferrableSensor):
     """Waits until a run has written a stream to its end: an output, or a topic between stages.
 
     All of the stream is published then. The sensor also waits for a run that does not exist yet, and for one that
@@ -51,7 +50,6 @@ class SamzaEndOfStreamSensor(BaseSensorOperator):
         external_dag_id: str | None = None,
         conn_id: str | None = None,
         samza_conn_id: str | None = None,
-        deferrable: bool | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -60,43 +58,33 @@ class SamzaEndOfStreamSensor(BaseSensorOperator):
         self.run_id = run_id
         self.external_dag_id = external_dag_id
         self.conn_id = connection_id(f"The task {self.task_id!r}", conn_id, samza_conn_id)
-        self.deferrable = is_deferrable(deferrable)
 
-    def execute(self, context: Any) -> Any:
-        """Wait here, or deferred."""
-        if not self.deferrable:
-            return super().execute(context)
-        with mapped_failures(self.log, lambda: self._hook):
-            end = self._look()
-            if end.is_reached:
-                return end.to_dict()
-            from airflow_samza.provider.triggers.runs import (
-                SamzaEndOfStreamTrigger,  # a Dag file need not load it
-            )
-
-            trigger = SamzaEndOfStreamTrigger(
-                **self._hook.place_of_root, poll_interval=self.poke_interval, stream=self._query.to_dict()
-            )
-            self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self.timeout))
-
-    def execute_complete(self, context: Any, event: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return what the trigger has found, or raise what it has met."""
-        with mapped_failures(self.log, lambda: self._hook):
-            raise_what_the_trigger_met(event, self.task_id)
-            if not event or UNKNOWN in event:
-                return self._look().to_dict()  # raises what is wrong with the stream
-        return dict(event)
-
-    def poke(self, context: Any) -> PokeReturnValue:
-        """Return whether the stream has its end now."""
-        with mapped_failures(self.log, lambda: self._hook):
-            end = self._look()
-            return PokeReturnValue(end.is_reached, end.to_dict())
-
-    def _look(self) -> StreamEnd:
+    def look(self) -> tuple[bool, Any]:
+        """Return whether the stream has its end now, and the stream."""
         end = stream_end(self._hook.files, self._query)
         self.log.info("%s", end)
-        return end
+        return end.is_reached, end.to_dict()
+
+    def trigger(self) -> Any:
+        """Return the trigger that waits in the sensor's place."""
+        from airflow_samza.provider.triggers.runs import SamzaEndOfStreamTrigger  # a Dag file need not load it
+
+        return SamzaEndOfStreamTrigger(
+            **self._hook.place_of_root, poll_interval=self.poke_interval, stream=self._query.to_dict()
+        )
+
+    def execute_complete(
+        self, context: Any, event: Mapping[str, Any] | None = None, *, deadline: float | None = None
+    ) -> dict[str, Any]:
+        """Return what the trigger has found, or raise what it has met."""
+        with self._mapped_failures():
+            raise_what_the_trigger_met(event, self.task_id)
+            # A look raises what is wrong with the stream.
+            found: Mapping[str, Any] = self.look()[1] if not event or UNKNOWN in event else event
+        return dict(found)
+
+    def _mapped_failures(self) -> AbstractContextManager[None]:
+        return mapped_failures(self.log, lambda: self._hook)
 
     @property
     def _hook(self) -> RootHook:

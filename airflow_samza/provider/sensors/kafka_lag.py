@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from airflow_samza.errors import ConfigError, StorageUnavailable
 from airflow_samza.provider.connections.kafka import DEFAULT_KAFKA, find_brokers
-from airflow_samza.provider.sensors.client_sensor import ClientSensor
+from airflow_samza.provider.sensors.deferrable_sensor import DeferrableSensor
 
 
-class SamzaKafkaLagSensor(ClientSensor):
+class SamzaKafkaLagSensor(DeferrableSensor):
     """Waits until a consumer group of Kafka has at most a number of offsets left to read.
 
     The group can be that of another reader, or the one to which runs commit their offsets (option ``group`` of an input
@@ -48,9 +48,18 @@ class SamzaKafkaLagSensor(ClientSensor):
         self.kafka_conn_id = kafka_conn_id
 
     def look(self) -> tuple[bool, Any]:
-        """Return whether the lag is small enough now, and the lag by topic."""
-        bound, lag = self._bound, self._lag()
-        return lag is not None and sum(lag.values()) <= bound, lag
+        """Return whether the lag is small enough now, and the lag by topic; None while brokers are away."""
+        from airflow_samza.systems.kafka.group_offsets import group_lag
+
+        bound = self._bound
+        try:
+            lag = group_lag(find_brokers(self.kafka_conn_id), self.group, self._names)
+        except StorageUnavailable as error:
+            self.log.warning("%s", error)
+            return False, None
+        self.log.info("%s", lag)
+        by_topic = {topic: sum(partitions) for topic, partitions in lag.topics.items()}
+        return sum(by_topic.values()) <= bound, by_topic
 
     def trigger(self) -> Any:
         """Return the trigger that waits in the sensor's place."""
@@ -63,19 +72,6 @@ class SamzaKafkaLagSensor(ClientSensor):
             at_most=self._bound,
             poll_interval=self.poke_interval,
         )
-
-    def _lag(self) -> dict[str, int] | None:
-        """Return the lag by topic; None while brokers are away."""
-        from airflow_samza.systems.kafka.group_offsets import group_lag
-
-        try:
-            lag = group_lag(find_brokers(self.kafka_conn_id), self.group, self._names)
-        except StorageUnavailable as error:
-            self.log.warning("%s", error)
-            return None
-        self.log.info("%s", lag)
-        topics: Mapping[str, Sequence[int]] = lag.topics
-        return {topic: sum(partitions) for topic, partitions in topics.items()}
 
     @property
     def _names(self) -> list[str]:

@@ -6,18 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from airflow.sdk import PokeReturnValue
-
 from airflow_samza.errors import ConfigError, StorageUnavailable
 from airflow_samza.provider.connections.bindings import find_commit
-from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.run_identity import interval_of, partition_key_of
-from airflow_samza.provider.sensors.client_sensor import ClientSensor
+from airflow_samza.provider.sensors.deferrable_sensor import DeferrableSensor
 
 _GIVE_TIME = 'Give one in ISO form: at="2026-11-01T00:00Z", or at="{{ dag_run.run_after }}".'
 
 
-class SamzaTableSensor(ClientSensor):
+class SamzaTableSensor(DeferrableSensor):
     """Waits until a table of Iceberg or Delta has a commit at or after a point in time, such as the end of an interval.
 
     The sensor also waits for a table that does not exist yet, and for a catalog that does not answer. Compactions do
@@ -56,37 +53,21 @@ class SamzaTableSensor(ClientSensor):
         self.at = at
         self.branch = branch
 
-    def execute(self, context: Any) -> Any:
-        """Wait here, or deferred."""
-        self._fix_time(context)
-        return super().execute(context)
-
-    def execute_complete(self, context: Any, event: Any = None, *, deadline: float) -> Any:
-        """Look again, and wait on if there is no such commit."""
-        self._fix_time(context)
-        return super().execute_complete(context, event, deadline=deadline)
-
-    def poke(self, context: Any) -> PokeReturnValue:
-        """Return whether there is such a commit now."""
-        self._fix_time(context)
-        return super().poke(context)
-
-    def _fix_time(self, context: Any) -> None:
+    def _prepare(self, context: Any) -> None:
         """Take the end of the run's interval where no point in time is given."""
         if self.at is None:
-            with mapped_failures(self.log):
-                interval = interval_of(context)
-                if interval is None:
-                    key = partition_key_of(context)
-                    named = "" if key is None else f", and its partition key {key!r} names none"
-                    raise ConfigError(
-                        f"The task {self.task_id!r} waits for the end of the data interval, and the Dag run has none"
-                        f"{named}.",
-                        hint=_GIVE_TIME,
-                        key="at",
-                        value="",
-                    )
-                self.at = interval.end
+            interval = interval_of(context)
+            if interval is None:
+                key = partition_key_of(context)
+                named = "" if key is None else f", and its partition key {key!r} names none"
+                raise ConfigError(
+                    f"The task {self.task_id!r} waits for the end of the data interval, and the Dag run has none"
+                    f"{named}.",
+                    hint=_GIVE_TIME,
+                    key="at",
+                    value="",
+                )
+            self.at = interval.end
 
     def look(self) -> tuple[bool, Any]:
         """Return whether there is a commit, and what it is."""

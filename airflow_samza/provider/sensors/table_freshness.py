@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import Any
-
-from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import NoSuchVersion
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.connections.fields import connection_id
-from airflow_samza.provider.deferral import is_deferrable, raise_what_the_trigger_met
+from airflow_samza.provider.deferral import raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.samza import SamzaHook
+from airflow_samza.provider.sensors.deferrable_sensor import DeferrableSensor
 from airflow_samza.runs.progress.table_readers import Freshness, freshness
 from airflow_samza.runs.tables.rollback import find_target
 from airflow_samza.runs.tables.versions import newest
@@ -21,7 +22,7 @@ from airflow_samza.runs.tables.versions import newest
 CURRENT = "current"
 
 
-class SamzaTableFreshnessSensor(BaseSensorOperator):
+class SamzaTableFreshnessSensor(DeferrableSensor):
     """Waits until all running runs of an application read a version of a pushed table, or a newer one.
 
     A continuous run takes over a newer version between two epochs, also while no message comes. Other runs keep the
@@ -59,7 +60,6 @@ class SamzaTableFreshnessSensor(BaseSensorOperator):
         samza_conn_id: str | None = None,
         systems: Mapping[str, str] | None = None,
         config: Mapping[str, Any] | None = None,
-        deferrable: bool | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -70,49 +70,41 @@ class SamzaTableFreshnessSensor(BaseSensorOperator):
         self.conn_id = connection_id(f"The task {self.task_id!r}", conn_id, samza_conn_id)
         self.systems = systems
         self.config = config
-        self.deferrable = is_deferrable(deferrable)
-        self._target: Freshness | None = None
 
-    def execute(self, context: Any) -> Any:
-        """Wait here, or deferred."""
-        with mapped_failures(self.log, lambda: self._hook):
-            what = self._target = self._what()
-            if not self.deferrable:
-                return super().execute(context)
-            readers = freshness(self._hook.files, what)
-            self.log.info("%s", readers)
-            if readers.is_reached:
-                return {"version": readers.target, "readers": dict(readers.readers)}
-            from datetime import timedelta
+    def look(self) -> tuple[bool, Any]:
+        """Return whether all readers have the version now, and the versions that they have."""
+        readers = freshness(self._hook.files, self._target)
+        self.log.info("%s", readers)
+        return readers.is_reached, {"version": readers.target, "readers": dict(readers.readers)}
 
-            from airflow_samza.provider.triggers.tables import TableFreshnessTrigger  # a Dag file need not load it
+    def trigger(self) -> Any:
+        """Return the trigger that waits in the sensor's place."""
+        from airflow_samza.provider.triggers.tables import TableFreshnessTrigger  # a Dag file need not load it
 
-            trigger = TableFreshnessTrigger(
-                **self._hook.place_of_root, poll_interval=self.poke_interval, table=what.to_dict()
-            )
-            self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self.timeout))
+        return TableFreshnessTrigger(
+            **self._hook.place_of_root, poll_interval=self.poke_interval, table=self._target.to_dict()
+        )
 
-    def execute_complete(self, context: Any, event: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def execute_complete(
+        self, context: Any, event: Mapping[str, Any] | None = None, *, deadline: float | None = None
+    ) -> dict[str, Any]:
         """Log the versions that the readers have."""
-        with mapped_failures(self.log, lambda: self._hook):
+        with self._mapped_failures():
             raise_what_the_trigger_met(event, self.task_id)
         facts = dict(event or {})
         self.log.info("All readers have version %s: %s", facts.get("version"), facts.get("readers"))
         return facts
 
-    def poke(self, context: Any) -> PokeReturnValue:
-        """Return whether all readers have the version now."""
-        with mapped_failures(self.log, lambda: self._hook):
-            what = self._target = self._target or self._what()
-            readers = freshness(self._hook.files, what)
-            self.log.info("%s", readers)
-            return PokeReturnValue(readers.is_reached, {"version": readers.target, "readers": dict(readers.readers)})
+    def _mapped_failures(self) -> AbstractContextManager[None]:
+        return mapped_failures(self.log, lambda: self._hook)
 
     @property
     def _hook(self) -> SamzaHook:
         return SamzaHook(self.conn_id, systems=self.systems)
 
-    def _what(self) -> Freshness:
+    @cached_property
+    def _target(self) -> Freshness:
+        """The version that is waited for: that of the first look."""
         config = text_map("config", self.config)
         hook = self._hook
         place = hook.pushed_table(self.application, self.table, config)

@@ -10,7 +10,8 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar, TypeVar
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
@@ -32,26 +33,24 @@ async def in_client_thread(work: Callable[[], Result]) -> Result:
     return await sync_to_async(work, thread_sensitive=False, executor=CLIENT_THREADS)()
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ClientTrigger(BaseTrigger):
     """Waits until a server says what a sensor waits for, or an error lasts: the task looks again then.
 
-    ``arguments`` names the parameters of the trigger, which are its attributes, too.
-
     :param poll_interval: Seconds between two checks.
-    :param deferred_by: Identity of the process that defers; None: this process.
+    :param deferred_by: Identity of the process that defers. Default: this process.
     """
 
-    arguments: ClassVar[tuple[str, ...]] = ()
+    poll_interval: float
+    deferred_by: Mapping[str, Any] = field(default_factory=identity)
 
-    def __init__(self, *, poll_interval: float, deferred_by: Mapping[str, Any] | None = None) -> None:
+    def __post_init__(self) -> None:
+        """Begin as Airflow's triggers do."""
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow has not annotated it
-        self.poll_interval = poll_interval
-        self.deferred_by = dict(deferred_by) if deferred_by is not None else identity()
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return class path and arguments, for another process."""
-        names = (*self.arguments, "poll_interval", "deferred_by")
-        return class_path(type(self)), {name: getattr(self, name) for name in names}
+        return class_path(type(self)), {each.name: getattr(self, each.name) for each in fields(self)}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event, without content, when it is time for the task to look."""

@@ -15,7 +15,6 @@ from airflow.sdk import BaseHook
 
 from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.provider.connections.bindings import binding_of
-from airflow_samza.provider.connections.root_access import access_conn_id
 from airflow_samza.provider.progress_log import Measure, ProgressLog
 from airflow_samza.provider.triggers.client_threads import CLIENT_THREADS, in_client_thread
 from airflow_samza.runs.progress.progress import ProgressReport
@@ -68,20 +67,6 @@ class DeferredProgress(ProgressLog):
             self.tell_not_read(handle, repr(error))
 
 
-async def find_connections(systems: Mapping[str, str]) -> dict[str, Any]:
-    """Return the connections of systems, and those that these name, by id; those that cannot be had are left out."""
-    connections: dict[str, Any] = {}
-    for conn_id in sorted(set(systems.values())):
-        try:
-            connections[conn_id] = await BaseHook.aget_connection(conn_id)
-            named = access_conn_id(conn_id, connections[conn_id])
-            if named is not None:
-                connections[named] = await BaseHook.aget_connection(named)
-        except Exception:  # backends of secrets raise what they like; the report that needs one names it
-            continue
-    return connections
-
-
 class WatchedSystems(SystemHeads):
     """The systems of a run by name, each bound when a report asks it for heads.
 
@@ -108,9 +93,8 @@ class WatchedSystems(SystemHeads):
 
     async def connect(self) -> None:
         """Find the connections, and bind the systems anew: connections may have been corrected."""
-        connections = await find_connections(self._systems)
         # Reading a connection has Airflow mask its secrets, which not every thread may ask of it.
-        self._bindings = await in_client_thread(lambda: {name: self._read(name, connections) for name in self._systems})
+        self._bindings = await in_client_thread(lambda: {name: _read(name, id_) for name, id_ in self._systems.items()})
         self._bound, self.needs_connections = {}, False
 
     def ask(self, name: str, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
@@ -126,20 +110,6 @@ class WatchedSystems(SystemHeads):
                 self._tell(unknown_lag(name, error))
             return {}
 
-    def _read(self, name: str, connections: Mapping[str, Any]) -> SystemBinding | Exception:
-        """Return the binding that a system's connection gives, or what is wrong with it."""
-
-        def find(conn_id: str) -> Any:
-            if conn_id not in connections:
-                raise LookupError(f"the triggerer cannot find the connection {conn_id!r}")
-            return connections[conn_id]
-
-        conn_id = self._systems[name]
-        try:
-            return binding_of(name, conn_id, find(conn_id), find)
-        except Exception as error:
-            return error
-
     def _bind(self, name: str) -> System:
         binding = self._bindings.get(name)
         if isinstance(binding, Exception):
@@ -149,3 +119,18 @@ class WatchedSystems(SystemHeads):
         if isinstance(system, WaitsForServers):
             system.wait_at_most(ANSWER_SECONDS)
         return system
+
+
+def _read(name: str, conn_id: str) -> SystemBinding | Exception:
+    """Return the binding that a system's connection gives, or what is wrong with it."""
+    try:
+        return binding_of(name, conn_id, _connection(conn_id), _connection)
+    except Exception as error:
+        return error
+
+
+def _connection(conn_id: str) -> Any:
+    try:
+        return BaseHook.get_connection(conn_id)
+    except Exception:  # backends of secrets raise what they like
+        raise LookupError(f"the triggerer cannot find the connection {conn_id!r}") from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_samza.errors import ConfigError, SamzaError
-from airflow_samza.provider.connections.kafka import DEFAULT_KAFKA, await_brokers
+from airflow_samza.provider.connections.kafka import DEFAULT_KAFKA, find_brokers
 from airflow_samza.provider.triggers import class_path
 from airflow_samza.provider.triggers.client_threads import ClientTrigger, in_client_thread
 
@@ -110,7 +111,8 @@ class KafkaMessagesTrigger(BaseEventTrigger):
 
     async def _look(self, announced: Mapping[str, Any] | None) -> TopicNews | None:
         try:
-            self._brokers = self._brokers or await await_brokers(self.conn_id)
+            if self._brokers is None:
+                self._brokers = await in_client_thread(partial(find_brokers, self.conn_id))
             news = await in_client_thread(partial(_news, self._brokers, self.topic, announced))
         except Exception as error:  # a watcher that has ended would watch no more, and nobody would see it
             self._brokers = None  # the connection may be corrected meanwhile
@@ -146,6 +148,7 @@ class KafkaMessagesTrigger(BaseEventTrigger):
             self.log.warning("What was announced of the topic %r cannot be kept: %s", self.topic, error)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class KafkaLagTrigger(ClientTrigger):
     """Waits until a consumer group's lag is small enough, or an error lasts: the task looks again then.
 
@@ -154,22 +157,17 @@ class KafkaLagTrigger(ClientTrigger):
     :param topics: The topics.
     :param at_most: The lag in messages that is small enough.
     :param poll_interval: Seconds between two checks.
-    :param deferred_by: Identity of the process that defers; None: this process.
+    :param deferred_by: Identity of the process that defers. Default: this process.
     """
 
-    arguments = ("conn_id", "group", "topics", "at_most")
-
-    def __init__(self, *, conn_id: str, group: str, topics: Sequence[str], at_most: int, **more: Any) -> None:
-        super().__init__(**more)
-        self.conn_id = conn_id
-        self.group = group
-        self.topics = list(topics)
-        self.at_most = at_most
+    conn_id: str
+    group: str
+    topics: Sequence[str]
+    at_most: int
 
     async def look(self) -> tuple[str, bool]:
         """Return the lag, and whether it is small enough."""
-        brokers = await await_brokers(self.conn_id)
-        lag = await in_client_thread(partial(_lag, brokers, self.group, self.topics))
+        lag = await in_client_thread(partial(_lag, self.conn_id, self.group, self.topics))
         return str(lag), lag.offsets <= self.at_most
 
 
@@ -183,7 +181,7 @@ def _news(brokers: Brokers, topic: str, announced: Mapping[str, Any] | None) -> 
     return topic_news(brokers, topic, announced)
 
 
-def _lag(brokers: Brokers, group: str, topics: Sequence[str]) -> Any:
+def _lag(conn_id: str, group: str, topics: Sequence[str]) -> Any:
     from airflow_samza.systems.kafka.group_offsets import group_lag
 
-    return group_lag(brokers, group, topics)
+    return group_lag(find_brokers(conn_id), group, topics)

@@ -13,7 +13,8 @@ import asyncio
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 from airflow.sdk import BaseHook
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -21,9 +22,9 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from airflow_samza.errors import SamzaError, UnknownName
 from airflow_samza.planner.titles import stage_names
 from airflow_samza.provider.airflow_versions import start_stats
-from airflow_samza.provider.connections.root_access import access_conn_id, read_access
+from airflow_samza.provider.connections.root_access import find_access
 from airflow_samza.provider.deferral import LOST, NOT_SEEN, TIMED_OUT, UNKNOWN
-from airflow_samza.provider.links import SPARK, SparkPages, show_link_of_deferred
+from airflow_samza.provider.links import SPARK, SparkPages
 from airflow_samza.provider.producer_tasks import (
     ABORTED,
     ASK_SECONDS,
@@ -56,33 +57,25 @@ PATIENCE_SECONDS = 300.0
 """Seconds for which a root that cannot be read is tried again, in case a shared filesystem comes back."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RunTrigger(BaseTrigger):
     """Reads a run's records every ``poll_interval`` seconds until :meth:`look` returns an event.
 
     :param root: The folder of run records, as the worker that deferred has it.
     :param deadline: When the task's time is over, in seconds since 1970; None: never.
     :param conn_id: The Samza connection, where the root is opened with what connections hold; None: with nothing.
-    :param deferred_by: Identity of the process that defers; None: this process.
+    :param deferred_by: Identity of the process that defers. Default: this process.
     """
 
-    arguments: ClassVar[tuple[str, ...]] = ()
-    """The further arguments of the class: attributes that are plain values."""
+    root: str
+    poll_interval: float
+    deadline: float | None = None
+    conn_id: str | None = None
+    deferred_by: Mapping[str, Any] = field(default_factory=identity)
 
-    def __init__(
-        self,
-        *,
-        root: str,
-        poll_interval: float,
-        deadline: float | None = None,
-        conn_id: str | None = None,
-        deferred_by: Mapping[str, Any] | None = None,
-    ) -> None:
+    def __post_init__(self) -> None:
+        """Begin as Airflow's triggers do."""
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow has not annotated it
-        self.root = root
-        self.conn_id = conn_id
-        self.poll_interval = poll_interval
-        self.deadline = deadline
-        self.deferred_by = dict(deferred_by) if deferred_by is not None else identity()
         self._access: RootAccess | None = None
         self._pace: Pace = FREE
         self._spark_pages = SparkPages()
@@ -93,14 +86,7 @@ class RunTrigger(BaseTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return class path and arguments, for another process."""
-        return class_path(type(self)), {
-            "root": self.root,
-            "poll_interval": self.poll_interval,
-            "deadline": self.deadline,
-            "deferred_by": self.deferred_by,
-            **({"conn_id": self.conn_id} if self.conn_id is not None else {}),
-            **{name: getattr(self, name) for name in self.arguments},
-        }
+        return class_path(type(self)), {each.name: getattr(self, each.name) for each in fields(self) if each.init}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event: the result, the time-out, or that the root cannot be read."""
@@ -116,10 +102,28 @@ class RunTrigger(BaseTrigger):
         """Do nothing: a trigger that only waits has started nothing."""
 
     def show_spark(self, files: Filesystem, handle: StageHandle, status: StageStatus) -> None:
-        """Have Airflow's page link to Spark's, as soon as a stage of the deferred task has one."""
+        """Have Airflow's page link to Spark's, as soon as a stage of the deferred task has one.
+
+        That it cannot be written ends no wait.
+        """
         address = self._spark_pages.look(files, handle, status)
-        if address and getattr(self, "task_instance", None) is not None:
-            show_link_of_deferred(self.task_instance, SPARK, address)
+        ti: Any = getattr(self, "task_instance", None)
+        if not address or ti is None:
+            return
+        from airflow.sdk.bases.xcom import BaseXCom
+
+        index = getattr(ti, "map_index", None)
+        try:
+            BaseXCom.set(
+                key=SPARK.xcom_key,
+                value=address,
+                dag_id=ti.dag_id,
+                task_id=ti.task_id,
+                run_id=ti.run_id,
+                map_index=-1 if index is None else index,
+            )
+        except Exception as error:
+            self.log.warning("The link %r is there only when the task has ended: %s", SPARK.name, error)
 
     async def _awaited(self) -> TriggerEvent:
         blind_since: float | None = None
@@ -146,12 +150,11 @@ class RunTrigger(BaseTrigger):
 
     async def with_files(self, work: Callable[[Filesystem], Result]) -> Result:
         """Do work on the root's files in a thread, in which the root is opened as the connection says."""
-        if self._access is None:
-            self._access = await self._find_access()
-        access = self._access
 
         def done() -> Result:
-            with access_within(self.root, access):
+            if self._access is None:
+                self._access = self._find_access()
+            with access_within(self.root, self._access):
                 files = open_filesystem(self.root)
                 self._pace = files.pace
                 return work(files)
@@ -161,15 +164,13 @@ class RunTrigger(BaseTrigger):
         # In a thread of this kind Airflow 3.1 can be asked: its answers belong to the triggerer's event loop.
         return await sync_to_async(done, thread_sensitive=False)()
 
-    async def _find_access(self) -> RootAccess:
+    def _find_access(self) -> RootAccess:
         if self.conn_id is None:
             return NO_ACCESS
-        connection = await BaseHook.aget_connection(self.conn_id)
-        named = access_conn_id(self.conn_id, connection)
-        other = await BaseHook.aget_connection(named) if named is not None else None
-        return await asyncio.to_thread(read_access, self.conn_id, connection, self.root, named, other)
+        return find_access(self.conn_id, BaseHook.get_connection(self.conn_id), self.root, BaseHook.get_connection)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SamzaStageTrigger(RunTrigger):
     """Waits until one of several submitted stages has ended, and writes their progress to the task's log.
 
@@ -181,30 +182,21 @@ class SamzaStageTrigger(RunTrigger):
     :param systems: Connection ids by the names of the application's systems, which are asked where inputs end.
     """
 
-    arguments = ("stages", "progress_interval", "said", "producers", "systems")
+    stages: Sequence[Mapping[str, Any]]
+    progress_interval: float = DEFAULT_INTERVAL
+    said: Mapping[str, str] = field(default_factory=dict)
+    producers: Mapping[str, Any] | None = None
+    systems: Mapping[str, str] = field(default_factory=dict)
+    _run: RunPlan | None = field(default=None, init=False)
+    _files: Filesystem | None = field(default=None, init=False)
+    _progress: DeferredProgress | None = field(default=None, init=False)
+    _watched: WatchedSystems | None = field(default=None, init=False)
 
-    def __init__(
-        self,
-        *,
-        stages: Sequence[Mapping[str, Any]],
-        progress_interval: float = DEFAULT_INTERVAL,
-        said: Mapping[str, str] | None = None,
-        producers: Mapping[str, Any] | None = None,
-        systems: Mapping[str, str] | None = None,
-        **place: Any,
-    ) -> None:
-        super().__init__(**place)
-        self.said = dict(said or {})
-        self.systems = dict(systems or {})
-        self.producers = dict(producers) if producers else None
+    def __post_init__(self) -> None:
+        """Begin to look."""
+        super().__post_init__()
         self._looked_at = time.monotonic()
-        self.stages = [dict(stage) for stage in stages]
-        self.progress_interval = progress_interval
         self._handles = [StageHandle.from_dict(stage) for stage in self.stages]
-        self._run: RunPlan | None = None
-        self._files: Filesystem | None = None
-        self._progress: DeferredProgress | None = None
-        self._watched: WatchedSystems | None = None
 
     async def with_files(self, work: Callable[[Filesystem], Result]) -> Result:
         """Do work on the root's files; before, find the systems' connections where they are needed."""
@@ -266,6 +258,7 @@ class SamzaStageTrigger(RunTrigger):
         return stage_progress(self._files, self._watched, self._run, handle.stage_id, handle.generation, status=status)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SamzaProducersTrigger(RunTrigger):
     """Waits until the producers of a stage have started, in a run whose stages run concurrently.
 
@@ -276,25 +269,12 @@ class SamzaProducersTrigger(RunTrigger):
     :param beyond: Generations that do not count any more, by stage.
     """
 
-    arguments = ("application", "run_id", "generation", "upstream", "beyond")
-
-    def __init__(
-        self,
-        *,
-        application: str,
-        run_id: str,
-        generation: int,
-        upstream: Sequence[str],
-        beyond: Mapping[str, str] | None = None,
-        **place: Any,
-    ) -> None:
-        super().__init__(**place)
-        self.application = application
-        self.run_id = run_id
-        self.generation = generation
-        self.upstream = list(upstream)
-        self.beyond = dict(beyond or {})
-        self._run: RunPlan | None = None
+    application: str
+    run_id: str
+    generation: int
+    upstream: Sequence[str]
+    beyond: Mapping[str, str] = field(default_factory=dict)
+    _run: RunPlan | None = field(default=None, init=False)
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return an event when all have started, or one was given up."""
@@ -307,6 +287,7 @@ class SamzaProducersTrigger(RunTrigger):
         return {"producers": states} if ABORTED in states.values() or set(states.values()) <= {STARTED} else None
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SamzaStateTrigger(RunTrigger):
     """Waits until the run that holds an application's state has ended, or cannot go on by itself.
 
@@ -315,13 +296,9 @@ class SamzaStateTrigger(RunTrigger):
     :param grace_seconds: The seconds without a sign of life after which a run counts as over.
     """
 
-    arguments = ("application", "app_id", "grace_seconds")
-
-    def __init__(self, *, application: str, app_id: str, grace_seconds: float, **place: Any) -> None:
-        super().__init__(**place)
-        self.application = application
-        self.app_id = app_id
-        self.grace_seconds = grace_seconds
+    application: str
+    app_id: str
+    grace_seconds: float
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return an event when the state is free, or has to be freed by hand."""
@@ -329,6 +306,7 @@ class SamzaStateTrigger(RunTrigger):
         return None if works else {"state": "free"}
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SamzaRunTrigger(RunTrigger):
     """Waits until a run has ended: all its stages have succeeded, or it is closed.
 
@@ -337,14 +315,10 @@ class SamzaRunTrigger(RunTrigger):
     :param generation: The generation of its plan.
     """
 
-    arguments = ("application", "run_id", "generation")
-
-    def __init__(self, *, application: str, run_id: str, generation: int, **place: Any) -> None:
-        super().__init__(**place)
-        self.application = application
-        self.run_id = run_id
-        self.generation = generation
-        self._run: RunPlan | None = None
+    application: str
+    run_id: str
+    generation: int
+    _run: RunPlan | None = field(default=None, init=False)
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return an event when the run has ended."""
@@ -353,18 +327,15 @@ class SamzaRunTrigger(RunTrigger):
         return {"run": "over"} if is_over(files, self._run) else None
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SamzaEndOfStreamTrigger(RunTrigger):
     """Waits until a stream of a run has end-of-stream in all partitions, or turns out to be none of its streams.
 
     :param stream: What is waited for, as ``StreamQuery`` has it.
     """
 
-    arguments = ("stream",)
-
-    def __init__(self, *, stream: Mapping[str, Any], **place: Any) -> None:
-        super().__init__(**place)
-        self.stream = dict(stream)
-        self._logged = ""
+    stream: Mapping[str, Any]
+    _logged: str = field(default="", init=False)
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return an event when it is time for the task to look; log what is new."""

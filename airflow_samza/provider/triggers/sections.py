@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from airflow_samza.errors import SectionOpen
@@ -15,6 +16,7 @@ from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SamzaSectionsTrigger(RunTrigger):
     """Waits until the runs are planned that write the sections of shared streams which a run is to follow.
 
@@ -24,22 +26,10 @@ class SamzaSectionsTrigger(RunTrigger):
     :param until: When the wait is over, in seconds since 1970.
     """
 
-    arguments = ("sections", "interval", "partition_key", "until")
-
-    def __init__(
-        self,
-        *,
-        sections: Mapping[str, Sequence[str]],
-        interval: Sequence[str] | None,
-        partition_key: str | None,
-        until: float,
-        **place: Any,
-    ) -> None:
-        super().__init__(**place)
-        self.sections = {name: list(named) for name, named in sections.items()}
-        self.interval = None if interval is None else list(interval)
-        self.partition_key = partition_key
-        self.until = until
+    sections: Mapping[str, Sequence[str]]
+    interval: Sequence[str] | None
+    partition_key: str | None
+    until: float
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return an event when all runs are planned, or the time is over."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any
 
 from airflow_samza.provider.connections.bindings import find_commit
 from airflow_samza.provider.triggers.client_threads import ClientTrigger, in_client_thread
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TableCommitTrigger(ClientTrigger):
     """Waits until a table has a commit at or after a point in time, or an error lasts: the task looks again then.
 
@@ -18,17 +19,13 @@ class TableCommitTrigger(ClientTrigger):
     :param branch: The branch of a table of Iceberg; None: its main branch.
     :param at: The point in time, in ISO form with its zone.
     :param poll_interval: Seconds between two checks.
-    :param deferred_by: Identity of the process that defers; None: this process.
+    :param deferred_by: Identity of the process that defers. Default: this process.
     """
 
-    arguments = ("conn_id", "table", "branch", "at")
-
-    def __init__(self, *, conn_id: str, table: str, branch: str | None, at: str, **more: Any) -> None:
-        super().__init__(**more)
-        self.conn_id = conn_id
-        self.table = table
-        self.branch = branch
-        self.at = at
+    conn_id: str
+    table: str
+    branch: str | None
+    at: str
 
     async def look(self) -> tuple[str, bool]:
         """Return what was committed, and whether it is late enough."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_samza.provider.progress_log import ProgressLog
@@ -12,6 +13,7 @@ from airflow_samza.runs.stages.stage_state import StageHandle, ask_to_cancel, st
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TablePushTrigger(RunTrigger):
     """Waits until a push has ended, in whatever way, and writes its progress to the task's log.
 
@@ -19,12 +21,12 @@ class TablePushTrigger(RunTrigger):
     :param said: The states that the task's log has already.
     """
 
-    arguments = ("push", "said")
+    push: Mapping[str, Any]
+    said: Mapping[str, str] = field(default_factory=dict)
 
-    def __init__(self, *, push: Mapping[str, Any], said: Mapping[str, str] | None = None, **place: Any) -> None:
-        super().__init__(**place)
-        self.push = dict(push)
-        self.said = dict(said or {})
+    def __post_init__(self) -> None:
+        """Begin to look."""
+        super().__post_init__()
         self._handle = StageHandle.from_dict(self.push)
         self._progress = PushLog(lambda line: self.log.info("%s", line), self.said)
 
@@ -55,18 +57,15 @@ class PushLog(ProgressLog):
             self._tell(f"Push: {status.tasks_done} of {status.tasks} tasks have staged their rows")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TableFreshnessTrigger(RunTrigger):
     """Waits until the running runs of an application read a version of a table, or a newer one.
 
     :param table: What is waited for, as ``Freshness`` has it.
     """
 
-    arguments = ("table",)
-
-    def __init__(self, *, table: Mapping[str, Any], **place: Any) -> None:
-        super().__init__(**place)
-        self.table = dict(table)
-        self._logged = ""
+    table: Mapping[str, Any]
+    _logged: str = field(default="", init=False)
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return the readers' versions, once they are new enough; log what is new."""

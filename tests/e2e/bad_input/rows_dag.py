@@ -77,7 +77,7 @@ def _(scene: Scene) -> str:
 @row("dag", "A decorated function that uses names of the Dag file", PARSE)
 def _(scene: Scene) -> str:
     _home(scene)
-    from airflow_samza.provider.function_modules import FunctionModule
+    from airflow_samza.provider.decorators import FunctionModule
 
     def page_views(app: Any) -> None:
         app.input_stream(PARSE)

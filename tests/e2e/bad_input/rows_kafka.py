@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import Connection
 from confluent_kafka import KafkaError
 
-from airflow_samza.provider.connections.bindings import bind_connections
+from airflow_samza.provider.connections.bindings import binding_of
 from airflow_samza.systems.kafka.access import KafkaAccess, access_of
 from airflow_samza.systems.kafka.access_check import PATIENCE, check_brokers
 from airflow_samza.systems.kafka.columns import MessageColumns
@@ -60,7 +60,7 @@ def reported(found: KafkaAccess, code: int, report: str) -> str:
 @row("kafka", "A connection without brokers", PLANNED)
 def _(scene: Scene) -> str:
     made = Connection(conn_id="events", conn_type="kafka", extra=json.dumps({"group.id": "views"}))
-    return raised(lambda: bind_connections({"events": "events"}, {"events": made}.__getitem__))
+    return raised(lambda: binding_of("events", "events", made, {"events": made}.__getitem__))
 
 
 @row("kafka", "A setting that a system may not set", PLANNED)

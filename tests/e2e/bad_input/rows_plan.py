@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.provider.connections.bindings import bind_connections
+from airflow_samza.provider.connections.bindings import binding_of
 from airflow_samza.runs.records.data_interval import DataInterval
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.scene import APPLICATION, HEAD, MODULE, OUT, VIEWS, Scene, raised
@@ -35,9 +35,8 @@ def _(scene: Scene) -> str:
 
 @row("plan", "A connection of a type that holds no streams", PLAN)
 def _(scene: Scene) -> str:
-    return raised(
-        lambda: bind_connections({"lake": "my_db"}, lambda _: SimpleNamespace(conn_type="postgres", extra=None))
-    )
+    connection = SimpleNamespace(conn_type="postgres", extra=None)
+    return raised(lambda: binding_of("lake", "my_db", connection, lambda _: connection))
 
 
 @row("plan", "A connection of a system that is not defined", PLAN)
@@ -58,7 +57,8 @@ def _(scene: Scene) -> str:
 
 @row("plan", "A connection without a path", PLAN)
 def _(scene: Scene) -> str:
-    return raised(lambda: bind_connections({"lake": "my_lake"}, lambda _: SimpleNamespace(conn_type="fs", extra=None)))
+    connection = SimpleNamespace(conn_type="fs", extra=None)
+    return raised(lambda: binding_of("lake", "my_lake", connection, lambda _: connection))
 
 
 @row("plan", "An unknown stream (no topic of that name)", PLAN)

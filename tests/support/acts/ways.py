@@ -27,7 +27,7 @@ from airflow_samza.provider.dag import SamzaDag
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.operators import producer_waits
 from airflow_samza.provider.operators.cleanup import SamzaCleanupOperator
-from airflow_samza.provider.operators.plan import SamzaPlanOperator
+from airflow_samza.provider.operators.planning import SamzaPlanOperator
 from airflow_samza.provider.operators.samza_operator import SamzaOperator
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.provider.producer_tasks import ProducerTasks

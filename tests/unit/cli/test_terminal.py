@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_samza import stream_application
-from airflow_samza.cli.tables import columns
-from airflow_samza.cli.terminal import is_live, say, say_in_place, width_of
+from airflow_samza.cli.terminal import columns, is_live, say, say_in_place, width_of
 from airflow_samza.planner.explain import explain
 from airflow_samza.planner.planner import ExecutionPlanner
 from tests.support.terminal import Terminal, terminal

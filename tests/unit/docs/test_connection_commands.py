@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from airflow_samza.provider.connections.bindings import types_of
-from airflow_samza.provider.connections.missing_connections import adding
+from airflow_samza.provider.connections.fields import adding
 from airflow_samza.system_kinds import BUILT_IN
 
 ROOT = Path(__file__).parents[3]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from airflow_samza.engine.heartbeat import RunnerHeartbeat
 from airflow_samza.engine.runner_records import RunnerRecords
 from airflow_samza.errors import StageFailed
-from airflow_samza.provider.runner_lines import log_runner
+from airflow_samza.provider.failures import log_runner
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.stages.runner_log import last_lines
 from airflow_samza.runs.stages.stage_runners import RunnerFolder
@@ -28,7 +29,7 @@ def test_the_lines_before_a_failure_are_in_the_bucket_and_in_the_tasks_log(s3: S
     heart = RunnerHeartbeat(files, folder, RunnerRecords(files, folder), str(output))
     said: list[str] = []
     log = SimpleNamespace(info=lambda event, *args: said.append(event % args if args else event))
-    service = SimpleNamespace(last_lines=lambda path: last_lines(files, path))
+    service: Any = SimpleNamespace(last_lines=lambda path: last_lines(files, path))
 
     heart.bring_log()  # nothing is printed yet
     for line in ("Spark is up", "OutOfMemoryError: Java heap space"):

@@ -13,7 +13,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from airflow_samza.cli.environment import Environment
-from airflow_samza.cli.status_command import RunStatus, status_json, status_lines
+from airflow_samza.cli.status_command import RunStatus
 from airflow_samza.errors import InvalidApplication
 from airflow_samza.planner.explain import explain
 from airflow_samza.provider.page.plan_graph import _slice
@@ -143,10 +143,8 @@ def test_plan_page_and_summary_say_what_is_read(lake: Lake) -> None:
     (said,) = status.tables()["views"]
     assert said.startswith("views: ")
     assert f"reads the snapshot {fixed['snapshot']} of web.views: 2 files, 2 rows, " in said
-    assert said in "\n".join(status_lines("running", plan, status.reports(), 3, {}, tables=status.tables()))
-    assert json.loads(status_json("running", plan, status.reports(), {}))["tables"] == {
-        "views": range_facts(plan, "views")
-    }
+    assert said in "\n".join(status.lines(status.reports(), 3))
+    assert json.loads(status.json(status.reports()))["tables"] == {"views": range_facts(plan, "views")}
     (amount,) = amounts(plan)
     assert (amount.files, amount.bytes) == (2, fixed["bytes"])
 

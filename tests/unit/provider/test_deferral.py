@@ -26,7 +26,7 @@ from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.lineage.dataset_names import path_dataset
 from airflow_samza.provider.operators import stream as stream_operator_module
 from airflow_samza.provider.operators.drain import SamzaDrainOperator
-from airflow_samza.provider.operators.plan import SamzaPlanOperator
+from airflow_samza.provider.operators.planning import SamzaPlanOperator
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.provider.operators.table_push import SamzaTablePushOperator
 from airflow_samza.provider.triggers.runs import SamzaStageTrigger

@@ -12,7 +12,7 @@ from airflow.sdk.bases import xcom
 from airflow_samza.provider import links
 from airflow_samza.provider.links import ENDED_RUN, OUTPUT, PAGE, RUNNER_LOG, SPARK, SparkPages
 from airflow_samza.provider.operators.drain import SamzaDrainOperator
-from airflow_samza.provider.operators.plan import SamzaPlanOperator
+from airflow_samza.provider.operators.planning import SamzaPlanOperator
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.provider.triggers.runs import SamzaStageTrigger
 from airflow_samza.runs.progress import run_list

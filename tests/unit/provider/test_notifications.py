@@ -11,7 +11,7 @@ import pytest
 from airflow_samza.errors import ConfigError
 from airflow_samza.notifications import SamzaStopNotifier
 from airflow_samza.provider.hooks.root import RootHook
-from airflow_samza.provider.operators.plan import SamzaPlanOperator
+from airflow_samza.provider.operators.planning import SamzaPlanOperator
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.stages.run_ends import is_ending
 from airflow_samza.systems.filesystems.local import LocalFilesystem

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from airflow.sdk import Asset, AssetAlias
 
-from airflow_samza.provider.operators.plan import SamzaPlanOperator
+from airflow_samza.provider.operators.planning import SamzaPlanOperator
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
 
 OWN = {"stream": "views", "application": "load", "run_id": "r"}

@@ -12,13 +12,13 @@ import pytest
 from openlineage.client.serde import Serde
 
 from airflow_samza.cli.environment import Environment
-from airflow_samza.cli.planning import preview, render
-from airflow_samza.cli.status_command import RunStatus, status_json, status_lines
+from airflow_samza.cli.plan_commands import preview_of, render
+from airflow_samza.cli.status_command import RunStatus
 from airflow_samza.figures import size
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.lineage.openlineage_facets import facets_of
 from airflow_samza.provider.lineage.task_lineage import TaskLineage, names_in
-from airflow_samza.provider.operators.plan import SamzaPlanOperator
+from airflow_samza.provider.operators.planning import SamzaPlanOperator
 from airflow_samza.provider.plan_xcoms import PlanTicket
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -81,7 +81,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_text_of_a_plan_has_them(lake: Lake) -> None:
-    shown = render(preview(lake.application, lake.environment, None, {}), "text")
+    shown = render(preview_of(lake.application, lake.environment, None, {}), "text")
     assert lake.text in " ".join(shown.split())
 
 
@@ -95,11 +95,11 @@ def test_the_page_has_them(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_status_has_them_for_people_and_for_programs(lake: Lake) -> None:
-    run = lake.plan()
+    lake.plan()
     status = RunStatus(lake.environment, ["dutch-views", "run"])
-    shown = status_lines("running", run, status.reports(), 3, {}, tables=status.tables())
+    shown = status.lines(status.reports(), 3)
     assert lake.text in "\n".join(shown)
-    assert json.loads(status_json("running", run, status.reports(), {}))["tables"] == {"views": lake.facts}
+    assert json.loads(status.json(status.reports()))["tables"] == {"views": lake.facts}
 
 
 def test_lineage_has_them(lake: Lake) -> None:

@@ -14,8 +14,7 @@ from airflow_samza.errors import ConfigError, SamzaError, UnknownName
 from airflow_samza.provider.airflow_versions import AirflowException
 from airflow_samza.provider.assets import shared_stream
 from airflow_samza.provider.lineage.outlets import output_alias
-from airflow_samza.provider.operators.plan import SamzaPlanOperator
-from airflow_samza.provider.operators.planning import PlanningOperator
+from airflow_samza.provider.operators.planning import PlanningOperator, SamzaPlanOperator
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.provider.task_group import SamzaTaskGroup
 from tests.support.airflow_names import DagSerialization

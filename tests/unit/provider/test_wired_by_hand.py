@@ -16,8 +16,7 @@ from airflow_samza.provider.airflow_versions import AirflowException, AirflowFai
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.operators import cleanup as cleanup_module
 from airflow_samza.provider.operators.cleanup import SamzaCleanupOperator
-from airflow_samza.provider.operators.plan import SamzaPlanOperator
-from airflow_samza.provider.operators.planning import PLAN_TEXT
+from airflow_samza.provider.operators.planning import PLAN_TEXT, SamzaPlanOperator
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.provider.parsed_application import parse_application
 from airflow_samza.provider.plan_xcoms import PLAN_NOTE

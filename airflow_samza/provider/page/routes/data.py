@@ -10,25 +10,77 @@ from fastapi import APIRouter, Query
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import UnknownName
+from airflow_samza.planner.plan import PlannedTable
 from airflow_samza.planner.titles import stage_names
 from airflow_samza.provider.disclosure import NOT_SHOWN, shows_samples
 from airflow_samza.provider.page.airflow_records import AirflowRecords, Records
-from airflow_samza.provider.page.answer import Answer
-from airflow_samza.provider.page.backfill import HIDDEN_RUN, Backfill, backfill_answer
+from airflow_samza.provider.page.answer import Answer, OfStage
+from airflow_samza.provider.page.backfill import HIDDEN_RUN, Backfill, backfill_answer, shown_run
 from airflow_samza.provider.page.messages import Messages, read_messages
 from airflow_samza.provider.page.opened_run import Opened, OpenedRun
 from airflow_samza.provider.page.rights import OF_ROWS, OF_RUN, ReadableDags
 from airflow_samza.provider.page.routes.addresses import OF_PLAN, StreamId
-from airflow_samza.provider.page.tables import Tables, table_answer
 from airflow_samza.provider.page.topics import TopicDetail, Topics, find_topic, run_topics, topic_answer, topic_detail
 from airflow_samza.runs.progress.clear_preview import clear_preview
-from airflow_samza.runs.progress.run_list import Origin
-from airflow_samza.runs.records.folders import RunFolder, read_report
+from airflow_samza.runs.progress.run_list import origin_of
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.state_upkeep import report_state
 from airflow_samza.runs.state_history.versions import Version, is_reset, state_bytes
+from airflow_samza.runs.tables.folder import TableFolder
+from airflow_samza.runs.tables.retention import readers_of
+from airflow_samza.runs.tables.versions import expired_numbers, newest, versions
 
 router = APIRouter(tags=["data"], dependencies=OF_RUN)
+
+
+VERSIONS_SHOWN = 20
+
+
+class TableReader(Answer):
+    """A run that is on and reads a version of a table."""
+
+    application: str
+    run: str
+    version: int
+    dag_id: str
+    dag_run_id: str
+
+
+class TableVersion(Answer):
+    """A version of a pushed table."""
+
+    number: int
+    kind: str
+    rows: int | None
+    deletes: int | None
+    bytes: int | None
+    current_from: str
+    push_id: str
+    current: bool
+    expired: bool
+    readers: list[TableReader]
+
+
+class Table(Answer):
+    """A table of the run; only pushed ones have versions."""
+
+    table_id: str
+    kind: str
+    system: str | None
+    topic: str | None
+    reads: int | None
+    """The version that the run was planned with."""
+    current: int | None
+    versions: list[TableVersion]
+    hidden_readers: int
+    """Readers in runs of Dags that the user may not read."""
+    note: str | None
+
+
+class Tables(Answer):
+    """The tables of a run."""
+
+    tables: list[Table]
 
 
 class StateVersion(Answer):
@@ -67,11 +119,9 @@ class State(Answer):
     note: str | None
 
 
-class ClearedStage(Answer):
+class ClearedStage(OfStage):
     """A stage in the preview of a clear."""
 
-    stage_id: str
-    stage_name: str
     task_id: str
     effect: Literal["runs again", "stays", "must run again"]
     """``must run again``: it reads what a cleared stage writes, and has to be cleared, too."""
@@ -153,7 +203,7 @@ def state(opened: Opened, may_read: ReadableDags) -> State:
     lease = None
     if report.holder is not None and report.standing is not None:
         lease = Lease(
-            run=_shown_run(opened, report.holder.run, may_read),
+            run=shown_run(opened, run.application, report.holder.run, may_read),
             fence=report.holder.fence,
             standing=report.standing.why,
         )
@@ -163,7 +213,7 @@ def state(opened: Opened, may_read: ReadableDags) -> State:
         carried=run.keeps_state,
         versions=[_version(opened, version, may_read) for version in reversed(report.versions)],
         lease=lease,
-        apart=[_shown_run(opened, run_id, may_read) for run_id in report.apart],
+        apart=[shown_run(opened, run.application, run_id, may_read) for run_id in report.apart],
         note=None if run.keeps_state else "The runs of this application carry no state: each begins anew.",
     )
 
@@ -195,13 +245,14 @@ def preview_of_clear(
     consumers = [
         Consumer(
             kind="application",
-            name=reader.application if _may_read_run(opened, reader.application, reader.run_id, may_read) else "hidden",
-            run=_shown_run(opened, reader.run_id, may_read, reader.application),
+            name="hidden" if run_id == HIDDEN_RUN else reader.application,
+            run=run_id,
             stream_id=reader.stream_id,
             why="Its state holds what was written before; its next plan is rejected "
             "until the run that read it is cleared.",
         )
         for reader in preview.readers
+        for run_id in [shown_run(opened, reader.application, reader.run_id, may_read)]
     ]
     names = stage_names(run.plan)
     stages = [
@@ -240,28 +291,24 @@ def _started(
 ) -> list[Consumer]:
     """Return the runs of Dags that assets of cleared tasks have started."""
     here = opened.planned
-    consumers = []
-    for event in records.events(here.dag_id, here.run_id, sorted(task_ids)):
-        for run in event.runs:
-            shown = may_read(run.dag_id)
-            consumers.append(
-                Consumer(
-                    kind="dag",
-                    name=run.dag_id if shown else "hidden",
-                    run=run.run_id if shown else HIDDEN_RUN,
-                    stream_id=event.name,
-                    why="An event of this asset has started it; the cleared task sends "
-                    "another event, and so starts it anew.",
-                )
-            )
-    return consumers
+    return [
+        Consumer(
+            kind="dag",
+            name=run.dag_id if may_read(run.dag_id) else "hidden",
+            run=run.run_id if may_read(run.dag_id) else HIDDEN_RUN,
+            stream_id=event.name,
+            why="An event of this asset has started it; the cleared task sends another event, and so starts it anew.",
+        )
+        for event in records.events(here.dag_id, here.run_id, sorted(task_ids))
+        for run in event.runs
+    ]
 
 
 def _version(opened: OpenedRun, version: Version, may_read: Callable[[str], bool]) -> StateVersion:
     return StateVersion(
         version=version.number,
         parent=version.parent or None,
-        run=None if is_reset(version) else _shown_run(opened, version.run, may_read),
+        run=None if is_reset(version) else shown_run(opened, opened.run.application, version.run, may_read),
         reset_to=version.copy_of if is_reset(version) else None,
         at=version.at,
         interval=list(version.interval) if version.interval is not None else None,
@@ -271,13 +318,67 @@ def _version(opened: OpenedRun, version: Version, may_read: Callable[[str], bool
     )
 
 
-def _may_read_run(opened: OpenedRun, application: str, run_id: str, may_read: Callable[[str], bool]) -> bool:
-    """Return whether the user may read the Dag that has planned a run; one of the command line is nobody's."""
-    origin = read_report(opened.files, f"{RunFolder(application, run_id).path}/origin.json", Origin)
-    return origin is not None and may_read(origin.dag_id)
+def table_answer(opened: OpenedRun, planned: PlannedTable, may_read: Callable[[str], bool]) -> Table:
+    """Return a table; a pushed one with its newest versions and those of their readers that the user may see."""
+    pinned = opened.run.tables.get(planned.table_id)
+    if pinned is None:
+        note = "Nothing was pushed when it was planned." if planned.is_pushed else "Only pushed tables have versions."
+        return _table(planned, note=note)
+    files, bound = opened.files, opened.run.side_input(str(pinned["stream_id"]))
+    folder = TableFolder(bound.system, bound.spec.name)
+    current = newest(files, folder.system, folder.topic)
+    expired = expired_numbers(files, folder.system, folder.topic)
+    shown, hidden = [], 0
+    for version in reversed(versions(files, folder.system, folder.topic)[-VERSIONS_SHOWN:]):
+        readers = []
+        for application, run_id in readers_of(files, folder, version.number) if version.number not in expired else ():
+            origin = origin_of(files, application, run_id)
+            if not may_read(origin.dag_id):
+                hidden += 1
+                continue
+            readers.append(
+                TableReader(
+                    application=application,
+                    run=run_id,
+                    version=version.number,
+                    dag_id=origin.dag_id,
+                    dag_run_id=origin.run_id,
+                )
+            )
+        shown.append(
+            TableVersion(
+                number=version.number,
+                kind=version.kind,
+                rows=version.rows,
+                deletes=version.deletes,
+                bytes=version.bytes,
+                current_from=version.current_from,
+                push_id=version.push_id,
+                current=version == current,
+                expired=version.number in expired,
+                readers=readers,
+            )
+        )
+    return _table(planned, folder, int(pinned["number"]), None if current is None else current.number, shown, hidden)
 
 
-def _shown_run(opened: OpenedRun, run_id: str, may_read: Callable[[str], bool], application: str | None = None) -> str:
-    """Return a run's id, or that it is not for this user."""
-    whose = application or opened.run.application
-    return run_id if run_id == opened.run.run_id or _may_read_run(opened, whose, run_id, may_read) else HIDDEN_RUN
+def _table(
+    planned: PlannedTable,
+    folder: TableFolder | None = None,
+    reads: int | None = None,
+    current: int | None = None,
+    versions: list[TableVersion] | None = None,
+    hidden: int = 0,
+    note: str | None = None,
+) -> Table:
+    return Table(
+        table_id=planned.table_id,
+        kind=planned.word,
+        system=folder.system if folder is not None else None,
+        topic=folder.topic if folder is not None else None,
+        reads=reads,
+        current=current,
+        versions=versions or [],
+        hidden_readers=hidden,
+        note=note,
+    )

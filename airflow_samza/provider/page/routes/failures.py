@@ -16,7 +16,7 @@ from airflow_samza.provider.disclosure import (
     shown_record,
 )
 from airflow_samza.provider.page.airflow_records import Records
-from airflow_samza.provider.page.answer import Answer
+from airflow_samza.provider.page.answer import Answer, OfStage
 from airflow_samza.provider.page.opened_run import Opened, OpenedRun, of_stages
 from airflow_samza.provider.page.rights import OF_LOGS, OF_RUN
 from airflow_samza.provider.page.routes.addresses import OF_PLAN
@@ -35,11 +35,9 @@ _NAMES = ("operator", "exception", "stage", "table", "stream")
 """Facts that are names."""
 
 
-class Failure(Answer):
+class Failure(OfStage):
     """The failure of an attempt at a stage."""
 
-    stage_id: str
-    stage_name: str
     generation: str
     attempt: int
     state: str

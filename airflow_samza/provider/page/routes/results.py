@@ -16,8 +16,8 @@ from airflow_samza.provider.disclosure import (
     masked_columns,
     shows_samples,
 )
-from airflow_samza.provider.page.airflow_records import Event, Records
-from airflow_samza.provider.page.answer import Answer
+from airflow_samza.provider.page.airflow_records import DownstreamRun, Event, Records
+from airflow_samza.provider.page.answer import Answer, OfStage
 from airflow_samza.provider.page.looks import LOOKS
 from airflow_samza.provider.page.opened_run import Opened, OpenedRun, of_stages
 from airflow_samza.provider.page.rights import OF_ROWS, OF_RUN, ReadableDags
@@ -42,11 +42,9 @@ SAMPLES = "bad_records"
 """The fact of tasks that holds samples."""
 
 
-class Output(Answer):
+class Output(OfStage):
     """An output: what a stage has written to a stream."""
 
-    stage_id: str
-    stage_name: str
     stream_id: str
     system: str
     place: str
@@ -63,14 +61,6 @@ class Output(Answer):
     """The first of them."""
     seconds: float
     generation: str
-
-
-class DownstreamRun(Answer):
-    """A run of another Dag that an asset event of this one has started; only of Dags that the user may read."""
-
-    dag_id: str
-    run_id: str
-    state: str | None
 
 
 class AssetEvent(Answer):
@@ -121,11 +111,9 @@ class Compared(Answer):
     notes: list[str]
 
 
-class Expected(Answer):
+class Expected(OfStage):
     """The result of an expectation of an output, of an input, or of a pushed table that the run reads."""
 
-    stage_id: str
-    stage_name: str
     stream_id: str
     expectation: str
     outcome: str
@@ -150,11 +138,9 @@ class Outputs(Answer):
     """The comparison with another run, where the run was made for that and has ended."""
 
 
-class BadRecords(Answer):
+class BadRecords(OfStage):
     """The number of messages of an operator that got no further."""
 
-    stage_id: str
-    stage_name: str
     operator: str
     """Empty where the count is that of the whole stage."""
     kind: str
@@ -170,11 +156,9 @@ class Bad(Answer):
     """The reason for which no samples are shown, where that is so."""
 
 
-class Sample(Answer):
+class Sample(OfStage):
     """A message that failed, as the task has noted it, with the error."""
 
-    stage_id: str
-    stage_name: str
     operator: str
     text: str
 
@@ -373,6 +357,6 @@ def _event(event: Event, may_read: ReadableDags) -> AssetEvent:
         name=event.name,
         at=event.at,
         messages=rows if isinstance(rows, int) else None,
-        runs=[DownstreamRun(dag_id=run.dag_id, run_id=run.run_id, state=run.state) for run in readable],
+        runs=readable,
         hidden_runs=len(event.runs) - len(readable),
     )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated
+from collections.abc import Callable, Iterable
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Query
 
 from airflow_samza.errors import SamzaError, entry_of
+from airflow_samza.grouping import grouped
 from airflow_samza.provider.disclosure import shows_samples
-from airflow_samza.provider.page.airflow_records import NEWEST, FailedPlan, Planned, Records
-from airflow_samza.provider.page.answer import Answer
+from airflow_samza.provider.page.airflow_records import NEWEST, AirflowRecords, FailedPlan, Planned, Records
+from airflow_samza.provider.page.answer import Answer, OfPlan
 from airflow_samza.provider.page.opened_run import NOTHING_PLANNED, OpenedRun, not_planned, why_not_planned
-from airflow_samza.provider.page.problems import NotFound, not_read, problem_of
+from airflow_samza.provider.page.problems import NotFound, problem_of, sentence_on
 from airflow_samza.provider.page.rights import OF_RUN, ReadableDags, ReadableLogs
 from airflow_samza.provider.page.routes.addresses import OF_DAG_RUN, DagId, Limit, MapIndex, Offset, PlanTask, RunId
 from airflow_samza.runs.progress.run_list import run_state
@@ -40,28 +41,30 @@ class Roots(Answer):
     note: str | None
 
 
-class RunRow(Answer):
-    """A run of an application in a list."""
+class PlannedRun(OfPlan):
+    """A run of an application."""
 
-    application: str
     run: str
     """The run's own id, under which the command line knows it."""
-    dag_id: str
-    dag_run_id: str
-    plan_task: str
-    map_index: int
     state: str
     """``running``, ``succeeded``, ``failed``; ``gone``: its records are deleted; ``unknown``: they cannot be read.
 
     ``plan failed``: there is no run, for the reason that its page gives.
     """
     mode: str
-    interval: list[str] | None
-    """Start and end of the data interval, ISO texts in UTC; None for a run without one."""
-    partition_key: str | None
     planned_at: float
     generation: int
     note: str | None
+
+
+class RunRow(PlannedRun):
+    """A run of an application in a list."""
+
+    dag_id: str
+    dag_run_id: str
+    interval: list[str] | None
+    """Start and end of the data interval, ISO texts in UTC; None for a run without one."""
+    partition_key: str | None
 
 
 class Runs(Answer):
@@ -84,23 +87,13 @@ class StageTask(Answer):
     """The task, or the one that runs all stages (mode ``fused``)."""
 
 
-class PlannedApplication(Answer):
+class PlannedApplication(PlannedRun):
     """An application that a task of the Dag run has planned; ``plan_task`` and ``map_index`` name it in addresses."""
 
-    application: str
     group: str
     """The task group, empty where the tasks are in none."""
-    plan_task: str
-    map_index: int
     conn_id: str
-    run: str
-    generation: int
-    mode: str
-    state: str
-    """As of a run in a list."""
-    planned_at: float
     stages: list[StageTask]
-    note: str | None
 
 
 class Selected(Answer):
@@ -111,13 +104,12 @@ class Selected(Answer):
     stage_id: str | None
 
 
-class FailedPlanning(Answer):
-    """A task that could not plan its application, and why, for those who may read its log."""
+class FailedPlanning(OfPlan):
+    """A task that could not plan its application, and why, for those who may read its log.
 
-    application: str
-    """As the Dag names it: ``module:attribute``."""
-    plan_task: str
-    map_index: int
+    The application is as the Dag names it: ``module:attribute``.
+    """
+
     kind: str
     sentence: str
     hint: str | None
@@ -157,25 +149,17 @@ class Applications(Answer):
 @router.get("/api/roots", operation_id="roots")
 def roots(may_read: ReadableDags, records: Records) -> Roots:
     """Return the roots under which Dags that the user may read have runs."""
-    by_connection: dict[str, list[RunRow | Planned]] = {}
-    newest = records.newest()
-    for planned in newest:
-        if may_read(planned.dag_id):
-            by_connection.setdefault(planned.note.conn_id, []).append(planned)
-    for failed in records.newest_failed_plans():
-        if may_read(failed.dag_id):
-            by_connection.setdefault(failed.failure.conn_id, []).append(_failed_row(failed))
+    by_connection, older = _readable(records, may_read)
     rows = [
         Root(
             conn_id=conn_id,
-            applications=sorted({_whose(one) for one in runs}),
-            runs=len(runs),
-            newest=max(_planned_at(one) for one in runs),
+            applications=sorted({each.application for each in listed}),
+            runs=len(listed),
+            newest=max(each.at for each in listed),
         )
-        for conn_id, runs in by_connection.items()
+        for conn_id, listed in by_connection.items()
     ]
-    note = _older(len(newest)) if rows else NOTHING_PLANNED
-    return Roots(roots=rows, note=note)
+    return Roots(roots=rows, note=older if rows else NOTHING_PLANNED)
 
 
 @router.get("/api/roots/{conn_id}/runs", operation_id="runs")
@@ -188,28 +172,20 @@ def runs(
     offset: Offset = 0,
 ) -> Runs:
     """Return the runs under a root, newest first, of Dags that the user may read."""
-    newest = records.newest()
-    readable: list[RunRow | Planned] = [
-        planned for planned in newest if planned.note.conn_id == conn_id and may_read(planned.dag_id)
-    ]
-    first = next(iter(readable), None)
-    readable += [
-        _failed_row(failed)
-        for failed in records.newest_failed_plans()
-        if failed.failure.conn_id == conn_id and may_read(failed.dag_id)
-    ]
+    by_connection, older = _readable(records, may_read)
+    readable = sorted(by_connection.get(conn_id, ()), key=lambda each: each.at, reverse=True)
     if not readable:
         raise NotFound(f"No run of a Dag that you may read is under the root of {conn_id!r}.")
-    readable.sort(key=_planned_at, reverse=True)
-    chosen = [one for one in readable if application in (None, _whose(one))]
-    place, note = _place(first) if isinstance(first, Planned) else (None, None)
+    chosen = [each.plan for each in readable if application in (None, each.application)]
+    planned = next((each.plan for each in readable if isinstance(each.plan, Planned)), None)
+    place, note = _place(planned) if planned is not None else (None, None)
     return Runs(
         conn_id=conn_id,
         place=place,
-        applications=sorted({_whose(one) for one in readable}),
-        runs=[one if isinstance(one, RunRow) else _row(one) for one in chosen[offset : offset + limit]],
+        applications=sorted({each.application for each in readable}),
+        runs=[_row(plan) if isinstance(plan, Planned) else _failed_row(plan) for plan in chosen[offset:][:limit]],
         total=len(chosen),
-        note=note or _older(len(newest)),
+        note=note or older,
     )
 
 
@@ -265,6 +241,26 @@ def plan_clear(dag_id: DagId, run_id: RunId, plan_task: PlanTask, map_index: Map
     return PlanClear(plan_task=plan_task, tasks=tasks, sentences=sentences)
 
 
+class _Listed(NamedTuple):
+    """A plan, or a failure to plan, in a list: its application, and when it was made or failed."""
+
+    application: str
+    at: float
+    plan: Planned | FailedPlan
+
+
+def _readable(records: AirflowRecords, may_read: Callable[[str], bool]) -> tuple[dict[str, list[_Listed]], str | None]:
+    """Return the newest plans and failures of Dags that the user may read, by connection, and a note on older ones."""
+    newest = records.newest()
+    plans = [(plan.note.conn_id, _Listed(plan.note.application, plan.note.planned_at, plan)) for plan in newest]
+    plans += [
+        (plan.failure.conn_id, _Listed(plan.failure.application, plan.failure.failed_at, plan))
+        for plan in records.newest_failed_plans()
+    ]
+    older = f"Of all roots together the newest {NEWEST:,} plans are counted." if len(newest) >= NEWEST else None
+    return grouped((conn_id, listed) for conn_id, listed in plans if may_read(listed.plan.dag_id)), older
+
+
 def _failed(plans: Iterable[FailedPlan]) -> list[FailedPlanning]:
     """Return failures to plan, of tasks that plan for themselves one for all that have the same."""
     found: dict[tuple[str, str], FailedPlanning] = {}
@@ -302,19 +298,6 @@ def _failed_row(plan: FailedPlan) -> RunRow:
         generation=0,
         note=None,
     )
-
-
-def _whose(one: RunRow | Planned) -> str:
-    return one.application if isinstance(one, RunRow) else one.note.application
-
-
-def _planned_at(one: RunRow | Planned) -> float:
-    return one.planned_at if isinstance(one, RunRow) else one.note.planned_at
-
-
-def _older(count: int) -> str | None:
-    """Return a sentence on runs that are not counted, where there may be some."""
-    return f"Of all roots together the newest {NEWEST:,} plans are counted." if count >= NEWEST else None
 
 
 def _application(planned: Planned) -> PlannedApplication:
@@ -359,12 +342,8 @@ def _state(planned: Planned) -> tuple[str, str | None]:
     opened = OpenedRun(planned)
     try:
         return run_state(opened.files, opened.folder), None
-    except NotFound as error:
-        return GONE, error.problem.sentence
-    except SamzaError as error:
-        return UNKNOWN, problem_of(error).sentence
-    except OSError as error:
-        return UNKNOWN, not_read(error)
+    except (NotFound, SamzaError, OSError) as error:
+        return GONE if isinstance(error, NotFound) else UNKNOWN, sentence_on(error)
 
 
 def _place(planned: Planned) -> tuple[str | None, str | None]:

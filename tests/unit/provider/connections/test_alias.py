@@ -14,7 +14,7 @@ from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.lineage.outlets import output_alias
 from airflow_samza.provider.operators.cleanup import SamzaCleanupOperator
 from airflow_samza.provider.operators.drain import SamzaDrainOperator
-from airflow_samza.provider.operators.plan import SamzaPlanOperator
+from airflow_samza.provider.operators.planning import SamzaPlanOperator
 from airflow_samza.provider.operators.retention import SamzaRetentionOperator
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.provider.operators.table_push import SamzaTablePushOperator, SamzaTableRollbackOperator

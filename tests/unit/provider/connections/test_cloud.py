@@ -9,8 +9,7 @@ import pytest
 from airflow.sdk import Connection
 
 from airflow_samza.errors import ConfigError, RuntimeMissing
-from airflow_samza.provider.connections.cloud import OF_TYPES
-from airflow_samza.provider.connections.root_access import find_access
+from airflow_samza.provider.connections.root_access import OF_TYPES, find_access
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS
 
 KEY = {"type": "service_account", "private_key": "hush"}

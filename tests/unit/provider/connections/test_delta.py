@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk import Connection
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.provider.connections.bindings import bind_connections, types_of
+from airflow_samza.provider.connections.bindings import binding_of, types_of
 from airflow_samza.systems.system import SystemBinding
 
 
@@ -18,7 +18,7 @@ def bound(extra: dict[str, Any], **fields: Any) -> SystemBinding:
         "c": Connection(conn_id="c", conn_type="delta", extra=json.dumps(extra), **fields),
         "aws": Connection(conn_id="aws", conn_type="aws", login="key", password="hunter2"),
     }
-    return bind_connections({"lake": "c"}, connections.__getitem__)["lake"]
+    return binding_of("lake", "c", connections["c"], connections.__getitem__)
 
 
 def test_the_extra_has_the_root_and_the_count_of_partitions() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from airflow.sdk import Connection
 
-from airflow_samza.provider.connections.bindings import bind_connections, types_of
+from airflow_samza.provider.connections.bindings import binding_of, types_of
 from airflow_samza.systems.iceberg.system import IcebergSystem
 from airflow_samza.systems.system import SystemBinding
 
@@ -16,7 +16,7 @@ from airflow_samza.systems.system import SystemBinding
 def bound(extra: dict[str, Any] | None = None, **fields: Any) -> SystemBinding:
     text = json.dumps(extra) if extra is not None else None
     connection = Connection(conn_id="c", conn_type="iceberg", extra=text, **fields)
-    return bind_connections({"lake": "c"}, {"c": connection}.__getitem__)["lake"]
+    return binding_of("lake", "c", connection, {"c": connection}.__getitem__)
 
 
 def test_the_host_is_the_address_of_a_rest_catalog_and_its_credential_is_secret() -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
 import pytest
-from airflow.sdk import BaseHook, Connection
+from airflow.sdk import Connection
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.provider.airflow_versions import AirflowNotFoundException
-from airflow_samza.provider.connections.bindings import bind_connections
-from airflow_samza.provider.connections.kafka import ANSWER_SECONDS, await_brokers, find_brokers
+from airflow_samza.provider.connections.bindings import binding_of
+from airflow_samza.provider.connections.kafka import ANSWER_SECONDS, find_brokers
 from airflow_samza.systems.kafka import access_check
 from airflow_samza.systems.system import SystemBinding
 
@@ -20,7 +18,7 @@ from airflow_samza.systems.system import SystemBinding
 def bound(extra: dict[str, Any] | None = None, **fields: Any) -> SystemBinding:
     text = json.dumps(extra) if extra is not None else None
     connection = Connection(conn_id="c", conn_type="kafka", extra=text, **fields)
-    return bind_connections({"events": "c"}, {"c": connection}.__getitem__)["events"]
+    return binding_of("events", "c", connection, {"c": connection}.__getitem__)
 
 
 def test_the_extra_is_settings_of_the_client() -> None:
@@ -85,17 +83,3 @@ def test_brokers_of_a_connection_that_is_not_there_are_a_sentence_with_the_comma
     with pytest.raises(ConfigError, match="The connection 'kafka_us' is not defined") as raised:
         find_brokers("kafka_us")
     assert "airflow connections add kafka_us --conn-type kafka" in str(raised.value)
-
-
-def test_a_trigger_looks_its_connection_up_in_the_event_loop(
-    let_in: list[tuple[str, float]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def aget(conn_id: str) -> Connection:
-        if conn_id != "kafka_eu":
-            raise AirflowNotFoundException(conn_id)
-        return Connection(conn_id=conn_id, conn_type="kafka", host="kafka")
-
-    monkeypatch.setattr(BaseHook, "aget_connection", aget)
-    assert asyncio.run(await_brokers("kafka_eu")).access.addresses == "kafka"
-    with pytest.raises(ConfigError, match="The connection 'kafka_us' is not defined"):
-        asyncio.run(await_brokers("kafka_us"))

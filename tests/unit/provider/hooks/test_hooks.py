@@ -20,7 +20,7 @@ from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.provider.airflow_versions import AirflowNotFoundException
 from airflow_samza.provider.connections.spark import SparkPlace
 from airflow_samza.provider.hooks.samza import SamzaHook
-from airflow_samza.provider.operators.plan import SamzaPlanOperator
+from airflow_samza.provider.operators.planning import SamzaPlanOperator
 from demo.store_servers import BUCKET, S3Server
 from tests.support.changing_modules import ChangingModules
 from tests.support.second_environment import make_environment

@@ -30,9 +30,15 @@ from airflow_samza.provider.lineage.openlineage_facets import (
     facets_of,
     plan_facet,
 )
-from airflow_samza.provider.lineage.push_lineage import PushLineage, push_lineage
-from airflow_samza.provider.lineage.task_lineage import TaskLineage, WholeRun, names_in, whole_run
-from airflow_samza.provider.operators.plan import SamzaPlanOperator
+from airflow_samza.provider.lineage.task_lineage import (
+    PushLineage,
+    TaskLineage,
+    WholeRun,
+    names_in,
+    push_lineage,
+    whole_run,
+)
+from airflow_samza.provider.operators.planning import SamzaPlanOperator
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.runs.records.expectations import ExpectationResult
 from airflow_samza.runs.records.names import Generation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_samza.provider.lineage.push_lineage import _columns
+from airflow_samza.provider.lineage.task_lineage import _columns
 from airflow_samza.schema import Schema
 
 

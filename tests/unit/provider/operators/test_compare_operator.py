@@ -15,7 +15,7 @@ from airflow_samza.operators import SamzaCompareOperator, SamzaPublishOperator
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.provider import airflow_versions
 from airflow_samza.provider.operators.compare import COMPARISON
-from airflow_samza.provider.operators.plan import ticket_of
+from airflow_samza.provider.operators.planning import ticket_of
 from airflow_samza.runs.records.run_plan import RunPlan
 from tests.support.airflow_names import OutletEvents
 from tests.support.compared_apps import EDIT

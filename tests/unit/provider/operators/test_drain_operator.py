@@ -11,7 +11,7 @@ import pytest
 
 from airflow_samza.provider.airflow_versions import AirflowException, AirflowFailException, TaskDeferred
 from airflow_samza.provider.operators.drain import SamzaDrainOperator, SamzaStopOperator
-from airflow_samza.provider.operators.plan import SamzaPlanOperator
+from airflow_samza.provider.operators.planning import SamzaPlanOperator
 from airflow_samza.provider.triggers.runs import SamzaRunTrigger
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.stages.run_ends import RunEnd

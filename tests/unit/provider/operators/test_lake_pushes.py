@@ -14,7 +14,7 @@ from airflow_samza.cli.app import app
 from airflow_samza.launch import submission
 from airflow_samza.launch.table_push import prepare_push
 from airflow_samza.provider.hooks.samza import SamzaHook
-from airflow_samza.provider.lineage.push_lineage import push_lineage
+from airflow_samza.provider.lineage.task_lineage import push_lineage
 from airflow_samza.provider.operators.table_push import SamzaTablePushOperator
 from tests.support.pushed_lakes import LAKES, Lake
 from tests.support.pushes import Pushes

@@ -21,7 +21,7 @@ from airflow_samza.provider.airflow_versions import (
 )
 from airflow_samza.provider.assets import shared_stream
 from airflow_samza.provider.hooks.samza import SamzaHook
-from airflow_samza.provider.operators.plan import SamzaPlanOperator
+from airflow_samza.provider.operators.planning import SamzaPlanOperator
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.provider.producer_tasks import ProducerTasks
 from airflow_samza.provider.triggers.runs import SamzaProducersTrigger, SamzaStateTrigger

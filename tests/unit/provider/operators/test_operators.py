@@ -19,8 +19,7 @@ from airflow_samza.provider.configured_numbers import configured_number
 from airflow_samza.provider.deferral import interval_seconds
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.operators.cleanup import SamzaCleanupOperator
-from airflow_samza.provider.operators.plan import SamzaPlanOperator
-from airflow_samza.provider.operators.planning import PLAN_TEXT
+from airflow_samza.provider.operators.planning import PLAN_TEXT, SamzaPlanOperator
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.provider.plan_xcoms import PLAN_FAILURE, PlanFailure
 from airflow_samza.provider.stage_summary import summary

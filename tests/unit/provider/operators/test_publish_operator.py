@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from airflow_samza.operators import SamzaPublishOperator
 from airflow_samza.provider import airflow_versions
-from airflow_samza.provider.operators.plan import ticket_of
+from airflow_samza.provider.operators.planning import ticket_of
 from tests.support import slot_apps
 from tests.support.airflow_names import OutletEvents
 from tests.support.iceberg_lake import catalog_at

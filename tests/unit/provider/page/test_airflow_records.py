@@ -17,7 +17,7 @@ from sqlalchemy import delete
 
 from airflow_samza.provider.airflow_versions import scheduler_form
 from airflow_samza.provider.page import airflow_records as module
-from airflow_samza.provider.page.airflow_records import AirflowRecords, StartedRun, TaskAfter, TaskMark
+from airflow_samza.provider.page.airflow_records import AirflowRecords, DownstreamRun, TaskAfter, TaskMark
 from airflow_samza.provider.plan_xcoms import PLAN_FAILURE, PlanFailure, PlanNote
 from tests.support.airflow_tables import DAY, Database, airflow_tables
 
@@ -159,7 +159,10 @@ def test_events_of_assets_are_those_of_the_tasks_with_the_runs_that_they_started
     database.event("of-another-dag", "flow.a", DAY, source_dag_id="other")
     first, second = records(database).events("visits", "one", ["flow.a", "flow.b"])
     assert (first.task_id, first.uri, first.name, first.at) == ("flow.a", "s3://lake/first", "first", DAY.timestamp())
-    assert (first.extra, first.runs) == ({"rows": 5}, (StartedRun("readers", "asset__1", "running"),))
+    assert (first.extra, first.runs) == (
+        {"rows": 5},
+        (DownstreamRun(dag_id="readers", run_id="asset__1", state="running"),),
+    )
     assert (second.name, second.extra, second.runs) == ("second", {}, ())
 
 

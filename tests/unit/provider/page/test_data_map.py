@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from airflow_samza.errors import StorageUnavailable
-from airflow_samza.provider.page import calendar
 from airflow_samza.provider.page.airflow_records import Assets, Sender
+from airflow_samza.provider.page.routes import calendar
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import SystemBinding
@@ -87,7 +87,7 @@ def test_the_note_of_another_dags_run_brings_nothing_on_the_map(page: Page) -> N
 
 
 def test_a_plan_is_read_once_for_all_who_look(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    from airflow_samza.provider.page import data_map
+    from airflow_samza.provider.page.routes import data_map
 
     page.plan()
     before = the_map(page)
@@ -98,7 +98,7 @@ def test_a_plan_is_read_once_for_all_who_look(page: Page, monkeypatch: pytest.Mo
 def test_of_many_applications_those_that_were_planned_last_are_shown(
     page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from airflow_samza.provider.page import data_map
+    from airflow_samza.provider.page.routes import data_map
 
     monkeypatch.setattr(data_map, "MOST", 1)
     page.plan("one", dag_id="first")

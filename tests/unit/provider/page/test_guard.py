@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_samza.provider.page.guard import A_YEAR, AT_ONCE, Guard
+from airflow_samza.provider.page.app import A_YEAR, AT_ONCE, Guard
 
 
 def answer(path: str, status: int = 200, kind: str = "http", error: Exception | None = None, begun: bool = True) -> Any:

@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 from airflow_samza.errors import MessageError, SamzaError, StorageUnavailable, UpstreamCleared
 from airflow_samza.provider.disclosure import shown_row
 from airflow_samza.provider.page import app as page_app
-from airflow_samza.provider.page.airflow_records import Event, StartedRun, TaskMark
+from airflow_samza.provider.page.airflow_records import DownstreamRun, Event, TaskMark
 from airflow_samza.provider.page.routes import runs as routes_of_runs
 from airflow_samza.provider.page.stage_answers import stage_answer
 from airflow_samza.runs.progress.progress import ProgressReport
@@ -160,7 +160,10 @@ def test_partitions_come_on_request_a_page_at_a_time(page: Page) -> None:
 
 def test_outputs_have_rows_and_the_runs_that_they_started(page: Page) -> None:
     page.run()
-    started = (StartedRun("readers", "asset__1", "running"), StartedRun("secret", "asset__2", "running"))
+    started = (
+        DownstreamRun(dag_id="readers", run_id="asset__1", state="running"),
+        DownstreamRun(dag_id="secret", run_id="asset__2", state="running"),
+    )
     page.airflow.sent = [Event("flow.by-country", "samza://x/countries", "countries", 1.0, {"rows": 2}, started)]
     page.forbidden = {"secret"}
     found = page.get("outputs")

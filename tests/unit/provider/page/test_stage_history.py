@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from airflow_samza.provider.page.routes.progress import RUNS_SHOWN, StageRun, slow_note
 from airflow_samza.provider.page.stage_answers import stage_answer
-from airflow_samza.provider.page.stage_history import RUNS_SHOWN, StageRun, slow_note
 from airflow_samza.runs.progress.progress import ProgressReport
 from tests.support.page_here import DAG_RUN, PLAN_TASK, Page
 

@@ -12,9 +12,9 @@ from airflow.sdk import DAG as DAG_OF_AIRFLOW
 from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_samza.provider.airflow_versions import scheduler_form
-from airflow_samza.provider.page import tables
 from airflow_samza.provider.page.looks import _tables
 from airflow_samza.provider.page.opened_run import OpenedRun
+from airflow_samza.provider.page.routes import data
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.expectations import Checked, Declared
 from airflow_samza.runs.tables.retention import expire_versions
@@ -145,7 +145,7 @@ def test_a_backfill_shows_the_version_that_each_of_its_runs_would_read(
 
 
 def test_the_newest_versions_are_shown(of_page: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "VERSIONS_SHOWN", 2)
+    monkeypatch.setattr(data, "VERSIONS_SHOWN", 2)
     of_page.push("monday", "tuesday", "wednesday")
     of_page.page.plan()
     assert list(of_page.readers()) == [3, 2]

@@ -12,7 +12,7 @@ from airflow.sdk import BaseHook, Connection
 
 from airflow_samza.provider.airflow_versions import AirflowNotFoundException
 from airflow_samza.provider.triggers import deferred_progress
-from airflow_samza.provider.triggers.deferred_progress import DeferredProgress, WatchedSystems, find_connections
+from airflow_samza.provider.triggers.deferred_progress import DeferredProgress, WatchedSystems
 from airflow_samza.provider.triggers.runs import SamzaStageTrigger
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.records.names import Generation
@@ -61,12 +61,12 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> dict[str, Connection]:
     """Airflow's connections, by id."""
     known = {"brokers": KAFKA}
 
-    async def aget(conn_id: str) -> Connection:
+    def get(conn_id: str) -> Connection:
         if conn_id not in known:
             raise AirflowNotFoundException(conn_id)
         return known[conn_id]
 
-    monkeypatch.setattr(BaseHook, "aget_connection", aget)
+    monkeypatch.setattr(BaseHook, "get_connection", get)
     return known
 
 
@@ -114,14 +114,16 @@ def test_a_connection_that_was_corrected_binds_anew(bound: list[Answering], conn
     assert heads(systems)["page-views"].head == (7,)
 
 
-def test_connections_that_cannot_be_had_are_left_out(connections: dict[str, Connection]) -> None:
+def test_a_system_is_opened_with_the_connection_that_its_own_names(connections: dict[str, Connection]) -> None:
     extra = '{"root": "s3://b/r", "root_conn_id": "keys"}'
-    opened = {
-        "logs": Connection(conn_id="logs", conn_type="samza", extra=extra),
-        "keys": Connection(conn_id="keys", conn_type="aws"),
-    }
-    connections.update(opened)
-    assert asyncio.run(find_connections({"a": "logs", "b": "gone"})) == opened
+    connections["brokers"] = Connection(conn_id="brokers", conn_type="samza", extra=extra)
+    said: list[str] = []
+    assert heads(watched(said)) == {}
+    assert "the triggerer cannot find the connection 'keys'" in said[0]
+    connections["keys"] = Connection(conn_id="keys", conn_type="aws", login="key", password="hush")
+    binding = watched(said)._bindings["events"]
+    assert isinstance(binding, SystemBinding)
+    assert binding.options["access_key_id"] == "key"
 
 
 def reporting(measure: Callable[..., Any], said: list[str], sent: list[ProgressReport]) -> DeferredProgress:

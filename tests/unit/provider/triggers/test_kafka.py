@@ -77,11 +77,11 @@ def asked(monkeypatch: pytest.MonkeyPatch, brokers: KnownTopics) -> list[str]:
     """The connections of which brokers were asked for."""
     asked: list[str] = []
 
-    async def await_brokers(conn_id: str) -> KnownTopics:
+    def find_brokers(conn_id: str) -> KnownTopics:
         asked.append(conn_id)
         return brokers
 
-    monkeypatch.setattr(kafka_triggers, "await_brokers", await_brokers)
+    monkeypatch.setattr(kafka_triggers, "find_brokers", find_brokers)
     return asked
 
 

@@ -348,11 +348,11 @@ def test_a_root_is_opened_with_what_its_connection_holds_in_this_trigger_alone(
 ) -> None:
     root = "webhdfs://nowhere:9870/samza"
 
-    async def connection(conn_id: str) -> Connection:
+    def connection(conn_id: str) -> Connection:
         extra = json.dumps({"root": root})
         return Connection(conn_id=conn_id, conn_type="samza", login=conn_id, password="hush", extra=extra)
 
-    monkeypatch.setattr(BaseHook, "aget_connection", connection)
+    monkeypatch.setattr(BaseHook, "get_connection", connection)
     monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.0)
     for name in ("jo", "ada"):
         trigger = Opening(root=root, poll_interval=0.01, conn_id=name)

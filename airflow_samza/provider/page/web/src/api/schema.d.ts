@@ -456,7 +456,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Whole Map
+         * Data Map
          * @description Return which applications of the Dags that the user may read write and read which data.
          */
         get: operations["map"];
@@ -654,7 +654,10 @@ export interface components {
             operator: string;
             /** Stage Id */
             stage_id: string;
-            /** Stage Name */
+            /**
+             * Stage Name
+             * @description The stage as texts name it: its id with its title.
+             */
             stage_name: string;
         };
         /**
@@ -760,7 +763,10 @@ export interface components {
             seconds: number | null;
             /** Stage Id */
             stage_id: string;
-            /** Stage Name */
+            /**
+             * Stage Name
+             * @description The stage as texts name it: its id with its title.
+             */
             stage_name: string;
             /** Task Id */
             task_id: string;
@@ -949,7 +955,10 @@ export interface components {
             rows: number;
             /** Stage Id */
             stage_id: string;
-            /** Stage Name */
+            /**
+             * Stage Name
+             * @description The stage as texts name it: its id with its title.
+             */
             stage_name: string;
             /** Stream Id */
             stream_id: string;
@@ -957,12 +966,11 @@ export interface components {
         /**
          * FailedPlanning
          * @description A task that could not plan its application, and why, for those who may read its log.
+         *
+         *     The application is as the Dag names it: ``module:attribute``.
          */
         FailedPlanning: {
-            /**
-             * Application
-             * @description As the Dag names it: ``module:attribute``.
-             */
+            /** Application */
             application: string;
             /** At */
             at: number;
@@ -1033,7 +1041,10 @@ export interface components {
             sentence: string;
             /** Stage Id */
             stage_id: string;
-            /** Stage Name */
+            /**
+             * Stage Name
+             * @description The stage as texts name it: its id with its title.
+             */
             stage_name: string;
             /** State */
             state: string;
@@ -1370,7 +1381,10 @@ export interface components {
             seconds: number;
             /** Stage Id */
             stage_id: string;
-            /** Stage Name */
+            /**
+             * Stage Name
+             * @description The stage as texts name it: its id with its title.
+             */
             stage_name: string;
             /** Stream Id */
             stream_id: string;
@@ -1517,7 +1531,7 @@ export interface components {
         PlanOperator: {
             /**
              * Code
-             * @description The place of its call in the application: file and line.
+             * @description The place in the application at which it is declared or called: file and line.
              */
             code: string | null;
             /** Columns */
@@ -1615,7 +1629,7 @@ export interface components {
             broadcast: boolean;
             /**
              * Code
-             * @description The place of its declaration: file and line.
+             * @description The place in the application at which it is declared or called: file and line.
              */
             code: string | null;
             /**
@@ -1625,7 +1639,7 @@ export interface components {
             columns: string | null;
             /**
              * Doc
-             * @description Its description.
+             * @description Its description, or the docstring of its callable.
              */
             doc: string | null;
             /**
@@ -1671,14 +1685,14 @@ export interface components {
         PlanTable: {
             /**
              * Code
-             * @description The place of its declaration: file and line.
+             * @description The place in the application at which it is declared or called: file and line.
              */
             code: string | null;
             /** Columns */
             columns: string | null;
             /**
              * Doc
-             * @description Its description.
+             * @description Its description, or the docstring of its callable.
              */
             doc: string | null;
             /** Key */
@@ -1725,13 +1739,18 @@ export interface components {
             plan_task: string;
             /** Planned At */
             planned_at: number;
-            /** Run */
+            /**
+             * Run
+             * @description The run's own id, under which the command line knows it.
+             */
             run: string;
             /** Stages */
             stages: components["schemas"]["StageTask"][];
             /**
              * State
-             * @description As of a run in a list.
+             * @description ``running``, ``succeeded``, ``failed``; ``gone``: its records are deleted; ``unknown``: they cannot be read.
+             *
+             *     ``plan failed``: there is no run, for the reason that its page gives.
              */
             state: string;
         };
@@ -1967,7 +1986,10 @@ export interface components {
             operator: string;
             /** Stage Id */
             stage_id: string;
-            /** Stage Name */
+            /**
+             * Stage Name
+             * @description The stage as texts name it: its id with its title.
+             */
             stage_name: string;
             /** Text */
             text: string;

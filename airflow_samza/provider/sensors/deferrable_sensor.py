@@ -1,9 +1,10 @@
-"""The shared part of sensors that ask a server: they look, and wait here or deferred."""
+"""The shared part of sensors: they look, and wait here or deferred."""
 
 from __future__ import annotations
 
 import time
 from abc import abstractmethod
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
 
@@ -13,8 +14,8 @@ from airflow_samza.provider.deferral import is_deferrable
 from airflow_samza.provider.failures import mapped_failures
 
 
-class ClientSensor(BaseSensorOperator):
-    """Sensor that waits until a server says what it waits for.
+class DeferrableSensor(BaseSensorOperator):
+    """Sensor that waits here, or deferred; its trigger ends when it is time to look again.
 
     :param deferrable: If true, the sensor waits in the triggerer, without a worker slot. Default ``[operators]
         default_deferrable``.
@@ -23,6 +24,9 @@ class ClientSensor(BaseSensorOperator):
     def __init__(self, *, deferrable: bool | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.deferrable = is_deferrable(deferrable)
+
+    def _prepare(self, context: Any) -> None:
+        """Take from the Dag run what a look needs."""
 
     @abstractmethod
     def look(self) -> tuple[bool, Any]:
@@ -36,19 +40,25 @@ class ClientSensor(BaseSensorOperator):
         """Wait here, or deferred."""
         if not self.deferrable:
             return super().execute(context)
-        return self._look_or_defer(time.time() + self.timeout)
+        return self._look_or_defer(context, time.time() + self.timeout)
 
     def execute_complete(self, context: Any, event: Any = None, *, deadline: float) -> Any:
         """Look again: what is waited for is there now, or something is wrong, which is said here."""
-        return self._look_or_defer(deadline)
+        return self._look_or_defer(context, deadline)
 
     def poke(self, context: Any) -> PokeReturnValue:
         """Return whether what is waited for is there now."""
-        with mapped_failures(self.log):
+        with self._mapped_failures():
+            self._prepare(context)
             return PokeReturnValue(*self.look())
 
-    def _look_or_defer(self, deadline: float) -> Any:
-        with mapped_failures(self.log):
+    def _mapped_failures(self) -> AbstractContextManager[None]:
+        """Turn errors of the body into Airflow's."""
+        return mapped_failures(self.log)
+
+    def _look_or_defer(self, context: Any, deadline: float) -> Any:
+        with self._mapped_failures():
+            self._prepare(context)
             is_there, value = self.look()
             if not is_there:
                 self.defer(

@@ -10,15 +10,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import NamedTuple
 
+from fastapi import APIRouter
+
 from airflow_samza.errors import SamzaError
-from airflow_samza.provider.page.airflow_records import AirflowRecords, Planned
+from airflow_samza.grouping import grouped
+from airflow_samza.provider.page.airflow_records import AirflowRecords, Planned, Records
 from airflow_samza.provider.page.answer import Answer
 from airflow_samza.provider.page.backfill import scheduled
-from airflow_samza.provider.page.opened_run import OpenedRun
-from airflow_samza.provider.page.problems import NotFound, not_read, problem_of
+from airflow_samza.provider.page.opened_run import Opened, OpenedRun
+from airflow_samza.provider.page.problems import NotFound, sentence_on
+from airflow_samza.provider.page.rights import OF_RUN
+from airflow_samza.provider.page.routes.addresses import OF_PLAN
 from airflow_samza.runs.records.names import safe
 from airflow_samza.systems.capabilities import ReplacesSlots
 from airflow_samza.systems.output_slots import OutputSlot
+
+router = APIRouter(tags=["map"])
 
 RUNS_LOOKED_AT = 500
 """Runs of the plan task that a calendar knows, the newest."""
@@ -84,8 +91,9 @@ Held = Mapping[_Slot, str]
 """The runs that hold the slots of an output, by their ids as names hold them."""
 
 
-def calendar_answer(opened: OpenedRun, records: AirflowRecords) -> Calendar:
-    """Return the calendar of the application that a task plans, from the storage, its runs and its Dag's schedule."""
+@router.get(f"{OF_PLAN}/calendar", operation_id="calendar", dependencies=OF_RUN)
+def calendar(opened: Opened, records: Records) -> Calendar:
+    """Return the slots of the application's outputs: filled, missing, and by which runs."""
     here = opened.planned
     run = opened.run
     outputs = [
@@ -106,10 +114,8 @@ def calendar_answer(opened: OpenedRun, records: AirflowRecords) -> Calendar:
     for stream_id in outputs if not apart else ():
         try:
             found = _held(opened, stream_id, shown)
-        except SamzaError as error:
-            notes.append(f"{stream_id}: {problem_of(error).sentence} So the calendar follows the Dag runs.")
-        except OSError as error:
-            notes.append(f"{stream_id}: {not_read(error)} So the calendar follows the Dag runs.")
+        except (SamzaError, OSError) as error:
+            notes.append(f"{stream_id}: {sentence_on(error)} So the calendar follows the Dag runs.")
         else:
             held |= {stream_id: found} if found is not None else {}
     if apart:
@@ -128,11 +134,13 @@ def _tried(
 ) -> tuple[dict[_Slot, list[SlotRun]], list[str]]:
     """Return the runs of each slot, newest first; slots of the schedule between them have none, perhaps with a note."""
     states = records.run_states(here.dag_id, [planned.run_id for planned in plans])
-    slots: dict[_Slot, list[SlotRun]] = {}
-    for planned in plans:
-        note = planned.note
-        slot_run = SlotRun(dag_run_id=planned.run_id, state=states.get(planned.run_id), planned_at=note.planned_at)
-        slots.setdefault(_Slot(_times(note.interval), note.partition_key), []).append(slot_run)
+    slots = grouped(
+        (
+            _Slot(_times(planned.note.interval), planned.note.partition_key),
+            SlotRun(dag_run_id=planned.run_id, state=states.get(planned.run_id), planned_at=planned.note.planned_at),
+        )
+        for planned in plans
+    )
     starts = [slot.interval[0] for slot in slots if slot.interval is not None and slot.key is None]
     if not starts:
         return slots, []
