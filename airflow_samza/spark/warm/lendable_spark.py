@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 
+from airflow_samza.application.rejections import listed
 from airflow_samza.launch.class_archive import make_in_background, session_archive
 from airflow_samza.launch.java.local_java import SOCKET_FOLDER
 from airflow_samza.launch.own_scratch import LONGEST_SOCKET_FOLDER
@@ -236,7 +237,7 @@ class WarmSpark:
 def _differing(now: Any, before: Any) -> str:
     """Return the names of settings that differ; their values may be secrets."""
     names = {str(name) for name in [*now, *before] if now.get(name) != before.get(name)}
-    return f" ({', '.join(sorted(names)[:5])})"
+    return f" ({listed(sorted(names), 5)})"
 
 
 def _sessions(jvm: Any) -> Any:
