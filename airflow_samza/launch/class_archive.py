@@ -27,6 +27,7 @@ from typing import Any
 from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.launch.java.installed_java import find_java
 from airflow_samza.launch.masters import parse_master
+from airflow_samza.launch.variables import submit_options, variables_set
 from airflow_samza.private_folder import is_ours_alone, named_folder
 
 log = logging.getLogger("airflow_samza.runner")
@@ -178,14 +179,14 @@ def java_options(path: str) -> str:
     return f'"-XX:SharedArchiveFile={path}" -Xlog:cds=off -Xlog:cds+dynamic=off'
 
 
-def has_own_word(conf: Mapping[str, str], environment: Mapping[str, str]) -> bool:
+def has_own_word(conf: Mapping[str, str]) -> bool:
     """Return whether the user's own options of Java speak of archives: then they alone count."""
-    return any(_OWN_WORD.search(text) for text in user_options(conf, environment))
+    return any(_OWN_WORD.search(text) for text in user_options(conf))
 
 
-def user_options(conf: Mapping[str, str], environment: Mapping[str, str]) -> list[str]:
+def user_options(conf: Mapping[str, str]) -> list[str]:
     """Return the texts in which a user may have given options of Java."""
-    return [environment.get(name, "") for name in _OPTIONS_FROM] + [conf.get(key, "") for key in _OPTION_KEYS]
+    return [os.environ.get(name, "") for name in _OPTIONS_FROM] + [conf.get(key, "") for key in _OPTION_KEYS]
 
 
 def configured(folder: str | None = None) -> str | None:
@@ -201,7 +202,7 @@ def session_archive(folder: str | None, master: str, conf: Mapping[str, str]) ->
     """
     folder = configured(folder)
     started_already = "PYSPARK_GATEWAY_PORT" in os.environ
-    if not folder or started_already or not parse_master(master).is_local or has_own_word(conf, os.environ):
+    if not folder or started_already or not parse_master(master).is_local or has_own_word(conf):
         return None
     try:
         return class_archive(folder, conf)
@@ -223,15 +224,8 @@ def archived_classes(archive: ClassArchive | None) -> Iterator[None]:
         return
     with suppress(OSError):
         os.utime(path)  # it is in use, and stays when archives are swept
-    before = os.environ.get("SPARK_SUBMIT_OPTS")
-    os.environ["SPARK_SUBMIT_OPTS"] = f"{java_options(path)} {before or ''}".strip()
-    try:
+    with variables_set(submit_options(java_options(path))):
         yield
-    finally:
-        if before is None:
-            del os.environ["SPARK_SUBMIT_OPTS"]
-        else:
-            os.environ["SPARK_SUBMIT_OPTS"] = before
 
 
 def make_in_background(archive: ClassArchive | None, conf: Mapping[str, str]) -> subprocess.Popen[bytes] | None:

@@ -58,8 +58,9 @@ def main(arguments: list[str], settings: dict[str, Any] | None = None, lent: Ope
         from airflow_samza.spark.spark_engine import SparkEngine
 
         def opened() -> DriverSession:
+            started = time.monotonic()
             try:
-                return (lent or open_session)(name, settings, files)
+                driver = (lent or open_session)(name, settings, files)
             except SamzaError:
                 raise
             except Exception as error:
@@ -67,6 +68,8 @@ def main(arguments: list[str], settings: dict[str, Any] | None = None, lent: Ope
                 if is_spark_lost(error):  # whoever looks after the stage asks who has ended its driver
                     failure = StageLost("Spark went away while it started.", hint=failure.hint, log=settings["log"])
                 raise failure from error
+            log.info("Spark is up after %.1f s", time.monotonic() - started)
+            return driver
 
         driver: DriverSession
         if may_be_late:
@@ -74,9 +77,7 @@ def main(arguments: list[str], settings: dict[str, Any] | None = None, lent: Ope
 
             driver = LateSession(settings["master"], opened, java.abandon if java is not None else lambda: None)
         else:
-            started = time.monotonic()
             driver = opened()
-            log.info("Spark is up after %.1f s", time.monotonic() - started)
         return SparkEngine(driver, settings if lent is None else None, forker)
 
     code = run_process(arguments, open_engine, settings)

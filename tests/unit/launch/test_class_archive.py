@@ -149,7 +149,8 @@ def test_whoever_speaks_of_archives_to_java_has_the_only_word(
         with monkeypatch.context() as patched:
             patched.setenv(name, f"{OWN} {option}")
             assert session_archive(folder, "local[*]", {}) is None
-    assert not has_own_word({"spark.driver.extraJavaOptions": OWN}, {"SPARK_SUBMIT_OPTS": OWN})
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", OWN)
+    assert not has_own_word({"spark.driver.extraJavaOptions": OWN})
 
 
 @pytest.mark.usefixtures("home")
