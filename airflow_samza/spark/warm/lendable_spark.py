@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 
 from airflow_samza.application.rejections import listed
-from airflow_samza.launch.class_archive import make_in_background, session_archive
+from airflow_samza.launch.class_archive import make_in_background
 from airflow_samza.launch.java.local_java import SOCKET_FOLDER
 from airflow_samza.launch.own_scratch import LONGEST_SOCKET_FOLDER
 from airflow_samza.private_folder import private_folder
@@ -158,11 +158,7 @@ class WarmSpark:
     def stop(self) -> None:
         """Stop Spark; then have the archive of classes made with which the next one starts sooner."""
         self._session.stop()
-        with suppress(OSError):
-            make_in_background(
-                session_archive(*(self._settings[name] for name in ("class_archives", "master", "conf"))),
-                self._settings["conf"],
-            )
+        make_in_background(self._settings)
 
     def _is_quiet(self) -> bool:
         tracker = self._context.statusTracker()
