@@ -7,7 +7,6 @@ and ends with it.
 from __future__ import annotations
 
 import gc
-import importlib
 import os
 import signal
 import socket
@@ -18,6 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 from airflow_samza.launch.warm.messages import receive, send
+from airflow_samza.spark.worker_daemon import preload
 
 PRELOADED = (
     "pandas",
@@ -131,9 +131,7 @@ def _import(names: Iterable[str]) -> None:
     missing = [name for name in names if name not in sys.modules]
     if not missing:
         return
-    for name in missing:
-        with suppress(ImportError):
-            importlib.import_module(name)
+    preload(missing)
     gc.collect()
     gc.freeze()
 
