@@ -8,21 +8,45 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.launch.runner_settings import POLL_SECONDS
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
-from airflow_samza.runs.stages.stage_state import StageStatus
-from airflow_samza.systems.filesystems.pace import Looks
+from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
+from airflow_samza.systems.filesystems.pace import Looks, Pace
 
-if TYPE_CHECKING:
-    from airflow_samza.launch.runtime import SparkRuntime
+
+class Stages(Protocol):
+    """The part of the runtime that runs stages."""
+
+    @property
+    def pace(self) -> Pace:
+        """Pace at which looks at the records are fitting."""
+        ...
+
+    def submit(
+        self, run: RunPlan, stage_id: str, generation: int = 1, spark_conf: Mapping[str, str] | None = None
+    ) -> StageHandle:
+        """Start a stage."""
+        ...
+
+    def status(self, handle: StageHandle) -> StageStatus:
+        """Return the status of a stage."""
+        ...
+
+    def finish(self, handle: StageHandle) -> StageResult:
+        """Return the result of a stage that has ended, or its error."""
+        ...
+
+    def cancel(self, handle: StageHandle) -> None:
+        """Kill a stage."""
+        ...
 
 
 def run_together(
-    runtime: SparkRuntime,
+    runtime: Stages,
     run: RunPlan,
     generation: int = 1,
     spark_conf: Mapping[str, str] | None = None,

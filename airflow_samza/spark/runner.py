@@ -10,13 +10,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.errors import SamzaError, StageLost
+from airflow_samza.errors import SamzaError
 from airflow_samza.launch.code_shipping import archive_here
 from airflow_samza.launch.drivers.spark_submit import with_package
 from airflow_samza.launch.masters import parse_master
 from airflow_samza.launch.runner_settings import GAVE_WAY, engine_name
-from airflow_samza.spark.sessions.driver_session import is_spark_lost
-from airflow_samza.spark.sessions.session_start import start_early
+from airflow_samza.spark.sessions.session_start import as_lost, start_early
 from airflow_samza.spark.task_process import cores_of, fork_task_forker, may_run_beside
 from airflow_samza.systems.filesystems.local_copies import local_copy
 
@@ -66,9 +65,7 @@ def main(arguments: list[str], settings: dict[str, Any] | None = None, lent: Ope
                 raise
             except Exception as error:
                 failure = start_failure(error, files, settings["log"], settings.get("output", ""))
-                if is_spark_lost(error):  # whoever looks after the stage asks who has ended its driver
-                    failure = StageLost("Spark went away while it started.", hint=failure.hint, log=settings["log"])
-                raise failure from error
+                raise as_lost(error, failure) from error
             log.info("Spark is up after %.1f s", time.monotonic() - started)
             return driver
 
