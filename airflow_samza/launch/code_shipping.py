@@ -451,7 +451,9 @@ def _imported_later(entries: Entries) -> frozenset[str]:
     return frozenset(tops - {"airflow_samza"})
 
 
-_real_folder = functools.lru_cache(maxsize=4096)(os.path.realpath)
+@functools.lru_cache(maxsize=4096)
+def _real_folder(folder: str) -> str:
+    return os.path.realpath(folder)
 
 
 @functools.lru_cache(maxsize=16384)
