@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from airflow_samza.cli.connection_environment import looking_in_database, variable_set
+from airflow_samza.cli.connection_environment import looking_in_database
 from airflow_samza.cli.options import Json
 from airflow_samza.cli.terminal import columns, json_line
 from airflow_samza.errors import ConfigError
 from airflow_samza.figures import duration, size
+from airflow_samza.launch.variables import variables_set
 from airflow_samza.records import plain
 from airflow_samza.runs.progress.later_writers import merged
 from airflow_samza.runs.progress.run_costs import total
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from airflow_samza.provider.backfill.preview import ApplicationPreview, BackfillPreview, SlicePreview
     from airflow_samza.provider.backfill.slices import Slice
 
-_WARNINGS_ONLY = ("AIRFLOW__LOGGING__LOGGING_LEVEL", "WARNING")
+_WARNINGS_ONLY = {"AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING"}
 """A variable for Airflow while it is loaded: in which folders it looks for Dags is not for the user."""
 
 UNKNOWN = "?"
@@ -56,7 +57,7 @@ def backfill_preview(
     Nothing runs, and nothing is written. Needs Airflow, with the Dag's connections.
     """
     since, until = _moment("--from", first), _moment("--to", last)
-    with _printing_to_stderr(), variable_set(*_WARNINGS_ONLY), looking_in_database():
+    with _printing_to_stderr(), variables_set(_WARNINGS_ONLY), looking_in_database():
         try:
             from airflow_samza.provider.backfill.preview import preview_backfill
         except ImportError as error:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 from airflow_samza.cli.environment import Environment
+from airflow_samza.launch.variables import variables_set
 
 _PROCESS = "_AIRFLOW_PROCESS_CONTEXT"
 
@@ -23,24 +23,9 @@ def environment_of(conn_id: str) -> Environment:
         return Environment(conn_id, hook.root, origin=f"the connection {conn_id!r}", access=hook.access)
 
 
-@contextmanager
-def looking_in_database() -> Iterator[None]:
+def looking_in_database() -> AbstractContextManager[None]:
     """Have Airflow look connections up in its database, too, as its own commands do.
 
     Without the variable it takes a process that is none of its own for a task's, which asks the API server.
     """
-    with variable_set(_PROCESS, os.environ.get(_PROCESS) or "server"):
-        yield
-
-
-@contextmanager
-def variable_set(name: str, value: str) -> Iterator[None]:
-    """Set a variable of the environment for a while."""
-    former = os.environ.get(name)
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        os.environ.pop(name)
-        if former is not None:
-            os.environ[name] = former
+    return variables_set({_PROCESS: os.environ.get(_PROCESS) or "server"})

@@ -20,13 +20,14 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.launch.java.installed_java import find_java
 from airflow_samza.launch.masters import parse_master
+from airflow_samza.launch.spark_versions import pyspark_home
+from airflow_samza.launch.variables import submit_options, variables_set
 from airflow_samza.private_folder import is_ours_alone, named_folder
 
 log = logging.getLogger("airflow_samza.runner")
@@ -150,15 +151,12 @@ class ClassArchive:
 _NAME = re.compile(r"([0-9a-f]{12})-([0-9a-f]{12})-(\d+)\.jsa")
 
 
-def class_archive(
-    folder: str, conf: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None
-) -> ClassArchive:
+def class_archive(folder: str, conf: Mapping[str, str] | None = None) -> ClassArchive:
     """Return the archive for the Java, the Spark and the class path that a session would have with these settings."""
-    environment = os.environ if environment is None else environment
-    java = find_java(environment)
-    spark = environment.get("SPARK_HOME") or _spark_home()
+    java = find_java()
+    spark = os.environ.get("SPARK_HOME") or pyspark_home()
     first = [part for part in (conf or {}).get(EXTRA_CLASS_PATH, "").split(os.pathsep) if part]
-    first.append(environment.get("SPARK_CONF_DIR") or os.path.join(spark, "conf"))
+    first.append(os.environ.get("SPARK_CONF_DIR") or os.path.join(spark, "conf"))
     program = Path(java.path).resolve()
     release = program.parents[1] / "release"
     state: list[Any] = [_FORMAT, str(program), java.version, _base_archive(java.path)]
@@ -178,14 +176,14 @@ def java_options(path: str) -> str:
     return f'"-XX:SharedArchiveFile={path}" -Xlog:cds=off -Xlog:cds+dynamic=off'
 
 
-def has_own_word(conf: Mapping[str, str], environment: Mapping[str, str]) -> bool:
+def has_own_word(conf: Mapping[str, str]) -> bool:
     """Return whether the user's own options of Java speak of archives: then they alone count."""
-    return any(_OWN_WORD.search(text) for text in user_options(conf, environment))
+    return any(_OWN_WORD.search(text) for text in user_options(conf))
 
 
-def user_options(conf: Mapping[str, str], environment: Mapping[str, str]) -> list[str]:
+def user_options(conf: Mapping[str, str]) -> list[str]:
     """Return the texts in which a user may have given options of Java."""
-    return [environment.get(name, "") for name in _OPTIONS_FROM] + [conf.get(key, "") for key in _OPTION_KEYS]
+    return [os.environ.get(name, "") for name in _OPTIONS_FROM] + [conf.get(key, "") for key in _OPTION_KEYS]
 
 
 def configured(folder: str | None = None) -> str | None:
@@ -201,7 +199,7 @@ def session_archive(folder: str | None, master: str, conf: Mapping[str, str]) ->
     """
     folder = configured(folder)
     started_already = "PYSPARK_GATEWAY_PORT" in os.environ
-    if not folder or started_already or not parse_master(master).is_local or has_own_word(conf, os.environ):
+    if not folder or started_already or not parse_master(master).is_local or has_own_word(conf):
         return None
     try:
         return class_archive(folder, conf)
@@ -223,34 +221,30 @@ def archived_classes(archive: ClassArchive | None) -> Iterator[None]:
         return
     with suppress(OSError):
         os.utime(path)  # it is in use, and stays when archives are swept
-    before = os.environ.get("SPARK_SUBMIT_OPTS")
-    os.environ["SPARK_SUBMIT_OPTS"] = f"{java_options(path)} {before or ''}".strip()
-    try:
+    with variables_set(submit_options(java_options(path))):
         yield
-    finally:
-        if before is None:
-            del os.environ["SPARK_SUBMIT_OPTS"]
-        else:
-            os.environ["SPARK_SUBMIT_OPTS"] = before
 
 
-def make_in_background(archive: ClassArchive | None, conf: Mapping[str, str]) -> subprocess.Popen[bytes] | None:
-    """Start a process that makes the archive, unless it exists or cannot be made; of many one does the work."""
-    if archive is None or archive.find() is not None or archive.obstacle() is not None:
-        return None
-    command = [sys.executable, "-m", MAKER, archive.folder, "--in-background"]
-    if conf.get(EXTRA_CLASS_PATH):
-        command += ["--extra-class-path", conf[EXTRA_CLASS_PATH]]
-    log.info(
-        "An archive of Spark's classes is made in %s, in the background: the next Spark starts sooner", archive.folder
-    )
-    nothing = subprocess.DEVNULL
-    return subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True, cwd="/")
+def make_in_background(settings: Mapping[str, Any]) -> None:
+    """Start a process that makes the archive with which the next Spark of a runner's settings starts sooner.
 
-
-def _spark_home() -> str:
-    spec = find_spec("pyspark")
-    return str(next(iter(spec.submodule_search_locations or ()), "")) if spec is not None else ""
+    Unless it exists or cannot be made; of many processes one does the work.
+    """
+    conf, nothing = settings["conf"], subprocess.DEVNULL
+    try:
+        archive = session_archive(settings.get("class_archives"), settings["master"], conf)
+        if archive is None or archive.find() is not None or archive.obstacle() is not None:
+            return
+        command = [sys.executable, "-m", MAKER, archive.folder, "--in-background"]
+        if conf.get(EXTRA_CLASS_PATH):
+            command += ["--extra-class-path", conf[EXTRA_CLASS_PATH]]
+        log.info(
+            "An archive of Spark's classes is made in %s, in the background: the next Spark starts sooner",
+            archive.folder,
+        )
+        subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True, cwd="/")
+    except OSError:
+        log.warning("no archive of Spark's classes is made", exc_info=True)
 
 
 def _base_archive(java: str) -> tuple[int, int] | None:

@@ -24,7 +24,7 @@ from typing import BinaryIO
 
 from airflow_samza.errors import ConfigError, RuntimeMissing, SamzaError
 from airflow_samza.launch.class_archive import EXTRA_CLASS_PATH, MAKER, VARIABLE, ClassArchive, class_archive
-from airflow_samza.launch.masters import CHOOSES_A_SPARK
+from airflow_samza.launch.own_process import runner_environment
 
 TRAINING_SECONDS = 3600.0
 """Half a minute on two idle cores; what takes so long never ends."""
@@ -104,11 +104,7 @@ def _sweep(archive: ClassArchive, spare: str) -> None:
 
 def _train(new: Path, extra_class_path: str, lock: int) -> None:
     """Run Spark in a process, which holds the lock, too, in case that this one is killed."""
-    environment = {
-        name: value for name, value in os.environ.items() if name not in (VARIABLE, *_BEHIND, *CHOOSES_A_SPARK)
-    }
-    package = str(Path(__file__).resolve().parents[2])
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (package, environment.get("PYTHONPATH"))))
+    environment = {name: value for name, value in runner_environment("").items() if name not in (VARIABLE, *_BEHIND)}
     command = [sys.executable, "-m", "airflow_samza.spark.class_training", str(new), extra_class_path]
     output_file = new.with_suffix(".log")
     with output_file.open("wb") as output:

@@ -192,10 +192,7 @@ def ship_package(files: Filesystem, run: RunFolder) -> str:
 
     The zip's path from the root.
     """
-    data = packed_package()
-    path = f"{run.code}/airflow_samza-{hashlib.sha256(data).hexdigest()[:16]}.zip"
-    files.put_if_absent(path, data)
-    return path
+    return _put(files, run, "airflow_samza", packed_package(), ".zip")
 
 
 def ship_driver(files: Filesystem, run: RunFolder, suffix: str) -> str:
@@ -203,8 +200,11 @@ def ship_driver(files: Filesystem, run: RunFolder, suffix: str) -> str:
 
     The path from the root. ``suffix`` is how a name must end for Spark to take the file as one.
     """
-    data = packed_driver()
-    path = f"{run.code}/driver-{hashlib.sha256(data).hexdigest()[:16]}{suffix}"
+    return _put(files, run, "driver", packed_driver(), suffix)
+
+
+def _put(files: Filesystem, run: RunFolder, name: str, data: bytes, suffix: str) -> str:
+    path = f"{run.code}/{name}-{hashlib.sha256(data).hexdigest()[:16]}{suffix}"
     files.put_if_absent(path, data)
     return path
 
@@ -451,6 +451,11 @@ def _imported_later(entries: Entries) -> frozenset[str]:
     return frozenset(tops - {"airflow_samza"})
 
 
+@functools.lru_cache(maxsize=4096)
+def _real_folder(folder: str) -> str:
+    return os.path.realpath(folder)
+
+
 @functools.lru_cache(maxsize=16384)
 def _real_path(file: str) -> str:
     """Return the path of a module's file without links.
@@ -460,11 +465,6 @@ def _real_path(file: str) -> str:
     folder, _, name = file.rpartition(os.sep)
     path = os.path.join(_real_folder(folder), name)
     return os.path.realpath(path) if os.path.islink(path) else path
-
-
-@functools.lru_cache(maxsize=4096)
-def _real_folder(folder: str) -> str:
-    return os.path.realpath(folder)
 
 
 def is_library(origin: str | Path) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamRole
@@ -25,10 +25,7 @@ from airflow_samza.runs.records.run_plan import SIDE_INPUT, RunPlan
 from airflow_samza.runs.state_history.lease import is_finished
 from airflow_samza.secrecy import masked
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.system import SystemBinding
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from airflow_samza.systems.system import System, SystemBinding
 
 
 def run_to_compare(files: Filesystem, request: RunRequest, as_of: str | None, other: str | None) -> RunPlan:
@@ -82,15 +79,18 @@ def compare_runs(
     spec = load_application(run.reference).spec(run.config)
     _reject_unknown(keys, run)
     by_output = {**_declared_keys(spec, run), **{name: tuple(columns) for name, columns in keys.items()}}
-    sides = [_Side(files, bindings, one) for one in (base, run)]
+    sides = [
+        _Side(one, outputs_of(one), bind_systems(run_bindings(one.systems, bindings), files.root))
+        for one in (base, run)
+    ]
     kept = samples if Config(spec.config).messages_shown else 0
     clear, hidden = [], []
     for stream_id in sorted({*sides[0].outputs, *sides[1].outputs}):
         key = by_output.get(stream_id, ())
         if all(stream_id in side.outputs for side in sides):
-            one = _compared(sides, stream_id, key, kept)
+            one = _compared(files, sides, stream_id, key, kept)
         else:
-            one = _in_one_only(sides, stream_id, key)
+            one = _in_one_only(files, sides, stream_id, key)
         hidden.append(dataclasses.replace(one, samples=_texts(one.samples, masked)))
         clear.append(dataclasses.replace(one, samples=_texts(one.samples, lambda _, value: one_line(str(value)))))
     comparison = Comparison(
@@ -106,28 +106,20 @@ def compare_runs(
     return dataclasses.replace(comparison, outputs=tuple(clear)) if shows else comparison
 
 
-class _Side:
+class _Side(NamedTuple):
     """One of the two runs, with its systems."""
 
-    def __init__(self, files: Filesystem, bindings: Mapping[str, SystemBinding], run: RunPlan) -> None:
-        self.run = run
-        self.outputs = outputs_of(run)
-        self._files = files
-        self._systems = bind_systems(run_bindings(run.systems, bindings), files.root)
-
-    def rows(self, stream_id: str) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that the run has written to an output."""
-        return written_rows(self._files, self._systems, self.run, stream_id)
-
-    def count(self, stream_id: str) -> int:
-        """Return how many rows the run has written to an output."""
-        return written_count(self._files, self.run, stream_id)
+    run: RunPlan
+    outputs: Collection[str]
+    systems: Mapping[str, System]
 
 
-def _compared(sides: Sequence[_Side], stream_id: str, key: tuple[str, ...], samples: int) -> OutputComparison:
+def _compared(
+    files: Filesystem, sides: Sequence[_Side], stream_id: str, key: tuple[str, ...], samples: int
+) -> OutputComparison:
     from airflow_samza.task.row_differences import row_differences
 
-    before, after = (side.rows(stream_id) for side in sides)
+    before, after = (written_rows(files, side.systems, side.run, stream_id) for side in sides)
     found = row_differences(before, after, key, samples=samples)
     return OutputComparison(
         stream_id,
@@ -146,9 +138,9 @@ def _compared(sides: Sequence[_Side], stream_id: str, key: tuple[str, ...], samp
     )
 
 
-def _in_one_only(sides: Sequence[_Side], stream_id: str, key: tuple[str, ...]) -> OutputComparison:
+def _in_one_only(files: Filesystem, sides: Sequence[_Side], stream_id: str, key: tuple[str, ...]) -> OutputComparison:
     """Return the comparison of an output that one of the applications does not have."""
-    before, after = (side.count(stream_id) if stream_id in side.outputs else 0 for side in sides)
+    before, after = (written_count(files, side.run, stream_id) if stream_id in side.outputs else 0 for side in sides)
     (one,) = (side.run.run_id for side in sides if stream_id in side.outputs)
     return OutputComparison(stream_id, key, before, after, 0, after, before, 0, only_in=one)
 

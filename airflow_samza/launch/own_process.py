@@ -10,11 +10,10 @@ import sys
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from airflow_samza.errors import StageFailed
 from airflow_samza.launch.log_lines import killed_by, most_informative_line
-from airflow_samza.launch.runner_python import environment_for
+from airflow_samza.launch.runner_python import OUR_FOLDER, environment_for, workers_path
 from airflow_samza.launch.runner_settings import GAVE_WAY, RunnerSettings
 from airflow_samza.launch.starts import Started, StartState
 from airflow_samza.launch.warm.taking import LentProcess, take_warm
@@ -144,11 +143,8 @@ def runner_environment(python: str) -> dict[str, str]:
     kept.setdefault("PYTHONHASHSEED", "0")  # as Spark gives it to its workers
     if python:
         return kept
-    package = str(Path(__file__).resolve().parents[2])
-    paths: Sequence[str] = [
-        path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != package
-    ]
-    return {**kept, "PYTHONPATH": os.pathsep.join([package, *paths])}
+    inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return {**kept, "PYTHONPATH": workers_path(OUR_FOLDER, inherited, same_python=True)}
 
 
 def lines_of(files: Filesystem, path: str) -> list[str]:

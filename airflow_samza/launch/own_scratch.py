@@ -15,7 +15,7 @@ import shutil
 import socket
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -104,14 +104,21 @@ def leave_scratch() -> None:
 
 
 def _is_left(folder: str) -> bool:
-    """Return whether the owner of a folder is gone for good."""
-    owner = _owner(folder)
-    if not owner:
-        with suppress(OSError):
-            return time.time() - os.stat(folder).st_mtime > STARTING_SECONDS
-        return False
-    exists = liveness.process_is_there(owner)
-    return exists is False or (exists is None and _is_of_earlier_boot(str(owner.get("place"))))
+    owner = noted(os.path.join(folder, _OWNER))
+    return is_abandoned(folder, owner, lambda: _is_of_earlier_boot(str(owner.get("place"))))
+
+
+def is_abandoned(folder: str, owner: Mapping[str, Any], is_gone: Callable[[], bool]) -> bool:
+    """Return whether the owner of a folder is gone for good; without one nobody was noted in time.
+
+    ``is_gone`` says it of an owner of another container, or boot.
+    """
+    if owner:
+        exists = liveness.process_is_there(owner)
+        return exists is False or (exists is None and is_gone())
+    with suppress(OSError):
+        return time.time() - os.stat(folder).st_mtime > STARTING_SECONDS
+    return False
 
 
 def _is_of_earlier_boot(place: str) -> bool:
@@ -120,10 +127,11 @@ def _is_of_earlier_boot(place: str) -> bool:
     return host == mine and bool(boot) and boot != now
 
 
-def _owner(folder: str) -> Mapping[str, Any]:
-    with suppress(OSError, ValueError), open(os.path.join(folder, _OWNER), encoding="utf-8") as file:
-        owner = json.load(file)
-        return owner if isinstance(owner, dict) else {}
+def noted(path: str) -> dict[str, Any]:
+    """Return what a process has noted of itself in a file; empty before it has."""
+    with suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
+        about = json.load(file)
+        return about if isinstance(about, dict) else {}
     return {}
 
 

@@ -6,11 +6,10 @@ import logging
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.launch.code_shipping import UserCode, code_of, ship_code
-from airflow_samza.planner.stage_code import ShippedDigests, stage_digests
+from airflow_samza.planner.stage_code import stage_digests
 from airflow_samza.prepare.unchanged import reject_changed
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_code import RunCode, code_in_use, use_code
@@ -25,15 +24,6 @@ def present_code(reference: str, py_modules: Sequence[str] = ()) -> UserCode:
     """Return the files of an application's code, as they are now."""
     load_application(reference)
     return code_of(sys.modules[reference.partition(":")[0]], py_modules)
-
-
-def ship(files: Filesystem, folder: RunFolder, reference: str, user_code: UserCode) -> tuple[RunCode, ShippedDigests]:
-    """Pack the code of an application into a run's folder.
-
-    Returns it without ``digests`` and ``plan``, and the digests of what is in it.
-    """
-    shipped = ship_code(files, folder, user_code)
-    return RunCode(0, shipped.path, shipped.origin, reference), shipped.digests
 
 
 def bring_code(
@@ -52,10 +42,10 @@ def bring_code(
         or time.monotonic() - user_code.at > 2.0
     ):
         user_code = present_code(run.reference, py_modules)
-    code, shipped = ship(files, folder, run.reference, user_code)
+    shipped = ship_code(files, folder, user_code)
     spec = load_application(run.reference).spec(run.config)
-    digests = stage_digests(run.reference, spec, run.plan, shipped)
-    code = replace(code, plan=run.generation, digests=digests)
+    digests = stage_digests(run.reference, spec, run.plan, shipped.digests)
+    code = RunCode(run.generation, shipped.path, shipped.origin, run.reference, digests)
     for stage_id, digest in digests.items():
         if code_run(files, folder, stage_id, run.generation) not in ("", digest):
             log.warning(

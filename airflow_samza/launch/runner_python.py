@@ -49,7 +49,7 @@ NEEDED = (
 # A cold start of Python takes 0.1 s; on a machine under heavy load it has been seen to take twenty seconds.
 _PROBE_SECONDS = 60
 
-_OUR_FOLDER = str(Path(__file__).resolve().parents[2])
+OUR_FOLDER = str(Path(__file__).resolve().parents[2])
 
 # Variables that hold paths of this process's environment; another Python would import libraries made for this one.
 _OF_THIS_ENVIRONMENT = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
@@ -137,7 +137,7 @@ def check_pythons(python: str, master: Master, submit: SubmitOptions, conf: Mapp
     workers = _path_of(conf.get(WORKERS_PYTHON, "")) if master.is_local else None
     if workers is not None and workers != (python or sys.executable):
         runner = runner or find_environment(sys.executable, KEY)
-        package = os.path.dirname(runner.package_home) if python else _OUR_FOLDER
+        package = os.path.dirname(runner.package_home) if python else OUR_FOLDER
         inherited = [] if python else os.environ.get("PYTHONPATH", "").split(os.pathsep)
         path = workers_path(package, inherited, same_python=False)
         _check_workers(find_environment(workers, WORKERS_PYTHON, path), runner)

@@ -13,7 +13,7 @@ from typing import Any
 from airflow_samza.application.loader import load_application
 from airflow_samza.launch.bindings import with_root_access
 from airflow_samza.launch.class_archive import configured
-from airflow_samza.launch.code_shipping import ship_archive, ship_package, shipped_digests
+from airflow_samza.launch.code_shipping import ShippedCode, ship_archive, ship_code, ship_package, shipped_digests
 from airflow_samza.launch.comparison import compare_runs, run_to_compare
 from airflow_samza.launch.drivers.driver_pod import why_driver_ended
 from airflow_samza.launch.drivers.spark_submit import cluster_conf
@@ -21,7 +21,7 @@ from airflow_samza.launch.launcher import start_warm_ahead, want_spark_ahead
 from airflow_samza.launch.masters import DEFAULT_MASTER, SubmitOptions, options_for, parse_master
 from airflow_samza.launch.recorded_runs import RecordedRuns
 from airflow_samza.launch.root_upkeep import RootUpkeep
-from airflow_samza.launch.run_code import bring_code, code_for, present_code, ship
+from airflow_samza.launch.run_code import bring_code, code_for, present_code
 from airflow_samza.launch.run_together import run_together
 from airflow_samza.launch.runner_python import checked_path
 from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, IDLE_OF_ONE_SECONDS, POLL_SECONDS, RunnerSettings
@@ -253,12 +253,7 @@ class SparkRuntime(RecordedRuns):
             system,
             request,
             lambda: self._settings(
-                ship(
-                    files,
-                    request.handle.run,
-                    request.reference,
-                    present_code(request.reference, self._py_modules),
-                )[0],
+                ship_code(files, request.handle.run, present_code(request.reference, self._py_modules)),
                 request.handle.run,
                 bindings,
                 conf,
@@ -361,8 +356,7 @@ class SparkRuntime(RecordedRuns):
             keep_seconds = KEEP_AFTER_SUCCESS_SECONDS if succeeded else KEEP_AFTER_FAILURE_SECONDS
         if has_open_outputs(self._files, run):  # topics of the run may hold what is staged
             keep_seconds = max(keep_seconds, WAITING_SECONDS + KEEP_AFTER_SUCCESS_SECONDS)
-        systems = bind_systems(run_bindings(run.systems, self._systems), self._root)
-        marked = expire_topics(self._files, systems, run, time.time() + keep_seconds)
+        marked = expire_topics(self._files, self._systems_of(run), run, time.time() + keep_seconds)
         deadline, looks = time.monotonic() + wait_seconds, Looks(self._files.pace)
         while time.monotonic() < deadline and self.live_runners(run):
             time.sleep(looks.pause(POLL_SECONDS))
@@ -371,14 +365,12 @@ class SparkRuntime(RecordedRuns):
     @opens_root
     def publish(self, run: RunPlan, who: str = "") -> list[Published]:
         """Publish what a run keeps back, as ``who`` has approved it; again, it changes nothing more."""
-        systems = bind_systems(run_bindings(run.systems, self._systems), self._root)
-        return publish_run(self._files, systems, run, who)
+        return publish_run(self._files, self._systems_of(run), run, who)
 
     @opens_root
     def give_up(self, run: RunPlan, who: str = "") -> list[GivenUp]:
         """Discard what a run keeps back, as ``who`` has rejected it; again, it changes nothing more."""
-        systems = bind_systems(run_bindings(run.systems, self._systems), self._root)
-        return give_up_run(self._files, systems, run, who)
+        return give_up_run(self._files, self._systems_of(run), run, who)
 
     @opens_root
     def request_to_compare(self, request: RunRequest, as_of: str | None = None, other: str | None = None) -> RunRequest:
@@ -408,10 +400,17 @@ class SparkRuntime(RecordedRuns):
     def _planned(self, handle: StageHandle) -> tuple[RunPlan, dict[str, System]]:
         """Return the plan of a stage's run, and its systems."""
         run = self.load_plan(handle.application, handle.run_id, handle.generation.plan)
-        return run, bind_systems(run_bindings(run.systems, self._systems), self._root)
+        return run, self._systems_of(run)
+
+    def _systems_of(self, run: RunPlan) -> dict[str, System]:
+        return bind_systems(run_bindings(run.systems, self._systems), self._root)
 
     def _settings(
-        self, code: RunCode, folder: RunFolder, bindings: Mapping[str, SystemBinding], conf: Mapping[str, str]
+        self,
+        code: RunCode | ShippedCode,
+        folder: RunFolder,
+        bindings: Mapping[str, SystemBinding],
+        conf: Mapping[str, str],
     ) -> RunnerSettings:
         static = {key: value for key, value in conf.items() if not is_per_job(key)}
         archives, package = self._archives, ""

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 from airflow_samza.errors import RuntimeMissing
@@ -53,6 +54,12 @@ def check_installed(environment: Mapping[str, str] | None = None, look_up: Calla
             spark=core,
             spark_home=home,
         )
+
+
+def pyspark_home() -> str:
+    """Return the folder of the installed pyspark, which is found and not loaded; "" where there is none."""
+    spec = find_spec(PYSPARK)
+    return str(next(iter(spec.submodule_search_locations or ()), "")) if spec is not None else ""
 
 
 def check_server(place: str, server: str, client: str) -> None:

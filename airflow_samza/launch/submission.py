@@ -149,19 +149,14 @@ def stage_error(
     if status.state == LOST and not status.attempt:
         return StageLost(f"The stage {handle.stage_id} has not been submitted.", hint="Submit it first.", **about)
     staged = f"{status.tasks_done} of {status.tasks} tasks had staged their output"
-    why = why_ended(status.runner.partition(",")[0]) if status.state == LOST else ""
-    if status.state == LOST and status.silent_since is not None:
-        return StageLost(
-            f"{how_lost(handle.stage_id, status, why)}; {staged}.",
-            hint=f"Try again: another runner takes its place, and if the frozen one wakes up, it ends; "
-            f"{after_a_retry(deliveries())}.",
-            **about,
-        )
     if status.state == LOST:
-        advice = f" {IF_IT_DIES_AGAIN}" if status.runner and not why else ""
+        why = why_ended(status.runner.partition(",")[0])
+        is_frozen = status.silent_since is not None
+        before = "another runner takes its place, and if the frozen one wakes up, it ends; " if is_frozen else ""
+        advice = f" {IF_IT_DIES_AGAIN}" if status.runner and not why and not is_frozen else ""
         return StageLost(
             f"{how_lost(handle.stage_id, status, why)}; {staged}.",
-            hint=f"Try again: {after_a_retry(deliveries())}.{advice}",
+            hint=f"Try again: {before}{after_a_retry(deliveries())}.{advice}",
             **about,
         )
     if status.state == FAILED:

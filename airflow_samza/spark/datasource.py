@@ -34,6 +34,7 @@ from pyspark.sql.types import StructType
 
 from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.launch.code_shipping import packed_package
+from airflow_samza.spark.hidden_options import is_remote
 from airflow_samza.spark.topic_source.options import flag, named_topic, range_of
 from airflow_samza.spark.topic_source.reading import TopicPartition, TopicView, rows_of
 from airflow_samza.spark.topic_source.stream import SamzaStreamReader, await_end
@@ -51,9 +52,7 @@ def register(spark: SparkSession) -> None:
 
     One of Spark Connect is sent this package, which its server may not have.
     """
-    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-
-    if not isinstance(spark.range(0), ClassicDataFrame):
+    if is_remote(spark):
         _send_package(spark)
     spark.dataSource.register(SamzaDataSource)
 

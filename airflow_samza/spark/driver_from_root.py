@@ -12,6 +12,7 @@ from contextlib import suppress
 from airflow_samza.errors import SamzaError
 from airflow_samza.launch.drivers.driver_files import take_sealed
 from airflow_samza.spark.runner import main as serve
+from airflow_samza.spark.runner import print_to
 from airflow_samza.systems.filesystems.local_copies import scratch_path
 from airflow_samza.systems.filesystems.opening import open_filesystem
 
@@ -33,15 +34,12 @@ def main(arguments: list[str]) -> int:
             open_filesystem(root).put(log, f"{line}\n".encode())
         return NO_SETTINGS
     # The cluster keeps what a driver prints somewhere; brought under the root, everybody finds it.
-    opened = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.dup2(opened, 1)
-    os.dup2(opened, 2)
-    os.close(opened)
+    print_to(output)
     return serve([root, application, run_id, key], {**settings, "output": output})
 
 
 if __name__ == "__main__":
     code = main(sys.argv[1:])
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)  # a thread that hangs in a dead Spark must not keep the process
+    from airflow_samza.engine.stage_runner import end_process
+
+    end_process(code)

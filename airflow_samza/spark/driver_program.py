@@ -29,23 +29,22 @@ def main(arguments: list[str]) -> int:
     from airflow_samza.errors import SamzaError
     from airflow_samza.launch.drivers.handover import take_settings
     from airflow_samza.spark.runner import main as serve
+    from airflow_samza.spark.runner import print_to
 
     try:
         settings = take_settings(handover)
     except SamzaError as error:
         print(f"airflow_samza: {error}", file=sys.stderr)
         return NOTHING_HANDED_OVER
-    log = settings.pop("driver_log", None)
-    if log is not None:  # the cluster keeps what a driver prints somewhere; under the root everybody finds it
-        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
-        os.close(output)
+    if settings["in_cluster"]:  # which keeps what a driver prints somewhere; under the root everybody finds it
+        print_to(settings["output"])
     return serve([root, *runner], settings)
 
 
 if __name__ == "__main__":
     code = main(sys.argv[1:])
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)  # a thread that hangs in a dead Spark must not keep the process
+    if code != NOTHING_HANDED_OVER:
+        from airflow_samza.engine.stage_runner import end_process
+
+        end_process(code)
+    sys.exit(code)

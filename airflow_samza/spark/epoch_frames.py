@@ -10,9 +10,8 @@ from airflow_samza.engine.stage_task import StageTask
 from airflow_samza.grouping import grouped
 from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.spark.catalyst import stage_frame
-from airflow_samza.spark.epoch_task import EPOCH_PROPERTY, EpochTask
+from airflow_samza.spark.epoch_task import EPOCH_PROPERTY, EpochTask, in_groups
 from airflow_samza.spark.sessions.driver_session import DriverSession
-from airflow_samza.spark.task_groups import in_groups
 from airflow_samza.task.program.stage_program import StageProgram
 
 if TYPE_CHECKING:

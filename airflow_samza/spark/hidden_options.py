@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 import secrets as lots
-import string
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -37,6 +36,8 @@ _BOOK = "airflow_samza."
 
 _NAMES_OF_A_LETTER = 4
 """Number of names per character, so that an order of names does not show where a character comes twice."""
+
+_LOTS = 10**16
 
 _FORMAT = re.compile(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)*")
 
@@ -123,13 +124,9 @@ def _spelled(text: str, book: dict[str, str]) -> str:
     letters = [chr(number) for number in range(32, 127)]
     names: dict[str, list[str]] = {}
     for letter in dict.fromkeys([*letters, *text]):
-        names[letter] = [f"{_BOOK}{_lot()}" for _ in range(_NAMES_OF_A_LETTER)]
+        names[letter] = [f"{_BOOK}{lots.randbelow(_LOTS)}" for _ in range(_NAMES_OF_A_LETTER)]
         book.update(dict.fromkeys(names[letter], _escaped(letter)))
     return "'" + "".join(f"${{{lots.choice(names[letter])}}}" for letter in text) + "'"
-
-
-def _lot() -> str:
-    return "".join(lots.choice(string.digits) for _ in range(16))
 
 
 @contextmanager

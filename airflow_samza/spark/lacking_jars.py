@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import re
 from pathlib import Path
 from typing import NamedTuple
 
 from airflow_samza.errors import RuntimeMissing
+from airflow_samza.launch.spark_versions import pyspark_home
 
 _WORDS = (
     ("Avro is built-in but external", "reader of Avro", "org.apache.spark:spark-avro_2.13:{spark}"),
@@ -58,6 +58,5 @@ def _give(package: str) -> str:
 @functools.lru_cache(maxsize=2)
 def _shipped(artifact: str) -> str:
     """Return the version of a jar that the installed Spark ships: what is added has to be of the same."""
-    folders = getattr(importlib.util.find_spec("pyspark"), "submodule_search_locations", None) or ()
-    jars = [jar for folder in folders for jar in Path(folder, "jars").glob(f"{artifact}-*.jar")]
+    jars = list(Path(pyspark_home(), "jars").glob(f"{artifact}-*.jar"))
     return jars[0].stem.removeprefix(f"{artifact}-") if jars else f"<the version of Spark's {artifact}>"

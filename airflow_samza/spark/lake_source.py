@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -112,13 +113,10 @@ class LakeTask:
     def _rows(self, task: int) -> Iterator[pa.RecordBatch]:
         name, stream = self.source.system, self.source.stream(self.slice["partitions"])
         system = bind_system(name, bindings_from_json(unsealed(self).bindings)[name], self.root)
-        consumer = system.consumer(stream, self.slice)
-        try:
+        with closing(system.consumer(stream, self.slice)) as consumer:
             for envelope in consumer.read(SystemStreamPartition(name, stream.name, task), None, self.columns):
                 if isinstance(envelope, MessageRun):
                     yield envelope.batch if self.columns is None else self._filled(envelope.batch)
-        finally:
-            consumer.close()
 
     def _filled(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = {name: batch.column(name) for name in batch.schema.names}

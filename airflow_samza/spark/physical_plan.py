@@ -22,6 +22,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
+from airflow_samza.spark.hidden_options import is_remote
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
@@ -75,9 +77,7 @@ def explained(frame: DataFrame) -> str:
 
     That itself would go to the standard output, which all threads share.
     """
-    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-
-    if not isinstance(frame, ClassicDataFrame):
+    if is_remote(frame.sparkSession):
         return cast("RemoteFrame", frame)._explain_string(mode="formatted")
     jvm = frame._sc._jvm
     assert jvm is not None, "a session that has made a DataFrame has a Java"

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.errors import SamzaError, StageLost
+from airflow_samza.errors import SamzaError
 from airflow_samza.launch.code_shipping import archive_here
 from airflow_samza.launch.drivers.spark_submit import with_package
 from airflow_samza.launch.masters import parse_master
 from airflow_samza.launch.runner_settings import GAVE_WAY, engine_name
-from airflow_samza.spark.sessions.driver_session import is_spark_lost
-from airflow_samza.spark.sessions.session_start import start_early
+from airflow_samza.spark.sessions.session_start import as_lost, start_early
 from airflow_samza.spark.task_process import cores_of, fork_task_forker, may_run_beside
 from airflow_samza.systems.filesystems.local_copies import local_copy
 
@@ -58,15 +58,16 @@ def main(arguments: list[str], settings: dict[str, Any] | None = None, lent: Ope
         from airflow_samza.spark.spark_engine import SparkEngine
 
         def opened() -> DriverSession:
+            started = time.monotonic()
             try:
-                return (lent or open_session)(name, settings, files)
+                driver = (lent or open_session)(name, settings, files)
             except SamzaError:
                 raise
             except Exception as error:
                 failure = start_failure(error, files, settings["log"], settings.get("output", ""))
-                if is_spark_lost(error):  # whoever looks after the stage asks who has ended its driver
-                    failure = StageLost("Spark went away while it started.", hint=failure.hint, log=settings["log"])
-                raise failure from error
+                raise as_lost(error, failure) from error
+            log.info("Spark is up after %.1f s", time.monotonic() - started)
+            return driver
 
         driver: DriverSession
         if may_be_late:
@@ -74,15 +75,21 @@ def main(arguments: list[str], settings: dict[str, Any] | None = None, lent: Ope
 
             driver = LateSession(settings["master"], opened, java.abandon if java is not None else lambda: None)
         else:
-            started = time.monotonic()
             driver = opened()
-            log.info("Spark is up after %.1f s", time.monotonic() - started)
         return SparkEngine(driver, settings if lent is None else None, forker)
 
     code = run_process(arguments, open_engine, settings)
     if java is not None and code == GAVE_WAY:
         java.abandon()
     return code
+
+
+def print_to(path: str) -> None:
+    """Have this process, and all that it starts, print into a file from now on."""
+    output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
 
 
 def open_session(name: str, settings: Mapping[str, Any], files: Filesystem) -> DriverSession:

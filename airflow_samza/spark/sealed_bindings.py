@@ -1,7 +1,7 @@
 """System bindings on their way to Spark's workers, in a form that Spark may log.
 
-Where the JSON goes into something that may be logged, its secrets are sealed: it holds a pad of random bytes, and a
-file that goes another way holds the secrets under that pad. Neither tells anything without the other. Jobs of stages
+Where the JSON goes into something that may be logged, its secrets are sealed: it holds a key of random bytes, and a
+file that goes another way holds the secrets under that key. Neither tells anything without the other. Jobs of stages
 and sessions of Spark Connect send them.
 """
 
@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import uuid
-from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from airflow_samza.errors import StageLost
 from airflow_samza.launch.bindings import take_root_access
+from airflow_samza.launch.drivers.handover import seal, unseal
 
 
 class _Work(Protocol):
@@ -59,29 +58,24 @@ def seal_bindings(bindings: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
     hidden = {
         name: {key: b["options"][key] for key in b["secret"] if key in b["options"]} for name, b in bindings.items()
     }
-    plain = json.dumps(hidden).encode()
-    pad = os.urandom(len(plain))
+    content, key = seal(json.dumps(hidden).encode())
     sealed: dict[str, Any] = {
         name: {**b, "options": {key: value for key, value in b["options"].items() if key not in b["secret"]}}
         for name, b in bindings.items()
     }
-    sealed[SEALED] = {"file": f"airflow-samza-{uuid.uuid4().hex}", "pad": b64encode(pad).decode()}
-    return sealed, _masked(plain, pad)
+    sealed[SEALED] = {"file": f"airflow-samza-{uuid.uuid4().hex}", "key": key.hex()}
+    return sealed, content
 
 
-def _secrets(seal: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+def _secrets(sealed: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     from pyspark import SparkFiles
 
-    path = Path(SparkFiles.get(seal["file"]))
+    path = Path(SparkFiles.get(sealed["file"]))
     if not path.is_file():
         raise StageLost(
             f"This worker of Spark has no file {path.name}, without which it cannot reach the stage's systems.",
             hint="The session with the Spark Connect server has ended; the stage is tried again.",
             path=str(path),
         )
-    secrets: dict[str, dict[str, Any]] = json.loads(_masked(path.read_bytes(), b64decode(seal["pad"])))
+    secrets: dict[str, dict[str, Any]] = json.loads(unseal(path.read_bytes(), bytes.fromhex(sealed["key"])))
     return secrets
-
-
-def _masked(content: bytes, pad: bytes) -> bytes:
-    return bytes(byte ^ cover for byte, cover in zip(content, pad, strict=True))

@@ -17,7 +17,7 @@ from airflow_samza.engine.worker_errors import shown_as_written
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.runs.stages.stage_state import cancelled
-from airflow_samza.spark.task_groups import in_groups
+from airflow_samza.spark.epoch_task import in_groups
 from airflow_samza.spark.task_process import HELLO_SECONDS, TaskForker, TaskOrder, TaskProcess, said
 from airflow_samza.spark.worker_daemon import without_zips
 from airflow_samza.task.program.stage_program import TASK, StageProgram

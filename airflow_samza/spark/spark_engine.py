@@ -17,7 +17,7 @@ from airflow_samza.engine.stage_task import StageTask
 from airflow_samza.engine.tables.table_compaction import CompactionTask
 from airflow_samza.engine.task_section import read_over
 from airflow_samza.launch.bindings import bindings_from_json
-from airflow_samza.launch.class_archive import make_in_background, session_archive
+from airflow_samza.launch.class_archive import make_in_background
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.spark.catalyst import analyse_sections
@@ -135,15 +135,10 @@ class SparkEngine:
 
     def stop(self, *, in_a_hurry: bool = False) -> None:
         """Stop Spark; then have the archive of classes made with which the next one starts sooner."""
-        settings, was_up = self._settings, self.is_up
+        was_up = self.is_up
         self.driver.stop()
-        if settings is None or in_a_hurry or not was_up:
-            return
-        try:
-            archive = session_archive(settings.get("class_archives"), settings["master"], settings["conf"])
-            make_in_background(archive, settings["conf"])
-        except OSError:
-            log.warning("no archive of Spark's classes is made", exc_info=True)
+        if self._settings is not None and was_up and not in_a_hurry:
+            make_in_background(self._settings)
 
 
 class SparkStage:

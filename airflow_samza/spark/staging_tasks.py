@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -128,13 +129,11 @@ class WriteTask:
 
     def _rows(self, partition: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
         log = log_under(unsealed(self).root)
-        consumer = log.consumer(StreamSpec(self.topic, self.partitions), self.slice)
-        try:
-            for envelope in consumer.read(SystemStreamPartition("log", self.topic, partition), OffsetRange(start, end)):
+        place = SystemStreamPartition("log", self.topic, partition)
+        with closing(log.consumer(StreamSpec(self.topic, self.partitions), self.slice)) as consumer:
+            for envelope in consumer.read(place, OffsetRange(start, end)):
                 if isinstance(envelope, MessageRun):
                     yield self._sent(envelope.batch)
-        finally:
-            consumer.close()
 
     def _sent(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self.serde is None:

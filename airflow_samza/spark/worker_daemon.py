@@ -9,7 +9,8 @@ import gc
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -67,13 +68,11 @@ def forget_zips(path: Sequence[str]) -> None:
         del sys.path_importer_cache[spare]
 
 
-def preload() -> None:
-    """Import what the workers need; one that fails to load here fails again, with its own words, in the worker."""
-    for name in PRELOADED:
-        try:
+def preload(names: Iterable[str] = PRELOADED) -> None:
+    """Import what later forks need; one that fails to load here fails again, with its own words, in the fork."""
+    for name in names:
+        with suppress(ImportError):
             importlib.import_module(name)
-        except ImportError:
-            continue
 
 
 COLLECT_AFTER = 20_000

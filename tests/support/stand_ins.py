@@ -6,48 +6,31 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from airflow_samza.launch.bindings import bindings_to_json
 from airflow_samza.runs.records.spans import Stopwatch
 from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.stages.stage_state import StageHandle, StageProgress
-from airflow_samza.systems.system import SystemBinding
+from airflow_samza.spark.sessions.driver_session import DriverSession
 
 
-class Session:
+class Session(DriverSession):
     """Stands for a Spark that runs nothing."""
 
     place = "Spark"
-    is_up = True
     passes_properties = False
-    cores = None
-    knows_executors = False
-
-    def executors(self) -> Sequence[Any]:
-        return ()
-
-    def frame_at(self, *_: Any) -> Any:
-        raise NotImplementedError
 
     def stage_session(self, conf: Mapping[str, str], *, own: bool) -> AbstractContextManager[Any]:
         return nullcontext()
-
-    def for_workers(self, spark: Any, bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
-        return bindings_to_json(bindings)
 
     def tagged(self, *_: Any, **__: Any) -> AbstractContextManager[None]:
         return nullcontext()
 
     def ship(self, code: Sequence[str], archives: Sequence[str]) -> None: ...
     def cancel(self, tag: str) -> None: ...
-    def page(self) -> None: ...
     def stop(self) -> None: ...
     def kill(self) -> None: ...
 
     def answers(self) -> bool:
         return True
-
-    def processor_seconds(self) -> float | None:
-        return None
 
 
 class Attempt:

@@ -79,8 +79,6 @@ def _by_folder(files: Filesystem, run: RunFolder, settings: RunnerSettings, once
     files.put(driver, (Path(__file__).parents[2] / "spark/driver_program.py").read_bytes())
     files.put(jar, _EMPTY_ZIP)
     handed = {**settings.to_json(), "starting_log": driver_log, "output": scratch_path(files, driver_log)}
-    if settings.submit.in_cluster:
-        handed["driver_log"] = files.location(driver_log)
     handover = scratch_path(files, f"{place}/handover-{once}.json")
     leave_settings(handover, json.dumps(handed).encode())
     arguments = (local_copy(files, settings.package), handover, *_runner(settings, run))

@@ -5,7 +5,6 @@ The launcher starts drivers with it; a runner and a local Spark find Spark's hom
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import socket
@@ -16,6 +15,7 @@ from pathlib import Path
 from airflow_samza.errors import ConfigError, RuntimeMissing, StageFailed
 from airflow_samza.launch.drivers.driver_services import SPARK_APPLICATION
 from airflow_samza.launch.masters import CONNECT, IN_PODS, KUBERNETES, STANDALONE, YARN, Master, SubmitOptions
+from airflow_samza.launch.spark_versions import pyspark_home
 
 # A master that runs answers in milliseconds. Spark itself would try for a minute, silently.
 REACH_SECONDS = 10.0
@@ -65,9 +65,8 @@ def find_spark_submit(binary: str, pyspark: str = "") -> str:
     ``pyspark`` is the folder of another environment's pyspark. :class:`RuntimeMissing` when it is not there.
     """
     if not binary:
-        spec = importlib.util.find_spec("pyspark") if not pyspark else None  # found, not loaded
-        places = [pyspark] if pyspark else list(spec.submodule_search_locations or ()) if spec is not None else []
-        path = shutil.which(str(Path(places[0]) / "bin" / "spark-submit")) if places else None
+        home = pyspark or pyspark_home()
+        path = shutil.which(str(Path(home) / "bin" / "spark-submit")) if home else None
         where = "in the installed pyspark"
         hint = (
             "Install pyspark 4.2 (not pyspark-client alone), "

@@ -13,13 +13,14 @@ import re
 import shlex
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from airflow_samza.launch.class_archive import user_options
 from airflow_samza.launch.drivers.handover import leave_settings
 from airflow_samza.launch.drivers.spark_submit import properties_text
 from airflow_samza.launch.own_scratch import own_local_dirs, own_scratch, socket_folder
 from airflow_samza.launch.spark_settings import UNIX_SOCKETS
+from airflow_samza.launch.variables import submit_options, variables_set
 
 LOOPBACK = "127.0.0.1"
 SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
@@ -58,43 +59,33 @@ def own_folders(conf: Mapping[str, str]) -> Iterator[dict[str, str]]:
 
     Yields the settings of that. A folder for temporary files that the user's own options name stays.
     """
-    variables = {name: os.environ.get(name) for name in (_LOCAL_DIRS_VARIABLE, "SPARK_SUBMIT_OPTS")}
-    former = tempfile.tempdir
-    named = variables[_LOCAL_DIRS_VARIABLE]
-    settings = {} if named else {LOCAL_DIRS: own_local_dirs(conf.get(LOCAL_DIRS, ""))}
+    settings, variables = {}, {}
+    named = os.environ.get(_LOCAL_DIRS_VARIABLE)
     if named:
-        os.environ[_LOCAL_DIRS_VARIABLE] = own_local_dirs(named)
-    if not any(_TEMPORARY in text for text in user_options(conf, os.environ)):
-        option = f"-D{_TEMPORARY}={shlex.quote(own_scratch('t'))}"
-        os.environ["SPARK_SUBMIT_OPTS"] = f"{option} {variables['SPARK_SUBMIT_OPTS'] or ''}".strip()
-    tempfile.tempdir = own_scratch("t")  # PySpark leaves the address of Java there, and its secret
-    try:
-        yield settings
-    finally:
-        tempfile.tempdir = former
-        for name, value in variables.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        variables[_LOCAL_DIRS_VARIABLE] = own_local_dirs(named)
+    else:
+        settings[LOCAL_DIRS] = own_local_dirs(conf.get(LOCAL_DIRS, ""))
+    if not any(_TEMPORARY in text for text in user_options(conf)):
+        variables |= submit_options(f"-D{_TEMPORARY}={shlex.quote(own_scratch('t'))}")
+    former = tempfile.tempdir
+    with variables_set(variables):
+        tempfile.tempdir = own_scratch("t")  # PySpark leaves the address of Java there, and its secret
+        try:
+            yield settings
+        finally:
+            tempfile.tempdir = former
 
 
 @contextmanager
 def unseen_settings(conf: Mapping[str, str]) -> Iterator[None]:
     """Let a Java that PySpark starts meanwhile read its settings from a private file, not from its command line."""
-    before = os.environ.get("PYSPARK_SUBMIT_ARGS")
     with tempfile.TemporaryDirectory(dir=own_scratch()) as folder:
         path = os.path.join(folder, "spark.conf")
         leave_settings(path, properties_text(conf).encode())
-        options = ["--properties-file", path, "--load-spark-defaults"]
-        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{shlex.join(options)} {before or 'pyspark-shell'}"
-        try:
+        options = shlex.join(["--properties-file", path, "--load-spark-defaults"])
+        further = os.environ.get("PYSPARK_SUBMIT_ARGS") or "pyspark-shell"
+        with variables_set({"PYSPARK_SUBMIT_ARGS": f"{options} {further}"}):
             yield
-        finally:
-            if before is None:
-                del os.environ["PYSPARK_SUBMIT_ARGS"]
-            else:
-                os.environ["PYSPARK_SUBMIT_ARGS"] = before
 
 
 LATE_SECOND_COMPILER = (
@@ -109,19 +100,8 @@ LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _OWN_WORD = re.compile(r"Tier|CompileThreshold|-Xint|-Xcomp")
 
 
-@contextmanager
-def quick_start(conf: Mapping[str, str]) -> Iterator[None]:
+def quick_start(conf: Mapping[str, str]) -> AbstractContextManager[None]:
     """Give a Java that Spark starts meanwhile these options, unless the user's own speak of compilation."""
-    before = {name: os.environ.get(name) for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS")}
-    if not any(_OWN_WORD.search(text) for text in user_options(conf, os.environ)):
-        os.environ["SPARK_SUBMIT_OPTS"] = f"{LATE_SECOND_COMPILER} {before['SPARK_SUBMIT_OPTS'] or ''}".strip()
-    if before["SPARK_LAUNCHER_OPTS"] is None:
-        os.environ["SPARK_LAUNCHER_OPTS"] = LAUNCHER
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+    has_own_word = any(_OWN_WORD.search(text) for text in user_options(conf))
+    options = {} if has_own_word else submit_options(LATE_SECOND_COMPILER)
+    return variables_set({"SPARK_LAUNCHER_OPTS": os.environ.get("SPARK_LAUNCHER_OPTS", LAUNCHER), **options})

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import socket as sockets
-import time
 import uuid
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+from airflow_samza.launch.own_scratch import is_abandoned, noted
 from airflow_samza.private_folder import private_folder, scratch_folder
 from airflow_samza.runs.records import liveness
 
@@ -32,9 +32,6 @@ LONGEST_SOCKET = 100
 """The most bytes of a socket's path: 107 can be used, and it is made under a longer name."""
 
 CONNECT_SECONDS = 5.0
-
-STARTING_SECONDS = 60.0
-"""The seconds for which a folder may be without the record of its process."""
 
 
 @dataclass(frozen=True)
@@ -104,20 +101,11 @@ class WarmPlace:
 
     def about(self) -> dict[str, Any]:
         """Return what it wrote of itself; empty before it has."""
-        with suppress(OSError, ValueError), open(self._about, encoding="utf-8") as file:
-            about = json.load(file)
-            return about if isinstance(about, dict) else {}
-        return {}
+        return noted(self._about)
 
     def is_orphaned(self) -> bool:
         """Return whether nobody is behind the folder any more."""
-        about = self.about()
-        if about:
-            exists = liveness.process_is_there(about)
-            return exists is False or (exists is None and not self._listens())  # None: of another container, or boot
-        with suppress(OSError):
-            return time.time() - os.stat(self.folder).st_mtime > STARTING_SECONDS
-        return False
+        return is_abandoned(self.folder, self.about(), lambda: not self._listens())
 
     def _listens(self) -> bool:
         try:

@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -199,38 +199,27 @@ def _has_ended(place: WarmPlace, process: subprocess.Popen[bytes] | None) -> boo
 
 def end_warm(place: WarmPlace, *, now: bool = False) -> bool:
     """Ask a warm runner to end; return whether it does. One that serves a run does only with ``now``."""
-    try:
-        with place.connect(ANSWER_SECONDS) as channel:
-            send(channel, {"do": END, "now": now})
-            answer = receive(channel)
-    except OSError:
-        return False
+    answer = ask(place, END, now=now)
     return answer is not None and bool(answer.get("ends"))
 
 
-def ask(place: WarmPlace, what: str) -> dict[str, Any] | None:
+def ask(place: WarmPlace, what: str, **more: object) -> dict[str, Any] | None:
     """Return the answer of a warm runner to a question; None when it gives none."""
-    try:
-        with place.connect(ANSWER_SECONDS) as channel:
-            send(channel, {"do": what})
-            return receive(channel)
-    except OSError:
-        return None
+    with suppress(OSError), place.connect(ANSWER_SECONDS) as channel:
+        send(channel, {"do": what, **more})
+        return receive(channel)
+    return None
 
 
 def _ask_for(place: WarmPlace, request: Mapping[str, Any]) -> LentProcess | None:
-    try:
-        channel = place.connect(ANSWER_SECONDS)
-    except OSError:
-        return None
-    answer = None
-    with suppress(OSError):
+    with suppress(OSError), ExitStack() as opened:
+        channel = opened.enter_context(place.connect(ANSWER_SECONDS))
         send(channel, request)
         answer = receive(channel)
-    if answer is None or "pid" not in answer:
-        channel.close()
-        return None
-    return LentProcess(answer, channel)
+        if answer is not None and "pid" in answer:
+            opened.pop_all()  # the connection stays open as long as the run
+            return LentProcess(answer, channel)
+    return None
 
 
 def _make_room(places: Sequence[WarmPlace], key: str) -> bool:

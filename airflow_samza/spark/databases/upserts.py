@@ -12,7 +12,7 @@ import hashlib
 import logging
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -179,20 +179,14 @@ class _Database:
                 self._run(f"DROP TABLE {name}")
 
     def _run(self, statement: str) -> int:
-        made = self._connection.createStatement()
-        try:
+        with closing(self._connection.createStatement()) as made:
             return int(made.executeUpdate(statement))
-        finally:
-            made.close()
 
     def _number(self, query: str) -> int:
-        made = self._connection.createStatement()
-        try:
+        with closing(self._connection.createStatement()) as made:
             found = made.executeQuery(query)
             found.next()
             return int(found.getLong(1))
-        finally:
-            made.close()
 
 
 @contextmanager

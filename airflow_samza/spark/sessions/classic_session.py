@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from airflow_samza.engine.placement import Executor
-from airflow_samza.launch.bindings import bindings_to_json
 from airflow_samza.launch.masters import AUTHENTICATE, ENCRYPT, open_doors, parse_master
 from airflow_samza.runs.stages.spark_page import PAGE_SETTINGS, SparkPage, spark_page
-from airflow_samza.spark.sessions.driver_session import NO_PROPERTIES
+from airflow_samza.spark.sessions.driver_session import NO_PROPERTIES, DriverSession
 from airflow_samza.spark.sessions.session_start import set_conf, start_session
-from airflow_samza.systems.system import SystemBinding
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,8 +37,8 @@ _DRIVER = "driver"
 """Spark's name of the driver among the executors."""
 
 
-class ClassicSession:
-    """A driver of our own: a :class:`~airflow_samza.spark.sessions.driver_session.DriverSession`."""
+class ClassicSession(DriverSession):
+    """A driver of our own."""
 
     def __init__(self, name: str, master: str, conf: Mapping[str, str], class_archives: str | None = None) -> None:
         self._master = master
@@ -53,11 +51,6 @@ class ClassicSession:
 
     def _open(self, name: str, conf: Mapping[str, str], class_archives: str | None) -> SparkSession:
         return start_session(name, self._master, conf, class_archives)
-
-    @property
-    def is_up(self) -> bool:
-        """True: it is made with its Spark."""
-        return True
 
     @property
     def place(self) -> str:
@@ -86,11 +79,6 @@ class ClassicSession:
                 if not own:
                     self._shared[key] = session
         yield session
-
-    @property
-    def passes_properties(self) -> bool:
-        """They are local properties of the thread."""
-        return True
 
     @property
     def knows_executors(self) -> bool:
@@ -151,16 +139,15 @@ class ClassicSession:
         pool: str = "",
         properties: Mapping[str, str] = NO_PROPERTIES,
     ) -> Iterator[None]:
-        """Set a job group as the tag; every stage has a thread of its own, so the former group is not restored."""
+        """Set a job group as the tag, and local properties of the thread.
+
+        Every stage has a thread of its own, so the former ones are not restored.
+        """
         interrupt_workers = True
         spark.sparkContext.setJobGroup(tag, description, interrupt_workers)
         for key, value in {**({_POOL: pool} if pool else {}), **properties}.items():
             spark.sparkContext.setLocalProperty(key, value)
         yield
-
-    def for_workers(self, spark: SparkSession | None, bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
-        """Return them as they are: functions go from process to process, and into no log."""
-        return bindings_to_json(bindings)
 
     def cancel(self, tag: str) -> None:
         """Cancel the job group."""

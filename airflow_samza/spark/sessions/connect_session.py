@@ -25,7 +25,7 @@ from airflow_samza.launch.masters import Master
 from airflow_samza.launch.spark_settings import FIXED
 from airflow_samza.launch.spark_versions import check_installed, check_server
 from airflow_samza.spark.sealed_bindings import SEALED, seal_bindings
-from airflow_samza.spark.sessions.driver_session import NO_PROPERTIES, KnowsNoExecutors
+from airflow_samza.spark.sessions.driver_session import NO_PROPERTIES, DriverSession
 from airflow_samza.spark.sessions.session_start import set_conf
 from airflow_samza.systems.system import SystemBinding
 
@@ -39,8 +39,8 @@ _RETRIES = 5
 _LONGEST_PAUSE_MS = 3000
 
 
-class ConnectSession(KnowsNoExecutors):
-    """A client of a Spark Connect server: a :class:`~airflow_samza.spark.sessions.driver_session.DriverSession`.
+class ConnectSession(DriverSession):
+    """A client of a Spark Connect server, which tells it neither of cores nor of its page.
 
     ``package`` is the zip of this package, which a server does not have, or has in another version.
     """
@@ -69,11 +69,6 @@ class ConnectSession(KnowsNoExecutors):
         except BaseException:
             self._spare.stop()
             raise
-
-    @property
-    def is_up(self) -> bool:
-        """True: its server was asked before it was made."""
-        return True
 
     @property
     def place(self) -> str:
@@ -111,10 +106,6 @@ class ConnectSession(KnowsNoExecutors):
     def passes_properties(self) -> bool:
         """A client has no way to give a job properties that its tasks see."""
         return False
-
-    @property
-    def cores(self) -> None:
-        """Return None: a client is not told of cores."""
 
     @contextmanager
     def tagged(
@@ -168,13 +159,6 @@ class ConnectSession(KnowsNoExecutors):
             # by itself.
             return "UNAVAILABLE" not in f"{_status(error)} {error}"
         return True
-
-    def page(self) -> None:
-        """Return none: a client is not told where its server's page is."""
-
-    def processor_seconds(self) -> float | None:
-        """Return None: the server's process is not this runner's."""
-        return None
 
     def kill(self) -> None:
         """Do nothing: the server is not this runner's to kill."""

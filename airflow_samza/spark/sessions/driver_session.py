@@ -5,11 +5,13 @@ A session of its own, or a Spark Connect server. Jobs of stages and pushes, read
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from airflow_samza.engine.placement import Executor
+from airflow_samza.launch.bindings import bindings_to_json
 from airflow_samza.runs.stages.spark_page import SparkPage
 from airflow_samza.systems.system import SystemBinding
 
@@ -20,62 +22,64 @@ if TYPE_CHECKING:
 NO_PROPERTIES: Mapping[str, str] = {}
 
 
-class DriverSession(Protocol):
+class DriverSession(ABC):
     """A session of Spark.
 
-    Stages run in threads of their own, so all but ``ship`` and ``stop`` is called from many.
+    Stages run in threads of their own, so all but ``ship`` and ``stop`` is called from many. What is not abstract here
+    holds for a Spark that tells of no executors and of no process.
     """
 
     @property
     def is_up(self) -> bool:
         """Return whether Spark is up; a local one may be opened later, when a stage needs it."""
-        ...
+        return True
 
     @property
+    @abstractmethod
     def place(self) -> str:
         """The place of Spark for sentences, without secrets: ``the Spark Connect server sc://host:15002``."""
-        ...
 
+    @abstractmethod
     def ship(self, code: Sequence[str], archives: Sequence[str]) -> None:
         """Bring zips of code and archives (``path#name``) to every worker, which imports from them and unpacks them.
 
         Before the first stage.
         """
-        ...
 
+    @abstractmethod
     def stage_session(self, conf: Mapping[str, str], *, own: bool) -> AbstractContextManager[SparkSession]:
         """Return the session of one stage, with its settings.
 
         ``own``: no other stage may see what is registered there (temporary views).
         """
-        ...
 
     @property
     def passes_properties(self) -> bool:
         """Return whether jobs carry properties to their tasks."""
-        ...
+        return True
 
     @property
     def knows_executors(self) -> bool:
         """Return whether tasks run on executors elsewhere, of which this session knows."""
-        ...
+        return False
 
     def executors(self) -> Sequence[Executor]:
         """Return the executors that live now, where they are known."""
-        ...
+        return ()
 
     @property
     def cores(self) -> int | None:
         """Return how many tasks Spark runs at a time; None where that is not known, or may become more."""
-        ...
+        return None
 
     def frame_at(self, spark: SparkSession, locations: Sequence[Sequence[str]]) -> DataFrame:
         """Return a DataFrame of one row in each partition, which Spark computes at the partition's locations.
 
         Only where executors are known.
         """
-        ...
+        raise NotImplementedError
 
+    @abstractmethod
     def tagged(
         self,
         spark: SparkSession,
@@ -89,45 +93,44 @@ class DriverSession(Protocol):
 
         Pools share the cores evenly, where Spark is ours.
         """
-        ...
 
     def for_workers(self, spark: SparkSession | None, bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
         """Return bindings as JSON for functions that Spark's workers call, which ``unsealed`` reads there.
 
-        No secret stands in it where Spark may log the function with the plan that it is in. ``spark`` is None where
-        no session is up yet.
+        No secret stands in it where Spark may log the function with the plan that it is in. Functions of a Spark of
+        ours go from process to process, and into no log. ``spark`` is None where no session is up yet.
         """
-        ...
+        return bindings_to_json(bindings)
 
+    @abstractmethod
     def cancel(self, tag: str) -> None:
         """Kill the jobs with the tag, and no other; there may be none, or none yet."""
-        ...
 
+    @abstractmethod
     def answers(self) -> bool:
         """Ask Spark something small, which it answers also while jobs run; True when it has.
 
         A Spark that is frozen never answers.
         """
-        ...
 
     def page(self) -> SparkPage | None:
         """Return Spark's own page of this session's application, where it is known."""
-        ...
+        return None
 
     def processor_seconds(self) -> float | None:
         """Return the processor time that Spark's own process has used; None where it is none of this host."""
-        ...
+        return None
 
+    @abstractmethod
     def stop(self) -> None:
         """End the session with all that still runs in it."""
-        ...
 
+    @abstractmethod
     def kill(self) -> None:
         """End Spark's own process where it is this runner's, without asking it.
 
         Calls that wait for an answer fail then.
         """
-        ...
 
 
 _LOST_CONNECTION = (
@@ -141,23 +144,6 @@ _LOST_CONNECTION = (
     "Cannot call methods on a stopped SparkContext",
     "SparkContext was shut down",
 )
-
-
-class KnowsNoExecutors:
-    """The part of a :class:`DriverSession` on a local master, or behind a server, which tells of none."""
-
-    @property
-    def knows_executors(self) -> bool:
-        """Return False."""
-        return False
-
-    def executors(self) -> Sequence[Executor]:
-        """Return none."""
-        return ()
-
-    def frame_at(self, spark: SparkSession, locations: Sequence[Sequence[str]]) -> DataFrame:
-        """Never asked for, as no executors are known."""
-        raise NotImplementedError
 
 
 def is_spark_lost(error: BaseException) -> bool:

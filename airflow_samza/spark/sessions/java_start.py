@@ -12,7 +12,6 @@ import threading
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 
 import psutil
 
@@ -23,7 +22,7 @@ from airflow_samza.launch.java.installed_java import find_java
 from airflow_samza.launch.java.local_java import local_doors, own_folders, quick_start, unseen_settings
 from airflow_samza.launch.masters import parse_master
 from airflow_samza.launch.own_scratch import LONGEST_SOCKET_FOLDER, sweep_left_behind
-from airflow_samza.launch.runner_python import workers_path
+from airflow_samza.launch.runner_python import OUR_FOLDER, workers_path
 from airflow_samza.launch.spark_settings import DEFAULTS, FIXED, UNIX_SOCKETS
 from airflow_samza.launch.spark_versions import check_installed
 
@@ -112,9 +111,8 @@ def choose_pythons(conf: Mapping[str, str]) -> None:
     # Else the workers run whatever python3 is first on PATH.
     workers = os.environ["PYSPARK_PYTHON"] = conf.get(WORKERS_PYTHON) or own
     os.environ["PYSPARK_DRIVER_PYTHON"] = own
-    package = str(Path(__file__).resolve().parents[3])
     inherited = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    os.environ["PYTHONPATH"] = workers_path(package, inherited, same_python=workers == own)
+    os.environ["PYTHONPATH"] = workers_path(OUR_FOLDER, inherited, same_python=workers == own)
 
 
 def _start_java(settings: Mapping[str, str]) -> None:

@@ -5,26 +5,20 @@ The runner on Spark holds it from its start.
 
 from __future__ import annotations
 
-import logging
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
-from airflow_samza.launch.bindings import bindings_to_json
 from airflow_samza.runs.stages.spark_page import SparkPage
-from airflow_samza.spark.sessions.driver_session import NO_PROPERTIES, DriverSession, KnowsNoExecutors
-from airflow_samza.systems.system import SystemBinding
+from airflow_samza.spark.sessions.driver_session import NO_PROPERTIES, DriverSession
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-log = logging.getLogger("airflow_samza.runner")
 
-
-class LateSession(KnowsNoExecutors):
-    """A :class:`~airflow_samza.spark.sessions.driver_session.DriverSession` on a local master, which may never be up.
+class LateSession(DriverSession):
+    """A session on a local master, which may never be up.
 
     ``open_session`` waits for Java, or starts it. ``abandon`` ends a Java that nobody has asked for.
     """
@@ -55,16 +49,10 @@ class LateSession(KnowsNoExecutors):
         return self._opened().stage_session(conf, own=own)
 
     @property
-    def passes_properties(self) -> bool:
-        """Return what is so of the session of a process."""
-        return True
-
-    @property
     def cores(self) -> int | None:
         """Return the places for tasks on this host."""
         return self._opened().cores
 
-    @contextmanager
     def tagged(
         self,
         spark: SparkSession,
@@ -73,14 +61,9 @@ class LateSession(KnowsNoExecutors):
         *,
         pool: str = "",
         properties: Mapping[str, str] = NO_PROPERTIES,
-    ) -> Iterator[None]:
+    ) -> AbstractContextManager[None]:
         """Tag jobs of a session that is up."""
-        with self._opened().tagged(spark, tag, description, pool=pool, properties=properties):
-            yield
-
-    def for_workers(self, spark: SparkSession | None, bindings: Mapping[str, SystemBinding]) -> dict[str, Any]:
-        """Return them as they are, as in the session of a process."""
-        return bindings_to_json(bindings)
+        return self._opened().tagged(spark, tag, description, pool=pool, properties=properties)
 
     def cancel(self, tag: str) -> None:
         """Kill the jobs with the tag; without a session there are none yet."""
@@ -115,7 +98,5 @@ class LateSession(KnowsNoExecutors):
         """Return the session; where it does not come up, the next stage that needs it tries again."""
         with self._opening:
             if self._session is None:
-                started = time.monotonic()
                 self._session = self._open_session()
-                log.info("Spark is up after %.1f s", time.monotonic() - started)
             return self._session

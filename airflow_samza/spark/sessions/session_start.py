@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from airflow_samza.errors import ConfigError
+from airflow_samza.errors import ConfigError, SamzaError, StageLost
 from airflow_samza.launch.masters import SUBMITTED
 from airflow_samza.launch.spark_settings import FIXED, static_setting
 from airflow_samza.secrecy import shown, without
@@ -50,6 +50,13 @@ def set_conf(session: SparkSession, conf: Mapping[str, str], place: str) -> None
                 ) from error
             if key not in FIXED or session.conf.get(key) != value:
                 raise static_setting(key, shown_value, place) from error
+
+
+def as_lost(error: BaseException, failure: SamzaError) -> SamzaError:
+    """Return the error of a Spark that does not come up; of one that has gone away meanwhile, that it is lost."""
+    if is_spark_lost(error):  # whoever looks after the stage asks who has ended its driver
+        return StageLost("Spark went away while it started.", hint=failure.hint, **failure.facts)
+    return failure
 
 
 _early: list[EarlyJava] = []

@@ -6,6 +6,7 @@ All of a topic is read, or the section of it that one run has written.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -84,10 +85,9 @@ def rows_of(options: Mapping[str, str], columns: Sequence[str], piece: TopicPart
     import pyarrow as pa
 
     system, stream = named_topic(options)
-    consumer = system.consumer(stream, piece.slice)
     place = SystemStreamPartition(system.name, stream.name, piece.partition)
     wanted = [name for name in columns if name not in METADATA_COLUMNS]
-    try:
+    with closing(system.consumer(stream, piece.slice)) as consumer:
         for envelope in consumer.read(place, OffsetRange(piece.start, piece.end), wanted or None):
             if not isinstance(envelope, MessageRun):
                 continue
@@ -101,5 +101,3 @@ def rows_of(options: Mapping[str, str], columns: Sequence[str], piece: TopicPart
                 else:
                     arrays.append(envelope.batch.column(name))
             yield pa.RecordBatch.from_arrays(arrays, list(columns))
-    finally:
-        consumer.close()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -127,17 +128,16 @@ class SamzaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 for name, generation in writers.items()
             ]
         system, stream = named_topic(self._options)
-        consumer = system.consumer(stream, slice_)
-        try:
-            for partition, (begin, stop) in enumerate(zip(read, reached, strict=True)):
-                consumer.reject_expired(partition, begin, stop, f"{_NEW_CHECKPOINT}; runs keep what is read often.")
-        finally:
-            consumer.close()
-        return [
+        batch = [
             TopicPartition(partition, begin, stop, slice_)
             for partition, (begin, stop) in enumerate(zip(read, reached, strict=True))
-            if stop > begin
         ]
+        with closing(system.consumer(stream, slice_)) as consumer:
+            for one in batch:
+                consumer.reject_expired(
+                    one.partition, one.start, one.end, f"{_NEW_CHECKPOINT}; runs keep what is read often."
+                )
+        return [one for one in batch if one.end > one.start]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the user messages of a range as Arrow batches."""

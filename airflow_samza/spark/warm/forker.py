@@ -7,7 +7,6 @@ and ends with it.
 from __future__ import annotations
 
 import gc
-import importlib
 import os
 import signal
 import socket
@@ -18,6 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 from airflow_samza.launch.warm.messages import receive, send
+from airflow_samza.spark.worker_daemon import preload
 
 PRELOADED = (
     "pandas",
@@ -131,9 +131,7 @@ def _import(names: Iterable[str]) -> None:
     missing = [name for name in names if name not in sys.modules]
     if not missing:
         return
-    for name in missing:
-        with suppress(ImportError):
-            importlib.import_module(name)
+    preload(missing)
     gc.collect()
     gc.freeze()
 
@@ -146,13 +144,13 @@ def _run(order: dict[str, Any], lease: socket.socket, needs: socket.socket) -> N
         os.environ.clear()
         os.environ.update(order["environment"])
         settings = order["settings"]
-        _print_to(settings["output"])
-        _draw_anew()
 
         from airflow_samza.engine.stage_runner import end_process
-        from airflow_samza.spark.runner import main
+        from airflow_samza.spark.runner import main, print_to
         from airflow_samza.spark.warm.lent_session import open_lent_session
 
+        print_to(settings["output"])
+        _draw_anew()
         code = main(
             order["arguments"],
             settings,
@@ -167,16 +165,6 @@ def _run(order: dict[str, Any], lease: socket.socket, needs: socket.socket) -> N
         with suppress(OSError, ValueError):
             sys.stderr.flush()
         os._exit(1)
-
-
-def _print_to(path: str) -> None:
-    output = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    os.close(output)
-    os.close(nothing)
 
 
 def _draw_anew() -> None:

@@ -94,7 +94,6 @@ class Keeper:
         self._waiting: list[_Request] = []
         self._served = 0
         self._started = self._since = self._checked_at = time.monotonic()
-        self._since_clock = time.time()
         self._sized = self._looked_at_memory = 0.0
         self._spark_since = 0.0
         self._frozen_since: float | None = None
@@ -268,7 +267,7 @@ class Keeper:
 
     def _is_clean(self, why: str) -> None:
         self._run, self._is_small = None, False
-        self._since, self._since_clock = time.monotonic(), time.time()
+        self._since = time.monotonic()
         if why := why or why_not_kept(memory_rooms(), is_for_commands=not self._settings["tenant"]):
             self._end(why)
 
@@ -325,7 +324,7 @@ class Keeper:
 
     def _is_started(self, _: Any) -> None:
         self._is_up = True
-        self._since, self._since_clock = time.monotonic(), time.time()
+        self._since = time.monotonic()
         log.info("Spark is up after %.1f s", self._since - self._spark_since)
         if self._run is not None and self._run.needs_spark:
             self._lend()
@@ -415,7 +414,7 @@ class Keeper:
             "pid": os.getpid(),
             "runs": self._served,
             "age": time.monotonic() - self._started,
-            "since": self._since_clock,
+            "since": time.time() - time.monotonic() + self._since,
             "megabytes": self._megabytes(),
             "run": self._run.name if self._run is not None else "",
         }

@@ -17,7 +17,8 @@ from typing import Any
 
 import psutil
 
-from airflow_samza.launch.class_archive import make_in_background, session_archive
+from airflow_samza.application.rejections import listed
+from airflow_samza.launch.class_archive import make_in_background
 from airflow_samza.launch.java.local_java import SOCKET_FOLDER
 from airflow_samza.launch.own_scratch import LONGEST_SOCKET_FOLDER
 from airflow_samza.private_folder import private_folder
@@ -157,11 +158,7 @@ class WarmSpark:
     def stop(self) -> None:
         """Stop Spark; then have the archive of classes made with which the next one starts sooner."""
         self._session.stop()
-        with suppress(OSError):
-            make_in_background(
-                session_archive(*(self._settings[name] for name in ("class_archives", "master", "conf"))),
-                self._settings["conf"],
-            )
+        make_in_background(self._settings)
 
     def _is_quiet(self) -> bool:
         tracker = self._context.statusTracker()
@@ -236,7 +233,7 @@ class WarmSpark:
 def _differing(now: Any, before: Any) -> str:
     """Return the names of settings that differ; their values may be secrets."""
     names = {str(name) for name in [*now, *before] if now.get(name) != before.get(name)}
-    return f" ({', '.join(sorted(names)[:5])})"
+    return f" ({listed(sorted(names), 5)})"
 
 
 def _sessions(jvm: Any) -> Any:

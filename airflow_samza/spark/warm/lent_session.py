@@ -14,6 +14,7 @@ import psutil
 
 from airflow_samza.engine.engine_liveness import RETRY_HINT
 from airflow_samza.errors import SamzaError, StageLost
+from airflow_samza.launch.variables import variables_set
 from airflow_samza.launch.warm.messages import LEND, receive, send
 from airflow_samza.spark.sessions.classic_session import ClassicSession
 from airflow_samza.spark.sessions.java_start import choose_pythons
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOOK_SECONDS = 0.2
-_PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 
 
 class LentSession(ClassicSession):
@@ -39,16 +39,13 @@ class LentSession(ClassicSession):
 
     def _open(self, name: str, conf: Mapping[str, str], class_archives: str | None) -> SparkSession:
         choose_pythons(conf)
-        os.environ[_PORT], os.environ[_SECRET] = str(self._lent["port"]), str(self._lent["secret"])
-
         from pyspark import SparkConf, SparkContext, java_gateway
         from pyspark.sql import SparkSession
 
-        try:
+        server = {"PYSPARK_GATEWAY_PORT": str(self._lent["port"]), "PYSPARK_GATEWAY_SECRET": str(self._lent["secret"])}
+        with variables_set(server):
             launch: Any = java_gateway.launch_gateway
             gateway = launch()
-        finally:
-            del os.environ[_PORT], os.environ[_SECRET]
         jvm: Any = gateway.jvm
         default_session: Any = SparkSession._get_j_spark_session_class(jvm).getDefaultSession().get()
         java_context = jvm.JavaSparkContext(default_session.sparkContext())

@@ -17,6 +17,7 @@ from airflow_samza.launch.log_lines import details_in
 from airflow_samza.launch.warm.messages import send
 from airflow_samza.launch.warm.places import WarmPlace
 from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.spark.sessions.session_start import as_lost
 from airflow_samza.spark.warm.lent_session import code_digest
 from airflow_samza.systems.filesystems.opening import open_filesystem
 
@@ -91,4 +92,5 @@ def failure_of(error: BaseException, what: str, place: WarmPlace) -> SamzaError:
         return error
     if what != "start":
         return StageLost(f"The warm runner {place.name} is not well: {type(error).__name__}.", hint=RETRY_HINT)
-    return StageFailed(f"Spark does not start: {why_spark_does_not_start(error, place.log)}", hint=details_in())
+    why = why_spark_does_not_start(error, place.log)
+    return as_lost(error, StageFailed(f"Spark does not start: {why}", hint=details_in()))

@@ -53,6 +53,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+Started = list[tuple[list[str], dict[str, object]]]
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+    """The processes that are asked for; none is started."""
+    found: Started = []
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **options: found.append((command, options)))
+    return found
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> str:
     return str(tmp_path / "archives")
@@ -149,7 +160,8 @@ def test_whoever_speaks_of_archives_to_java_has_the_only_word(
         with monkeypatch.context() as patched:
             patched.setenv(name, f"{OWN} {option}")
             assert session_archive(folder, "local[*]", {}) is None
-    assert not has_own_word({"spark.driver.extraJavaOptions": OWN}, {"SPARK_SUBMIT_OPTS": OWN})
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", OWN)
+    assert not has_own_word({"spark.driver.extraJavaOptions": OWN})
 
 
 @pytest.mark.usefixtures("home")
@@ -212,6 +224,7 @@ def test_what_is_in_the_way_is_said_in_one_line_and_spark_starts_as_ever(
     sentence: str,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
+    started: Started,
 ) -> None:
     assert callable(hinder)
     hinder(home, folder, monkeypatch)
@@ -225,7 +238,8 @@ def test_what_is_in_the_way_is_said_in_one_line_and_spark_starts_as_ever(
         make(folder, train=trained)
     assert caught.value.sentence == record.getMessage()
     assert folder in record.getMessage()
-    assert archives.make_in_background(archive, {}) is None
+    archives.make_in_background({"class_archives": folder, "master": "local", "conf": {}})
+    assert started == []
 
 
 @pytest.mark.usefixtures("home")
@@ -338,17 +352,6 @@ def test_the_command_takes_the_folder_of_the_setting(
     monkeypatch.setenv(archives.VARIABLE, folder)
     assert main([]) == 0
     assert capsys.readouterr().out.startswith(f"{path}: 0 MB")
-
-
-Started = list[tuple[list[str], dict[str, object]]]
-
-
-@pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> Started:
-    """The processes that are asked for; none is started."""
-    found: Started = []
-    monkeypatch.setattr(subprocess, "Popen", lambda command, **options: found.append((command, options)))
-    return found
 
 
 def engine(folder: str, master: str, **conf: str) -> SparkEngine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,32 @@ from airflow_samza.engine import stage_runner
 from airflow_samza.errors import ConfigError, SamzaError, StageFailed, StageLost
 from airflow_samza.spark import runner
 from airflow_samza.systems.filesystems.local import LocalFilesystem
+from tests.support.stand_ins import Session
 
 WITHOUT_SPARK = {"master": "spark://host:7077", "log": "runner.log", "conf": {}}
 
 
 GONE = "Spark went away while it started."
 OURS = ConfigError("No server at StatusCode.UNAVAILABLE.", hint="Start it.")
+
+
+def open_engine_at(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the process of a runner open its engine, and do nothing else."""
+
+    def run_process(arguments: list[str], open_engine: Any, settings: Mapping[str, Any]) -> int:
+        open_engine("app", settings, LocalFilesystem(root))
+        return 0
+
+    monkeypatch.setattr(stage_runner, "run_process", run_process)
+
+
+def test_the_log_says_how_long_spark_took_to_come_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "airflow_samza.runner")
+    open_engine_at(tmp_path, monkeypatch)
+    assert runner.main([str(tmp_path), "app", "run", "1"], WITHOUT_SPARK, lambda *_: Session()) == 0
+    assert [line.partition(" after ")[0] for line in caplog.messages] == ["Spark is up"]
 
 
 @pytest.mark.parametrize(
@@ -41,11 +62,7 @@ def test_a_spark_that_goes_away_while_it_starts_is_lost(
     def open_session(*_: Any) -> Any:
         raise raised
 
-    def run_process(arguments: list[str], open_engine: Any, settings: Mapping[str, Any]) -> int:
-        open_engine("app", settings, LocalFilesystem(tmp_path))
-        return 0
-
-    monkeypatch.setattr(stage_runner, "run_process", run_process)
+    open_engine_at(tmp_path, monkeypatch)
     with pytest.raises(kind) as caught:
         runner.main([str(tmp_path), "app", "run", "1"], WITHOUT_SPARK, open_session)
     assert (type(caught.value), caught.value.sentence) == (kind, sentence)

@@ -93,3 +93,10 @@ def test_a_java_of_another_kind_keeps_its_heap(spark: WarmSpark, options: Option
     spark.shrink()
     spark.lend()
     assert options.values == {"MinHeapFreeRatio": "40", "MaxHeapFreeRatio": "70"}
+
+
+def test_settings_that_a_run_has_changed_are_named_and_those_left_out_are_counted() -> None:
+    before = {f"fs.{number}": "1" for number in range(7)}
+    now = {**dict.fromkeys(before, "2"), "fs.0": "1", "fs.new": "hush"}
+    assert lendable_spark._differing(now, before) == " (fs.1, fs.2, fs.3, fs.4, fs.5 and 2 more)"
+    assert lendable_spark._differing({"fs.a": "2"}, {"fs.a": "1"}) == " (fs.a)"

@@ -17,9 +17,8 @@ from airflow_samza.engine.worker_errors import WorkerError, find_error
 from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.spark import epoch_task, spark_engine
 from airflow_samza.spark.epoch_frames import EpochFrames
-from airflow_samza.spark.epoch_task import EpochTask
+from airflow_samza.spark.epoch_task import GROUP_SECONDS, EpochTask, in_groups
 from airflow_samza.spark.spark_engine import SparkStage
-from airflow_samza.spark.task_groups import GROUP_SECONDS, in_groups
 
 ACTIVE = (3, 5, 8, 9)
 INTENT = Intent("stage", "1.1", 0, 10, {}, {}, active=ACTIVE)
