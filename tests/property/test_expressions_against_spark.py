@@ -25,7 +25,8 @@ MIXED = {**WILD, **{kind: [*TAME[kind], 0] for kind in ("tinyint", "smallint", "
 @pytest.mark.parametrize(
     ("values", "schema", "part"),
     [
-        pytest.param(TAME, FULL, slice(0, None, 3), id="never-null, a third"),
+        pytest.param(TAME, FULL, slice(0, None, 6), id="never-null, a sixth"),
+        pytest.param(TAME, FULL, slice(3, None, 6), id="never-null, another sixth", marks=pytest.mark.extended),
         pytest.param(TAME, FULL, slice(1, None, 3), id="never-null, another third", marks=pytest.mark.extended),
         pytest.param(TAME, FULL, slice(2, None, 3), id="never-null, the last third", marks=pytest.mark.extended),
         pytest.param(WILD, SCHEMA, slice(0, None, 3), id="wild, a third", marks=pytest.mark.nightly),

@@ -110,7 +110,7 @@ def here(tmp_path: Path) -> Here:
     return Here(tmp_path / "root")
 
 
-@pytest.mark.parametrize("seed", extended_but(range(6), range(60), range(12, 60)))
+@pytest.mark.parametrize("seed", extended_but(range(4), range(60), range(12, 60)))
 def test_each_message_finds_the_row_that_was_valid_at_its_time(here: Here, seed: int) -> None:
     chance = random.Random(seed)
     pushes, latest = Pushes(here.root), -1
@@ -281,7 +281,7 @@ def test_rejects_an_impossible_declaration_when_it_is_described(options: dict[st
         wrong.spec()
 
 
-@pytest.mark.parametrize("seed", extended_but(range(2), range(24), range(3, 24)))
+@pytest.mark.parametrize("seed", extended_but(range(1), range(24), range(3, 24)))
 def test_a_month_is_the_same_as_a_backfill_run_by_run_and_continuously(tmp_path: Path, seed: int) -> None:
     lake = tmp_path / "lake"
     here = Here(tmp_path / "root", bindings={"lake": SystemBinding("files", {"root": str(lake)})})
@@ -296,7 +296,7 @@ def test_a_month_is_the_same_as_a_backfill_run_by_run_and_continuously(tmp_path:
     )
 
 
-@pytest.mark.parametrize("seed", extended_but(range(2), range(60), range(3, 60)))
+@pytest.mark.parametrize("seed", extended_but(range(1), range(60), range(3, 60)))
 def test_a_month_of_a_side_input_is_the_same_as_a_backfill_run_by_run_and_continuously(
     tmp_path: Path, seed: int
 ) -> None:

@@ -7,6 +7,8 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
+
 from tests.support.documentation_pages import examples, text_of
 from tests.support.typed_commands import Typed
 
@@ -14,6 +16,7 @@ PAGE = "how-to/compare.md"
 SALES = ["1,nl,500", "2,de,200", "3,fr,50", "4,nl,0", "5,ch,900"]
 
 
+@pytest.mark.extended  # as test_compare_command, by the commands of the page
 def test_the_edit_of_the_page_is_compared_and_published(tmp_path: Path) -> None:
     shop = Typed(tmp_path, "shop", examples(PAGE)["shop.py"])
     (tmp_path / "sales").mkdir()

@@ -237,6 +237,7 @@ def kept(run: RunPlan) -> list[bool]:
 
 
 @pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.few(2)
 def test_a_stage_of_edited_code_is_not_kept(edited: Edited, edit: str) -> None:
     application, here = "samza_edited.app:edited", edited.lake.here
     run = here.plan(application, "run", interval=DAY)
@@ -280,6 +281,7 @@ def test_a_stage_is_of_its_serdes(edited: Edited) -> None:
 
 
 @pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.few(2)
 def test_a_day_of_edited_code_is_computed_again(edited: Edited, edit: str) -> None:
     application = "samza_edited.app:days"
     edited.lake.run(4, application)
@@ -292,6 +294,7 @@ def test_a_day_of_edited_code_is_computed_again(edited: Edited, edit: str) -> No
 
 
 @pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.few(2)
 def test_a_retry_after_an_edit_mixes_no_code(edited: Edited, edit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     application = "samza_edited.app:copied"
     monkeypatch.setenv("SAMZA_STOPS_AT", "jobs")

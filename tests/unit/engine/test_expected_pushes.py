@@ -229,6 +229,7 @@ def test_the_checks_that_every_push_has_are_results_of_the_same_kind(pushes: Che
 
 
 @pytest.mark.parametrize("seed", range(25))
+@pytest.mark.few(8)
 def test_counts_are_those_of_duckdb(pushes: Checked, seed: int) -> None:
     dice = random.Random(seed)
     tiers = {

@@ -163,8 +163,8 @@ NO_ROOM = {"reason": "Unschedulable", "message": "0/1 nodes are available: 1 Ins
         ),
         (
             {"conditions": [{"type": "PodScheduled", "status": "False", **NO_ROOM}]},
-            8,
-            r"never reported .*: 8 s were not enough, .* etl:.* is pending: Unschedulable: 0/1 .* Insufficient memory\.",
+            3,
+            r"never reported .*: 3 s were not enough, .* etl:.* is pending: Unschedulable: 0/1 .* Insufficient memory\.",
         ),
     ],
     ids=["no image", "no room"],
@@ -178,7 +178,7 @@ def test_the_pod_of_a_driver_that_never_runs_is_reported_in_the_words_of_kuberne
     says: str,
 ) -> None:
     import_module("kubernetes.client")  # not within the time that is measured below
-    monkeypatch.setattr(launcher, "HOPELESS_SECONDS", 2.0)
+    monkeypatch.setattr(launcher, "HOPELESS_SECONDS", 0.5)
     monkeypatch.setattr(launcher, "NOTABLE_SECONDS", 0.1)
     monkeypatch.setattr(driver_pod, "LOOK_SECONDS", 0.1)
     monkeypatch.setenv("KUBECONFIG", "")

@@ -34,6 +34,7 @@ def found(store: TimedStore, asked: list[tuple[tuple[str, int], int | None]]) ->
 
 
 @pytest.mark.parametrize("seed", range(60))
+@pytest.mark.few(12)
 def test_each_key_has_the_row_that_was_valid_at_each_time(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
     monkeypatch.setattr(timed_store, "_FEW_ROWS", 1)

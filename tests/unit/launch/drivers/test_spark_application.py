@@ -75,6 +75,7 @@ https://api/api/v1/namespaces/etl/pods. Message: pods is forbidden. Received sta
     ],
     ids=["rejected", "failed", "rejected in words of Java", "without words"],
 )
+@pytest.mark.few(2)
 def test_an_application_that_fails_is_reported_in_the_words_of_the_operator_and_deleted(
     server: ApiServer, tmp_path: Path, status: dict[str, Any], says: str
 ) -> None:
@@ -107,8 +108,8 @@ def test_an_application_that_waits_for_its_operator_or_its_queue_is_reported_as_
     server: ApiServer, tmp_path: Path, status: dict[str, Any], says: str
 ) -> None:
     server.status_of_made = {"applicationState": status}
-    with pytest.raises(StageFailed, match=f"3 s were not enough, .*{says}"):
-        start(tmp_path, patience=3)
+    with pytest.raises(StageFailed, match=f"1 s were not enough, .*{says}"):
+        start(tmp_path, patience=1)
     assert left(server, tmp_path) == []
 
 

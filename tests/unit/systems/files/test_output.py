@@ -460,7 +460,8 @@ def test_so_they_do_about_integers_of_each_type(kind: str, values: int, at: str)
     assert dictionary_columns(table) == (["n", "none"] if values <= 131_072 // 8 else ["none"])
 
 
-@pytest.mark.parametrize("rows", [1, 7, 5_000])
+@pytest.mark.parametrize("rows", [7, 1, 5_000])
+@pytest.mark.few(1)
 def test_small_batches_are_written_as_one(tmp_path: Path, rows: int) -> None:
     schema = pa.schema(
         [("n", pa.int64()), ("text", pa.string()), ("word", pa.string()), ("list", pa.list_(pa.int32()))]

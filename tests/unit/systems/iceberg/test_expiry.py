@@ -269,6 +269,7 @@ def test_of_a_table_that_says_so_nothing_is_deleted(tmp_path: Path) -> None:
     ],
     ids=lambda value: str(value),
 )
+@pytest.mark.few(2)
 def test_as_many_and_as_young_snapshots_stay_as_the_table_says(
     properties: dict[str, str], left: int, tmp_path: Path
 ) -> None:

@@ -468,6 +468,7 @@ def order_of(*fields: SortField) -> dict[str, SortOrder]:
 
 @pytest.mark.parametrize("field", ALL.fields, ids=lambda field: field.name)
 @pytest.mark.parametrize("direction", SortDirection)
+@pytest.mark.few(6)
 def test_files_of_a_table_with_a_sort_order_are_sorted_and_say_so(
     tmp_path: Path, field: NestedField, direction: SortDirection
 ) -> None:

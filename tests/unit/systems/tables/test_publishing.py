@@ -280,6 +280,7 @@ def test_a_data_file_that_is_gone_is_said_before_anything_changes(output: Output
 
 @pytest.mark.parametrize("slot", [None, day(1)], ids=["of no slot", "of a day"])
 @pytest.mark.parametrize("generation", ["1.1", "1.2", "2.1"])
+@pytest.mark.few(6)
 def test_a_run_of_the_same_name_under_another_root_replaces_nothing(
     generation: str, slot: OutputSlot | None, output: Output
 ) -> None:

@@ -30,6 +30,7 @@ def test_the_column_is_filled(output: Output) -> None:
 
 @pytest.mark.parametrize(("kind", "partition"), [("iceberg", ""), ("delta", ""), ("delta", "part"), ("delta", "run")])
 @pytest.mark.parametrize("slotted", [False, True])
+@pytest.mark.few(4)
 def test_rows_are_replaced_after_a_compaction(tmp_path: Path, slotted: bool, kind: str, partition: str) -> None:
     output = KINDS[kind].made(tmp_path, run_column="run", **({"partition_by": partition} if partition else {}))
     slot = day(1) if slotted else None

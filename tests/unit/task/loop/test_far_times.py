@@ -76,6 +76,7 @@ FAR = [
 @pytest.mark.parametrize("reduced", [False, True])
 @pytest.mark.parametrize("column", ["at", "ms"])
 @pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.few(60)
 def test_a_window_rejects_a_message_of_another_calendar(window: str, column: str, reduced: bool, far: int) -> None:
     app = application(WINDOWS[window], column, fold=False)
     with pytest.raises(SamzaError, match="is not in the years 1 to 9999"):
