@@ -32,6 +32,9 @@ FIRST_PAUSE_SECONDS = 1.0
 TASK_ROUTE, RUN_ROUTE = "samza-task", "samza-run"
 """The names of the page's views on a task instance and on a Dag run, within Airflow's own page."""
 
+LATER = "The link %r is there only when the task has ended: %s"
+"""A warning of a link that could not be written, with its name and the error."""
+
 RESULTS, DATA = "results", "data"
 """Tabs of the page: outputs, failures and logs; topics and tables."""
 

@@ -18,8 +18,8 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 75_494,
-    "files": 902,
+    "statements": 73_299,
+    "files": 847,
     "files in one folder": 30,
     "kinds of records": 54,
     "error classes": 40,

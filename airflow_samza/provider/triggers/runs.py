@@ -24,7 +24,7 @@ from airflow_samza.planner.titles import stage_names
 from airflow_samza.provider.airflow_versions import start_stats
 from airflow_samza.provider.connections.root_access import find_access
 from airflow_samza.provider.deferral import LOST, NOT_SEEN, TIMED_OUT, UNKNOWN
-from airflow_samza.provider.links import SPARK, SparkPages
+from airflow_samza.provider.links import LATER, SPARK, SparkPages
 from airflow_samza.provider.producer_tasks import (
     ABORTED,
     ASK_SECONDS,
@@ -123,7 +123,7 @@ class RunTrigger(BaseTrigger):
                 map_index=-1 if index is None else index,
             )
         except Exception as error:
-            self.log.warning("The link %r is there only when the task has ended: %s", SPARK.name, error)
+            self.log.warning(LATER, SPARK.name, error)
 
     async def _awaited(self) -> TriggerEvent:
         blind_since: float | None = None
