@@ -18,7 +18,7 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 73_299,
+    "statements": 73_300,
     "files": 847,
     "files in one folder": 30,
     "kinds of records": 54,
