@@ -20,7 +20,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from airflow_samza.runs.records.names import Generation, writer_name
-from airflow_samza.systems.delta.output_options import AUTO_COMPACT
+from airflow_samza.systems.delta.options import AUTO_COMPACT
 from airflow_samza.systems.delta.system import DeltaSystem
 from airflow_samza.systems.iceberg import expiry
 from airflow_samza.systems.iceberg.publishing import FILE_MERGE

@@ -6,6 +6,7 @@ Outputs of all systems tell by them which try counts.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from airflow_samza.errors import ConfigError
 
@@ -33,3 +34,15 @@ def parse_generation(text: str, numbers: int | None = None) -> tuple[int, ...]:
         key="generation",
         value=text,
     )
+
+
+def newest_generations(written: Iterable[tuple[str, str]]) -> dict[str, tuple[int, ...]]:
+    """Return the newest generation of each writer, of pairs of a writer and a generation.
+
+    >>> newest_generations([("views", "1.9"), ("views", "1.10"), ("clicks", "1.1")])
+    {'views': (1, 10), 'clicks': (1, 1)}
+    """
+    newest: dict[str, tuple[int, ...]] = {}
+    for writer, generation in written:
+        newest[writer] = max(newest.get(writer, ()), parse_generation(generation))
+    return newest

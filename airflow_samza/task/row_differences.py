@@ -22,7 +22,7 @@ from pyarrow import types
 
 from airflow_samza.errors import SchemaError
 from airflow_samza.partitioner import split_by_partition
-from airflow_samza.systems.tables.row_hashes import Hashes, row_hashes
+from airflow_samza.systems.tables.row_hashes import Hashes, hashes_of, row_hashes
 
 HELD_BYTES = 512 * 2**20
 """Rows of both sets that are held in memory, in bytes; with more of them all go through files."""
@@ -242,9 +242,7 @@ class _Spilled:
 
 
 def _hashes(table: pa.Table, names: Sequence[str]) -> Hashes:
-    parts = [row_hashes(batch) for batch in table.select(list(names)).to_batches()]
-    none = np.empty(0, np.uint64)
-    return Hashes(*(np.concatenate([none, *(part[word] for part in parts)]) for word in (0, 1)))
+    return hashes_of(table.select(list(names)).to_batches())
 
 
 def _compare(pair: Pair, key: Sequence[str], found: RowDifferences, samples: int) -> None:

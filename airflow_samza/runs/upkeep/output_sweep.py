@@ -23,7 +23,7 @@ from airflow_samza.runs.upkeep.topic_expiry import Slimmed
 from airflow_samza.systems.capabilities import SweepsOutputs
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import StreamSpec
-from airflow_samza.systems.tables.output_options import BRANCH
+from airflow_samza.systems.tables.options import BRANCH
 
 
 @dataclass

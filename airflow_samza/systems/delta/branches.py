@@ -25,7 +25,7 @@ from airflow_samza.systems.delta.state import AddedFile
 from airflow_samza.systems.delta.writing import added_file
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.generations import parse_generation
+from airflow_samza.systems.generations import newest_generations, parse_generation
 from airflow_samza.systems.output_slots import OutputSlot
 from airflow_samza.systems.system import Publication, StreamSpec
 from airflow_samza.systems.tables.commits import TableView, output_digest
@@ -79,9 +79,7 @@ class Branch:
     def commits(self) -> list[WaitingCommit]:
         """Return what waits: of each output its newest generation, by epoch."""
         names = [name for name in self._names() if name["what"] != _DROPPED]
-        newest: dict[str, tuple[int, ...]] = {}
-        for name in names:
-            newest[name["output"]] = max(newest.get(name["output"], ()), parse_generation(name["generation"]))
+        newest = newest_generations((name["output"], name["generation"]) for name in names)
         standing = [name for name in names if parse_generation(name["generation"]) == newest[name["output"]]]
         read = (self._read(name[0]) for name in standing)
         return sorted((one for one in read if one is not None), key=lambda one: (one.owner, one.epoch))
@@ -198,17 +196,15 @@ def not_published(waiting: Iterable[WaitingCommit], view: TableView) -> list[Wai
     return [one for one in waiting if one.epoch > published.get(one.owner, -1)]
 
 
-def publications(waiting: Iterable[WaitingCommit], stream: StreamSpec) -> list[tuple[StreamSpec, Publication]]:
-    """Return what waits as one publication for each output, with its stream."""
-    found = []
+def publications(waiting: Iterable[WaitingCommit], stream: StreamSpec) -> Iterator[tuple[StreamSpec, Publication]]:
+    """Yield what waits as one publication for each output, with its stream."""
     for commits in grouped((one.owner, one) for one in waiting).values():
         last = commits[-1]
         tasks = [one for commit in commits for one in commit.staged]
         publication = Publication(
             last.producer, last.generation, last.epoch, dict(enumerate(tasks)), slot=last.slot, root=last.root
         )
-        found.append((replace(stream, name=last.stream, options=tuple(last.options.items())), publication))
-    return found
+        yield replace(stream, name=last.stream, options=tuple(last.options.items())), publication
 
 
 def _missing(names: Iterable[re.Match[str]], view: TableView) -> list[re.Match[str]]:

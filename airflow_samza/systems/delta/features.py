@@ -21,10 +21,9 @@ def check_features(log: DeltaLog, state: TableState) -> None:
     least = state.protocol["minReaderVersion"]
     if least > _WITH_FEATURES:
         raise _rejected(log, newer_protocol(least), str(least))
-    if least == _WITH_FEATURES:
-        unknown = sorted(set(state.protocol.get("readerFeatures") or ()) - READ)
-        if unknown:
-            raise _rejected(log, f"has the feature {unknown[0]}", unknown[0])
+    unknown = sorted(set(state.protocol.get("readerFeatures") or ()) - READ)
+    if least == _WITH_FEATURES and unknown:
+        raise _rejected(log, f"has the feature {unknown[0]}", unknown[0])
     provider = (state.metadata.get("format") or {}).get("provider") or "parquet"
     if provider != "parquet":
         raise _rejected(log, f"has files of {provider}", provider)

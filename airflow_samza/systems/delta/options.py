@@ -1,10 +1,10 @@
-"""Options of a Delta table that is read, and the settings of the folder in which tables lie: checked once."""
+"""Options of Delta tables, read or written, and the settings of the folder in which they lie: checked once."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -12,14 +12,17 @@ from typing import Any
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError
 from airflow_samza.secrecy import without_passwords
+from airflow_samza.systems.delta.columns import MODE, MODES, UNMAPPED
 from airflow_samza.systems.files.formats.options import storage_options
 from airflow_samza.systems.files.location import Location, is_url, open_location
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from airflow_samza.systems.tables.options import (
+    OF_OUTPUT,
     REJECT,
     WAITING,
+    TableOutputOptions,
     bad_name,
     check_one_version,
     check_options,
@@ -29,9 +32,27 @@ from airflow_samza.systems.tables.options import (
 )
 
 VERSIONS = ("version", "as_of", WAITING)
+_WHAT = "a Delta table"
 _OF_STREAM = ("table", *VERSIONS, "overwrites")
 _RUN = re.compile(r"[^/]+/[^/]+")
 _PART = re.compile(r"[^/\\\0]+")
+
+AUTO_COMPACT = "delta.autoOptimize.autoCompact"
+"""Property by which Delta has it that who commits to a table merges its small files."""
+
+PROPERTIES = (
+    "delta.appendOnly",
+    AUTO_COMPACT,
+    "delta.checkpointInterval",
+    MODE,
+    "delta.dataSkippingNumIndexedCols",
+    "delta.deletedFileRetentionDuration",
+    "delta.enableExpiredLogCleanup",
+    "delta.logRetentionDuration",
+    "delta.parquet.compression.codec",
+    "delta.targetFileSize",
+)
+"""Properties with a meaning to Delta that an output may give the table that it makes."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +132,7 @@ class TableOptions:
     @classmethod
     def of(cls, stream: StreamSpec) -> TableOptions:
         """Return the options of a stream; an unknown name or an impossible value is a ``ConfigError``."""
-        options = checked_options(stream, _OF_STREAM)
+        options = check_options(stream, _OF_STREAM, what=_WHAT)
         check_one_version(stream, options, VERSIONS, reads="one version")
         as_of = point_in_time(stream, options.get("as_of"))
         overwrites = checked_overwrites(stream, options)
@@ -126,11 +147,6 @@ class TableOptions:
                 value=waiting,
             )
         return cls(table_name(stream, options), version, as_of, overwrites, waiting)
-
-
-def checked_options(stream: StreamSpec, names: Sequence[str]) -> dict[str, str]:
-    """Return the options of a stream; an unknown one, and what tables do not have, are rejected."""
-    return check_options(stream, names, what="a Delta table")
 
 
 def table_name(stream: StreamSpec, options: Mapping[str, str]) -> str:
@@ -158,3 +174,48 @@ def _parts(table: str) -> list[str]:
 def _number(stream: StreamSpec, text: str) -> int:
     hint = 'Write the number as the table\'s history has it: options={"version": "12"}; as_of is a time.'
     return version_number(stream, text, "version", 18, hint)
+
+
+class OutputOptions(TableOutputOptions):
+    """Options of a table in a folder that is written."""
+
+    @classmethod
+    def of(cls, stream: StreamSpec) -> OutputOptions:
+        """Return the options of an output; an unknown name or an impossible value is a ``ConfigError``."""
+        if dict(stream.options).get("sort_by"):  # which outputs to tables of Iceberg have
+            raise ConfigError(
+                f"The output {stream.name!r} has sort_by=, and Delta tables have no sort order.",
+                hint="Leave it out, and have the table clustered by OPTIMIZE … ZORDER BY, for instance.",
+                key="sort_by",
+            )
+        options = check_options(stream, OF_OUTPUT, what=_WHAT)
+        found = cls.checked(stream, options, table_name(stream, options), _partition_field)
+        unknown = next((name for name in found.properties if name.startswith("delta.") and name not in PROPERTIES), "")
+        if unknown:
+            raise ConfigError(
+                f"The output {stream.name!r} gives its table the property {unknown}, which is not set here.",
+                hint=f"{did_you_mean(unknown, PROPERTIES)}The properties of Delta that may be set are "
+                f"{', '.join(PROPERTIES)}; make the table by other means if it needs another.",
+                key=unknown,
+                value=found.properties[unknown],
+            )
+        mode = found.properties.get(MODE, UNMAPPED)
+        if mode not in MODES:
+            raise ConfigError(
+                f"The output {stream.name!r} gives its table the property {MODE}={mode!r}.",
+                hint=f"{did_you_mean(mode, MODES)}Columns are mapped by name or by id, or none is.",
+                key=MODE,
+                value=mode,
+            )
+        return found
+
+
+def _partition_field(stream: StreamSpec, text: str) -> tuple[str, str]:
+    if "(" not in text:
+        return text, "identity"
+    raise ConfigError(
+        f"The output {stream.name!r} is partitioned by {text!r}, and a Delta table is partitioned by columns.",
+        hint='Make the value a column with select, such as cast(at as date) as day, and write partition_by="day".',
+        key="partition_by",
+        value=text,
+    )

@@ -22,7 +22,7 @@ from airflow_samza.systems.delta.branches import (
 from airflow_samza.systems.delta.checkpoints import keep_log_short
 from airflow_samza.systems.delta.columns import TableColumns
 from airflow_samza.systems.delta.log import DeltaLog, commit_path
-from airflow_samza.systems.delta.output_options import AUTO_COMPACT, OutputOptions
+from airflow_samza.systems.delta.options import AUTO_COMPACT, OutputOptions
 from airflow_samza.systems.delta.partition_values import partition_value
 from airflow_samza.systems.delta.reading import DeltaConsumer
 from airflow_samza.systems.delta.records import files_action, record_actions, view_of
@@ -47,8 +47,8 @@ from airflow_samza.systems.tables.columns import TableField
 from airflow_samza.systems.tables.commits import Committed, Slot, TableView, comparable
 from airflow_samza.systems.tables.leaving_files import LeavingFiles
 from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile
+from airflow_samza.systems.tables.options import MADE
 from airflow_samza.systems.tables.output import TableProducer
-from airflow_samza.systems.tables.output_options import MADE
 from airflow_samza.systems.tables.output_target import OutputTarget
 from airflow_samza.systems.tables.publication_checks import dropped
 from airflow_samza.systems.tables.publishing import UPSERTED, TableCommit
@@ -104,7 +104,7 @@ def publish_waiting(
     log, state = place.load()
     view = view_of(log, state.transactions)
     branch.reject_incomplete(waiting, view, committed)
-    works = publications(not_published(waiting, view), stream)
+    works = list(publications(not_published(waiting, view), stream))
     made: str | None = None
     while works and made is None:  # where the last one is in the table by now, it has committed nothing of the others
         *before, last = [_Publisher(place, spec, work) for spec, work in works]
@@ -279,7 +279,7 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
         now = int(time.time() * 1000)
         info = {"operation": "OPTIMIZE", "operationParameters": {"predicate": "[]", "auto": "true"}}
         actions = [{"commitInfo": {**self._info(False, now), **info}}]
-        actions += [files_action((commit.slot, commit.committed))]
+        actions += [files_action(commit.slot, commit.committed)]
         actions += [_remove(file, now, changes=False) for file in commit.leaving]
         actions += [_add(file, now, changes=False) for file in commit.new]
         self._write(table, actions)

@@ -69,13 +69,12 @@ def record_actions(
     yield _action(f"{_EPOCH} {json.dumps(facts, separators=(',', ':'), sort_keys=True)}", committed.epoch)
     yield _action(f"{_VERSION} {_id(slot.key, committed)}", int(committed.snapshot))
     for its_slot, one in ((slot, committed), *others):
-        yield files_action((its_slot, one))
+        yield files_action(its_slot, one)
         yield _action(f"{_ROWS} {_id(its_slot.key, one)}", one.rows)
 
 
-def files_action(recorded: tuple[Slot, Committed]) -> dict[str, Any]:
+def files_action(slot: Slot, committed: Committed) -> dict[str, Any]:
     """Return the action that keeps how many live files a generation has."""
-    slot, committed = recorded
     return _action(f"{_FILES} {_id(slot.key, committed)}", committed.files)
 
 

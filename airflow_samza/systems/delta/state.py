@@ -135,12 +135,9 @@ def state_at(log: DeltaLog, segment: Segment) -> TableState:
     """Return the state of a table at a version."""
     state = TableState(segment.version)
     for file in segment.checkpoint:
-        with log.understood(_action_of(file)):
-            sidecars = _apply_checkpoint(log, file, state)
-        for name, size in sidecars:
+        for name, size in _apply_checkpoint(log, file, state):
             sidecar = LogFile((log.table / FOLDER / SIDECARS / name).path, size, None)
-            with log.understood(_action_of(sidecar)):
-                _apply_checkpoint(log, sidecar, state)
+            _apply_checkpoint(log, sidecar, state)
     for file in segment.commits:
         _apply_commit(log, file, state)
     if not state.protocol or not state.metadata.get("id"):
@@ -186,14 +183,15 @@ def _action_of(file: LogFile) -> str:
 def _apply_checkpoint(log: DeltaLog, file: LogFile, state: TableState) -> list[tuple[str, int]]:
     """Take a file of a checkpoint in; return the names and sizes of files that have the rest of it."""
     sidecars: list[tuple[str, int]] = []
-    for action in log.actions(file) if file.path.endswith(".json") else _parquet_actions(log, file, state):
-        if action.get("sidecar"):
-            name = unquote(action["sidecar"]["path"])
-            if "/" in name:
-                raise log.damaged(f"the checkpoint {file.path.rpartition('/')[2]} names a file elsewhere: {name}")
-            sidecars.append((name, int(action["sidecar"]["sizeInBytes"])))
-        else:
-            state.apply(action)
+    with log.understood(_action_of(file)):
+        for action in log.actions(file) if file.path.endswith(".json") else _parquet_actions(log, file, state):
+            if action.get("sidecar"):
+                name = unquote(action["sidecar"]["path"])
+                if "/" in name:
+                    raise log.damaged(f"the checkpoint {file.path.rpartition('/')[2]} names a file elsewhere: {name}")
+                sidecars.append((name, int(action["sidecar"]["sizeInBytes"])))
+            else:
+                state.apply(action)
     return sidecars
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from airflow_samza.systems.files.formats.parquet_output import leaf_fields
+from airflow_samza.systems.files.formats.parquet_footer import plain_columns
 
 INDEXED = 32
 """Columns of which the log has statistics, where the table does not say otherwise."""
@@ -28,8 +28,13 @@ def statistics_of(footer: pq.FileMetaData, indexed: int) -> str:
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, int] = {}
-    for field, place in _plain_columns(footer.schema.to_arrow_schema(), indexed):
-        found = [footer.row_group(group).column(place).statistics for group in range(footer.num_row_groups)]
+    schema = footer.schema.to_arrow_schema()
+    places = plain_columns(schema)
+    for field in list(schema) if indexed < 0 else list(schema)[:indexed]:
+        if field.name not in places:
+            continue
+        columns = [footer.row_group(group).column(places[field.name]) for group in range(footer.num_row_groups)]
+        found = [column.statistics for column in columns]
         if any(one is None or not one.has_null_count for one in found):
             continue
         nulls[field.name] = sum(one.null_count for one in found)
@@ -40,16 +45,6 @@ def statistics_of(footer: pq.FileMetaData, indexed: int) -> str:
                 low[field.name], high[field.name] = _least(least, field.type), _greatest(greatest, field.type)
     stats = {"numRecords": footer.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls}
     return json.dumps(stats, separators=(",", ":"), ensure_ascii=False)
-
-
-def _plain_columns(schema: pa.Schema, indexed: int) -> Iterator[tuple[pa.Field, int]]:
-    """Yield the columns of plain values, with their places among those of the file."""
-    place = 0
-    for number, field in enumerate(schema):
-        leaves = len(list(leaf_fields([field])))
-        if not field.type.num_fields and (indexed < 0 or number < indexed):
-            yield field, place
-        place += leaves
 
 
 def _has_bounds(kind: pa.DataType) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import pyarrow.fs as pafs
@@ -20,8 +20,7 @@ from airflow_samza.systems.delta.checkpoints import names_in_use
 from airflow_samza.systems.delta.columns import TableColumns
 from airflow_samza.systems.delta.history import DeltaHistory
 from airflow_samza.systems.delta.log import DeltaLog, find_log, last_checkpoint
-from airflow_samza.systems.delta.options import VERSIONS, DeltaSettings, TableOptions, path_of
-from airflow_samza.systems.delta.output_options import OutputOptions
+from airflow_samza.systems.delta.options import VERSIONS, DeltaSettings, OutputOptions, TableOptions, path_of
 from airflow_samza.systems.delta.publishing import OutputTable, publish, publish_waiting
 from airflow_samza.systems.delta.reading import DeltaConsumer
 from airflow_samza.systems.delta.records import view_of
@@ -43,15 +42,15 @@ from airflow_samza.systems.system import (
 )
 from airflow_samza.systems.tables.commits import TableView
 from airflow_samza.systems.tables.folded_records import Heading
+from airflow_samza.systems.tables.options import BRANCH
 from airflow_samza.systems.tables.output import file_name
-from airflow_samza.systems.tables.output_options import BRANCH
-from airflow_samza.systems.tables.outputs import TableOutputs
 from airflow_samza.systems.tables.sweeping import sweep_files
+from airflow_samza.systems.tables.system import TableSystem
 
 T = TypeVar("T")
 
 
-class DeltaSystem(TableOutputs):
+class DeltaSystem(TableSystem):
     """System of the Delta tables in a folder: inputs, of which the plan fixes the version, and outputs.
 
     Options of the binding: ``root``, ``partitions`` (of inputs that declare none; 1), and the options of the storage of
@@ -65,9 +64,13 @@ class DeltaSystem(TableOutputs):
     def __init__(self, name: str, binding: SystemBinding, root: str | None = None) -> None:
         super().__init__(name, binding, root)
         self.settings = DeltaSettings.of(name, binding)
-        self._opened: Location | None = None
         self._known: dict[tuple[str, str], tuple[DeltaLog, TableState]] = {}
         """Tables of outputs as they were last seen, by the name of the stream, too: the next look begins there."""
+
+    @cached_property
+    def _root(self) -> Location:
+        """The folder of the tables."""
+        return self.settings.opened()
 
     @contextmanager
     def tables(self) -> Iterator[DeltaSystem]:
@@ -254,31 +257,27 @@ class DeltaSystem(TableOutputs):
         self._known[place] = newest
         return newest
 
-    def _existing(self, table: T | None, stream: StreamSpec, name: str) -> T:
-        if table is None:
-            raise self._missing(stream, name)
-        return table
-
     def _folder(self, table: str) -> Location:
-        if self._opened is None:
-            self._opened = self.settings.opened()
-        return self._opened / path_of(table)
+        return self._root / path_of(table)
 
     def _found(self, stream: StreamSpec, table: str) -> DeltaLog | None:
         return find_log(self._folder(table), table, stream.name)
 
-    def _missing(self, stream: StreamSpec, name: str) -> TopicError:
-        table = self._folder(name)
-        with storage_errors(path=str(table.parent), stream=stream.name, doing="list"):
-            infos = table.filesystem.get_file_info(pafs.FileSelector(table.parent.path, allow_not_found=True))
+    def _existing(self, table: T | None, stream: StreamSpec, name: str) -> T:
+        """Return a table, or its log, that is there; None is a ``TopicError``."""
+        if table is not None:
+            return table
+        place = self._folder(name)
+        with storage_errors(path=str(place.parent), stream=stream.name, doing="list"):
+            infos = place.filesystem.get_file_info(pafs.FileSelector(place.parent.path, allow_not_found=True))
         folders = sorted(
             info.path.rstrip("/").rpartition("/")[2] for info in infos if info.type == pafs.FileType.Directory
         )
-        folder_list = f"{table.parent} has the folders {listed(folders, 10)}. " if folders else ""
-        return TopicError(
-            f"The table {name} of stream {stream.name!r} does not exist: there is no log of Delta in {table} (system "
+        folder_list = f"{place.parent} has the folders {listed(folders, 10)}. " if folders else ""
+        raise TopicError(
+            f"The table {name} of stream {stream.name!r} does not exist: there is no log of Delta in {place} (system "
             f"{self.name!r}).",
-            hint=f"{did_you_mean(table.name, folders) or folder_list}"
+            hint=f"{did_you_mean(place.name, folders) or folder_list}"
             "Check table= of the stream, and the root of the system.",
             table=name,
             stream=stream.name,

@@ -15,11 +15,11 @@ from airflow_samza.schema import DataType, Schema
 from airflow_samza.systems.delta.columns import ID, MODE, PHYSICAL, UNMAPPED
 from airflow_samza.systems.delta.features import MAPPED
 from airflow_samza.systems.delta.log import commit_path
-from airflow_samza.systems.delta.output_options import OutputOptions
+from airflow_samza.systems.delta.options import OutputOptions
 from airflow_samza.systems.delta.partition_values import WRITTEN
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.tables.output_options import MADE
-from airflow_samza.systems.tables.output_target import check_partition_columns
+from airflow_samza.systems.tables.options import MADE
+from airflow_samza.systems.tables.output_target import check_known
 
 _WORDS = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
 _NTZ = "timestamp_ntz"
@@ -67,7 +67,7 @@ def encoded(actions: Iterable[dict[str, Any]]) -> bytes:
 
 def check_columns(options: OutputOptions, columns: Schema, stream: str) -> None:
     """Reject columns that no table has, and partitions that cannot be."""
-    check_partition_columns(options, columns, stream)
+    check_known((column for column, _ in options.partition_by), columns, stream, "partitioned", "partition_by")
     lower: dict[str, str] = {}
     for path in _paths(columns.names, [field.type for field in columns.fields]):
         other = lower.setdefault(path.lower(), path)

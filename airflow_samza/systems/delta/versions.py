@@ -119,8 +119,8 @@ def _place(log: DeltaLog, versions: Sequence[int], at: datetime) -> int:
 
 def _newest(log: DeltaLog) -> str:
     """Return the newest versions, for a hint."""
-    texts = []
-    for version in sorted(log.commits, reverse=True)[:_SHOWN]:
-        written = log.commits[version].written
-        texts.append(f"{version} ({written.isoformat(' ', 'seconds')})" if written is not None else str(version))
+    newest = ((version, log.commits[version].written) for version in sorted(log.commits, reverse=True)[:_SHOWN])
+    texts = [
+        f"{version} ({at.isoformat(' ', 'seconds')})" if at is not None else str(version) for version, at in newest
+    ]
     return f"Its newest versions are {listed(texts)}. " if texts else f"Its newest version is {log.newest}. "

@@ -25,7 +25,7 @@ from airflow_samza.systems.files.output_records import (
     read_manifest,
     read_writer,
 )
-from airflow_samza.systems.generations import parse_generation
+from airflow_samza.systems.generations import newest_generations, parse_generation
 from airflow_samza.systems.output_slots import Order, SlotCode, SlotWriter, Turn
 
 
@@ -46,10 +46,7 @@ class View:
     @cached_property
     def newest(self) -> dict[str, tuple[int, ...]]:
         """The newest generation that each producer has published."""
-        newest: dict[str, tuple[int, ...]] = {}
-        for producer, generation, _ in self.manifests:
-            newest[producer] = max(newest.get(producer, ()), parse_generation(generation))
-        return newest
+        return newest_generations((producer, generation) for producer, generation, _ in self.manifests)
 
     @cached_property
     def published(self) -> frozenset[tuple[str, str]]:

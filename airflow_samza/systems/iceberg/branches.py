@@ -18,7 +18,7 @@ from airflow_samza.errors import TopicError
 from airflow_samza.systems.capabilities import OutputCommit
 from airflow_samza.systems.iceberg.transactions import transaction_of
 from airflow_samza.systems.tables.commits import Committed, TableView, damages, output_digest
-from airflow_samza.systems.tables.output_options import MAIN
+from airflow_samza.systems.tables.options import MAIN
 from airflow_samza.systems.tables.publication_checks import dropped
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ def begin_branch(table: Table, name: str, run: str, mine: Committed) -> None:
     if ref is not None and waiting is not None and not (str(main) != waiting.base and _only_former(table, name, mine)):
         return
     if main is None:
-        _commit_nothing(table)  # a branch begins with a snapshot
+        with transaction_of(table) as transaction, transaction.update_snapshot().fast_append():
+            pass  # a branch begins with a snapshot
         raise BranchMade
     begun = Branch(run, str(main))
     known = {"ref": name, "snapshot-id": None if ref is None else ref.snapshot_id}
@@ -119,11 +120,6 @@ def _only_former(table: Table, branch: str, mine: Committed) -> bool:
     committed = TableView.of(_name(table), properties_of(table, branch)).commits()
     waiting = [one for slot, one in committed if (slot.key, one) not in published and one.files]
     return all(one.owner[0] == mine.owner[0] and one.owner != mine.owner for one in waiting)
-
-
-def _commit_nothing(table: Table) -> None:
-    with transaction_of(table) as transaction, transaction.update_snapshot().fast_append():
-        pass
 
 
 def fast_forward(

@@ -7,10 +7,12 @@ constructed from the binding alone: ``load_catalog`` would merge the environment
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_fixed
 
 from airflow_samza.errors import (
     ConfigError,
@@ -26,7 +28,7 @@ from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK
 from airflow_samza.systems.iceberg.bounds import bound_catalog
 from airflow_samza.systems.iceberg.expiry import forget_metadata, marking
 from airflow_samza.systems.iceberg.hive_catalog import hive_catalog
-from airflow_samza.systems.iceberg.options import CatalogSettings
+from airflow_samza.systems.iceberg.options import CatalogSettings, identifier_of
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -96,17 +98,16 @@ def _constructed(settings: CatalogSettings) -> Catalog:
         return _rest(settings)
     if settings.type == "hive":
         return hive_catalog(settings, ANSWER_SECONDS)
-    for left in reversed(range(_FIRST_TRIES)):
-        try:
-            return AVAILABLE_CATALOGS[CatalogType(settings.type)](settings.name, dict(settings.properties))
-        except Exception as error:
-            if not left or not _may_have_been_made(error, settings):
-                raise
-            time.sleep(0.1)
-    raise AssertionError
+    tries = Retrying(
+        retry=retry_if_exception(partial(_may_have_been_made, settings)),
+        stop=stop_after_attempt(_FIRST_TRIES),
+        wait=wait_fixed(0.1),
+        reraise=True,
+    )
+    return tries(AVAILABLE_CATALOGS[CatalogType(settings.type)], settings.name, dict(settings.properties))
 
 
-def _may_have_been_made(error: Exception, settings: CatalogSettings) -> bool:
+def _may_have_been_made(settings: CatalogSettings, error: BaseException) -> bool:
     """Return whether another process may just have made the tables of a catalog in a database."""
     kind = type(error).__name__
     in_file = settings.folder is not None and kind == "OperationalError"  # SQLite's file may be locked, too
@@ -114,8 +115,6 @@ def _may_have_been_made(error: Exception, settings: CatalogSettings) -> bool:
 
 
 def _rest(settings: CatalogSettings) -> Catalog:
-    from functools import partial
-
     from pyiceberg.catalog.rest import RestCatalog
 
     class Impatient(RestCatalog):
@@ -137,22 +136,21 @@ def _rest(settings: CatalogSettings) -> Catalog:
     return Impatient(settings.name, **settings.properties)
 
 
-def find_table(catalog: Catalog, identifier: tuple[str, ...]) -> Table | None:
+def find_table(catalog: Catalog, table: str) -> Table | None:
     """Return a table as it is now; None: it does not exist."""
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
     with suppress(NoSuchTableError, NoSuchNamespaceError):
-        return catalog.load_table(identifier)
+        return catalog.load_table(identifier_of(table))
     return None
 
 
-def load_table(
-    catalog: Catalog, settings: CatalogSettings, identifier: tuple[str, ...], stream: str, *, written: bool = False
-) -> Table:
+def load_table(catalog: Catalog, settings: CatalogSettings, table: str, stream: str, *, written: bool = False) -> Table:
     """Return a table as it is now; one that does not exist is a ``TopicError``."""
-    name = ".".join(identifier)
-    table = find_table(catalog, identifier)
-    if table is None:
+    found = find_table(catalog, table)
+    if found is None:
+        identifier = identifier_of(table)
+        name = ".".join(identifier)
         raise TopicError(
             f"The table {name} of stream {stream!r} does not exist in the catalog {settings.place} (system "
             f"{settings.system!r}).",
@@ -162,7 +160,7 @@ def load_table(
             stream=stream,
             system=settings.system,
         )
-    return table
+    return found
 
 
 def _tables_hint(catalog: Catalog, identifier: tuple[str, ...]) -> str:

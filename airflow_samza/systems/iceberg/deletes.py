@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
@@ -45,9 +46,8 @@ def deleted_positions(place: Location, file: DeleteFile, data_file: str, rows: i
 
 
 def _of_rows(file: InputFile, data_file: str, rows: int) -> Positions:
-    bounds = (ColumnBound("file_path", "=", data_file),)
-    opened = ParquetInput(dataclasses.replace(file, bounds=bounds))
-    try:
+    of_file = dataclasses.replace(file, bounds=(ColumnBound("file_path", "=", data_file),))
+    with closing(ParquetInput(of_file)) as opened:
         found, count = [NONE], 0
         for batch in opened.batches(0, None, ("file_path", "pos"), None):
             paths = batch.column(batch.schema.get_field_index("file_path")).cast(pa.string())
@@ -56,8 +56,6 @@ def _of_rows(file: InputFile, data_file: str, rows: int) -> Positions:
             count += len(found[-1])
             check_count(count, rows)
         return np.unique(np.concatenate(found).astype(np.int64))
-    finally:
-        opened.close()
 
 
 def puffin_vectors(source: pa.NativeFile, size: int) -> Iterator[tuple[str, int, int]]:

@@ -25,11 +25,12 @@ import pyarrow.fs as pafs
 from cachetools import LRUCache, cached
 
 from airflow_samza.errors import TopicError
+from airflow_samza.grouping import grouped
 from airflow_samza.systems.iceberg.branches import AUDITED
 from airflow_samza.systems.iceberg.storage import TableStorage
 from airflow_samza.systems.iceberg.transactions import transaction_of
+from airflow_samza.systems.tables.options import MAIN
 from airflow_samza.systems.tables.output import file_name
-from airflow_samza.systems.tables.output_options import MAIN
 from airflow_samza.systems.tables.publishing import GENERATION, PRODUCER
 from airflow_samza.systems.tables.sweeping import METADATA_FILES
 
@@ -140,11 +141,8 @@ def expiring(table: Table, now: float) -> tuple[set[int], set[str]]:
     metadata, at = table.metadata, now * 1000
     least, limit, ref_limit = (_number(table, name) for name in (LEAST, MAX_AGE, MAX_REF_AGE))
     snapshots = sorted(metadata.snapshots, key=lambda one: one.sequence_number or 0)
-    epochs: dict[tuple[str, str], list[int]] = {}
-    for one in snapshots:
-        named = one.summary.additional_properties if one.summary is not None else {}
-        if PRODUCER in named:
-            epochs.setdefault((named[PRODUCER], named[GENERATION]), []).append(one.snapshot_id)
+    named = ((one.summary.additional_properties if one.summary is not None else {}, one) for one in snapshots)
+    epochs = grouped(((of[PRODUCER], of[GENERATION]), one.snapshot_id) for of, one in named if PRODUCER in of)
     many = {one.snapshot_id for one in snapshots[:-KEPT_SNAPSHOTS]}
     many.update(number for numbers in epochs.values() for number in numbers[:-KEPT_EPOCHS])
 

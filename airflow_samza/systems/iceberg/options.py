@@ -1,14 +1,15 @@
-"""Options of a table that is read, and the settings by which its catalog is opened: checked once, without pyiceberg."""
+"""Options of Iceberg tables, read or written, and the settings of their catalog: checked once, without pyiceberg."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError
@@ -16,14 +17,19 @@ from airflow_samza.secrecy import without, without_passwords
 from airflow_samza.systems.filesystems.addresses import Address, Folders
 from airflow_samza.systems.system import StreamSpec, SystemBinding, option_text
 from airflow_samza.systems.tables.options import (
+    BY_COMMA,
+    OF_OUTPUT,
     REJECT,
+    TableOutputOptions,
     bad_name,
     check_one_version,
     check_options,
     checked_overwrites,
+    not_made,
     point_in_time,
     version_number,
 )
+from airflow_samza.systems.tables.transforms import is_transform
 
 CATALOG_FILE = "catalog.db"
 """The SQLite database of an embedded catalog, in its folder."""
@@ -34,8 +40,17 @@ _OURS = ("root", "partitions", "catalog", "locations")
 _OBJECTS = ("auth", "ssl")
 """Properties of REST catalogs that are objects: ways to sign in, and certificates."""
 _DEFAULT = "default"
+_WHAT = "an Iceberg table"
 _OF_STREAM = ("table", "snapshot", "ref", "as_of", "overwrites")
 _VERSIONS = ("snapshot", "ref", "as_of")
+
+SORT_BY = "sort_by"
+"""The option of an output by which the files of a table that is made are sorted."""
+
+_ORDERED = re.compile(
+    r"(?P<what>.+?)(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?", re.IGNORECASE
+)
+_PARTITION_FIELD = re.compile(r"(?P<transform>[a-z]+)\(\s*(?:(?P<width>\d+)\s*,\s*)?(?P<column>[^(),]+?)\s*\)")
 
 
 @dataclass(frozen=True)
@@ -169,15 +184,10 @@ class TableOptions:
     overwrites: str = REJECT
     up_to: tuple[int, ...] = ()
 
-    @property
-    def identifier(self) -> tuple[str, ...]:
-        """The table's name in parts."""
-        return identifier_of(self.table)
-
     @classmethod
     def of(cls, stream: StreamSpec) -> TableOptions:
         """Return the options of a stream; an unknown name or an impossible value is a ``ConfigError``."""
-        options = checked_options(stream, _OF_STREAM)
+        options = check_options(stream, _OF_STREAM, what=_WHAT)
         check_one_version(stream, options, _VERSIONS, reads="one snapshot")
         as_of = point_in_time(stream, options.get("as_of"))
         overwrites = checked_overwrites(stream, options)
@@ -192,11 +202,6 @@ def identifier_of(table: str) -> tuple[str, ...]:
     return parts if len(parts) > 1 else (_DEFAULT, *parts)
 
 
-def checked_options(stream: StreamSpec, names: Sequence[str]) -> dict[str, str]:
-    """Return the options of a stream; an unknown one, and what tables do not have, are rejected."""
-    return check_options(stream, names, what="an Iceberg table")
-
-
 def table_name(stream: StreamSpec, options: Mapping[str, str]) -> str:
     """Return the name of a stream's table; an impossible one is rejected."""
     table = options.get("table") or stream.name
@@ -208,3 +213,74 @@ def table_name(stream: StreamSpec, options: Mapping[str, str]) -> str:
 def _id(stream: StreamSpec, text: str) -> int:
     hint = 'Write the id as the table has it: options={"snapshot": "8271638172635514"}; ref is a tag or branch.'
     return version_number(stream, text, "snapshot", 19, hint)
+
+
+class Ordered(NamedTuple):
+    """Field by which the files of a table are sorted."""
+
+    column: str
+    transform: str
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True)
+class OutputOptions(TableOutputOptions):
+    """Options of a table of a catalog that is written.
+
+    The files of a table that is made are sorted by the fields ``sort_by``.
+    """
+
+    sort_by: tuple[Ordered, ...] = ()
+
+    @classmethod
+    def of(cls, stream: StreamSpec) -> OutputOptions:
+        """Return the options of an output; an unknown name or an impossible value is a ``ConfigError``."""
+        options = check_options(stream, (*OF_OUTPUT, SORT_BY), what=_WHAT)
+        checked = cls.checked(stream, options, table_name(stream, options), _partition_field)
+        sort_by = options.get(SORT_BY) or ""
+        if sort_by and not checked.create:
+            raise not_made(stream.name, SORT_BY, sort_by)
+        order = tuple(_ordered(stream, part.strip()) for part in BY_COMMA.split(sort_by) if part.strip())
+        return replace(checked, sort_by=order)
+
+
+def _ordered(stream: StreamSpec, text: str) -> Ordered:
+    """Return a field of a sort order as SQL writes it: ``country``, ``at desc``, ``day(at) desc nulls first``."""
+    match = _ORDERED.fullmatch(text)
+    field = _field(match["what"]) if match is not None else None
+    if match is None or field is None:
+        raise ConfigError(
+            f"The output {stream.name!r} is sorted by {text!r}, which is no field of a sort order.",
+            hint='Write a column, or a transform of one, perhaps with its direction: "country", "at desc", '
+            '"day(at) desc nulls first"; several with a comma between them.',
+            key=SORT_BY,
+            value=text,
+        )
+    descending = (match["direction"] or "").lower() == "desc"
+    nulls = (match["nulls"] or "").lower()
+    return Ordered(*field, descending, nulls == "first" if nulls else not descending)
+
+
+def _field(text: str) -> tuple[str, str] | None:
+    """Return the column and the transform of a field as SQL writes it: ``country``, ``day(at)``, ``bucket(16, id)``."""
+    match = _PARTITION_FIELD.fullmatch(text)
+    if match is None:
+        return None if "(" in text else (text, "identity")
+    width = match["width"]
+    transform = match["transform"].removesuffix("s") if width is None else f"{match['transform']}[{width}]"
+    return (match["column"], transform) if is_transform(transform) else None
+
+
+def _partition_field(stream: StreamSpec, text: str) -> tuple[str, str]:
+    """Return the column and the transform of a partition field."""
+    field = _field(text)
+    if field is not None:
+        return field
+    raise ConfigError(
+        f"The output {stream.name!r} is partitioned by {text!r}, which is no partition field.",
+        hint='Write a column, or a transform of one: "country", "day(at)" (also hour, month, year), "bucket(16, id)", '
+        '"truncate(4, code)"; several with a comma between them.',
+        key="partition_by",
+        value=text,
+    )

@@ -8,8 +8,7 @@ from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK
 from airflow_samza.systems.iceberg.bounds import check_address
 from airflow_samza.systems.tables.output_target import CODECS, FILE_BYTES
-from airflow_samza.systems.tables.sort_order import SortField
-from airflow_samza.systems.tables.transforms import PartitionField, is_transform
+from airflow_samza.systems.tables.transforms import PartitionField, SortField, is_transform
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

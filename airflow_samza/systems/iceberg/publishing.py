@@ -20,7 +20,7 @@ from airflow_samza.systems.iceberg.branches import (
     reject_foreign,
 )
 from airflow_samza.systems.iceberg.catalogs import load_table, opened_catalog
-from airflow_samza.systems.iceberg.data_files import as_data_files, live_files
+from airflow_samza.systems.iceberg.data_files import as_data_files, live_entries, partitions_by
 from airflow_samza.systems.iceberg.expiry import (
     BASE,
     STAY,
@@ -30,10 +30,8 @@ from airflow_samza.systems.iceberg.expiry import (
     forget_snapshots,
     may_delete,
 )
-from airflow_samza.systems.iceberg.options import CatalogSettings
-from airflow_samza.systems.iceberg.output_options import OutputOptions
+from airflow_samza.systems.iceberg.options import CatalogSettings, OutputOptions
 from airflow_samza.systems.iceberg.output_target import fix_target
-from airflow_samza.systems.iceberg.partitions import partitions_by
 from airflow_samza.systems.iceberg.reading import IcebergConsumer
 from airflow_samza.systems.iceberg.rewrites import entries_by_era, replacing, rewriting
 from airflow_samza.systems.iceberg.storage import TableStorage
@@ -44,7 +42,7 @@ from airflow_samza.systems.system import Publication, StreamSpec
 from airflow_samza.systems.tables.columns import TableField, columns_of
 from airflow_samza.systems.tables.commits import Committed, Slot, TableView
 from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile
-from airflow_samza.systems.tables.output_options import MADE, MAIN
+from airflow_samza.systems.tables.options import MADE, MAIN
 from airflow_samza.systems.tables.output_target import OutputTarget
 from airflow_samza.systems.tables.publication_checks import dropped
 from airflow_samza.systems.tables.publishing import TableCommit
@@ -96,12 +94,9 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
     ) -> None:
         self._storage = storage
         self._is_ours = is_ours
-        options = OutputOptions.of(stream)
-        super().__init__(options, stream, publication, settings.system)
+        super().__init__(OutputOptions.of(stream), stream, publication, settings.system)
         self.settings = settings
         self.catalog = catalog
-        self.identifier = options.identifier
-        self.branch = options.branch
         self._sequences: dict[str, int] = {}
         self._leftovers: tuple[Callable[[], None], ...] = ()
 
@@ -109,16 +104,16 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
         return self._storage.at(path)
 
     def load(self) -> Table:
-        return load_table(self.catalog, self.settings, self.identifier, self.stream.name, written=True)
+        return load_table(self.catalog, self.settings, self.options.table, self.stream.name, written=True)
 
     def view(self, table: Table) -> TableView:
-        return TableView.of(self.options.table, properties_of(table, self.branch), self.sought)
+        return TableView.of(self.options.table, properties_of(table, self.options.branch), self.sought)
 
     def live_files(self, table: Table) -> Iterable[DataFile]:
-        return live_files(table, self._head(table))
+        return (entry.data_file for entry in live_entries(table, self._head(table)))
 
     def _head(self, table: Table) -> str:
-        return self.branch if self.branch in table.metadata.refs else MAIN
+        return self.options.branch if self.options.branch in table.metadata.refs else MAIN
 
     def path_of(self, file: DataFile) -> str:
         return str(file.file_path)
@@ -158,13 +153,13 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
 
     def commit(self, table: Table, commit: TableCommit[DataFile]) -> Committed:
         table.metadata.properties[_NO_RETRIES] = "0"  # of this handle alone: it is not stored
-        if self.branch != MAIN:
-            reject_foreign(table, self.branch, run_of(self.publication.producer), self.stream.name)
+        if self.options.branch != MAIN:
+            reject_foreign(table, self.options.branch, run_of(self.publication.producer), self.stream.name)
             if self.publication.continues and commit.begins:
-                raise dropped(self.options.table, self.branch, self.stream.name)
-            begin_branch(table, self.branch, run_of(self.publication.producer), self.mine)
+                raise dropped(self.options.table, self.options.branch, self.stream.name)
+            begin_branch(table, self.options.branch, run_of(self.publication.producer), self.mine)
         transaction = transaction_of(table)
-        update = transaction.update_snapshot(snapshot_properties=self.names(), branch=self.branch)
+        update = transaction.update_snapshot(snapshot_properties=self.names(), branch=self.options.branch)
         if commit.leaving:
             adding = replacing(update)
         elif table.properties.get(_MERGES, "").lower() == "true":
@@ -176,11 +171,11 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
         changed = {commit.slot.key: commit.slot.with_commit(committed)}
         for slot, one in commit.others:
             changed[slot.key] = changed.get(slot.key, slot).with_commit(one)
-        waiting = Branch.of(table, self.branch) if self.branch != MAIN else None
+        waiting = Branch.of(table, self.options.branch)
         if waiting is not None:
             records = {**waiting.records, **{key: one.encoded() for key, one in changed.items()}}
             waiting = dataclasses.replace(waiting, records=records)
-            self._settle(table, transaction, {f"{AUDITED}{self.branch}": waiting.text}, adding)
+            self._settle(table, transaction, {f"{AUDITED}{self.options.branch}": waiting.text}, adding)
             return committed
         self._land(table, transaction, adding, commit.view, changed)
         return committed
@@ -228,7 +223,7 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
 
     def merges(self, table: Table) -> bool:
         wanted = table.properties.get(FILE_MERGE, table.properties.get(MADE, "false"))
-        return wanted.lower() != "false" and self.branch == MAIN and table.metadata.format_version >= 2
+        return wanted.lower() != "false" and self.options.branch == MAIN and table.metadata.format_version >= 2
 
     def small_files(self, table: Table, own: Committed) -> Iterator[SmallFile[DataFile]]:
         """Yield the live files of a generation to which no deletes apply."""

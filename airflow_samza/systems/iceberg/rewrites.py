@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.systems.iceberg import expiry
 from airflow_samza.systems.iceberg.data_files import live_entries
-from airflow_samza.systems.tables.output_options import MAIN
+from airflow_samza.systems.tables.options import MAIN
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestEntry

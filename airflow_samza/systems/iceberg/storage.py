@@ -54,8 +54,5 @@ class TableStorage:
         return opened.at("/" + path.lstrip("/")) if is_local else opened / path
 
     def _options(self, scheme: str) -> dict[str, Any]:
-        options: dict[str, Any] = {}
-        for name, ours in _OPTIONS.get(scheme, {}).items():
-            if self._properties.get(name):
-                options.setdefault(ours, self._properties[name])
-        return options
+        said = {name: value for name, value in self._properties.items() if value}
+        return {ours: said[name] for name, ours in reversed(_OPTIONS.get(scheme, {}).items()) if name in said}

@@ -24,18 +24,21 @@ from airflow_samza.systems.iceberg.branches import (
     reject_foreign,
 )
 from airflow_samza.systems.iceberg.catalogs import find_table, load_table, opened_catalog
-from airflow_samza.systems.iceberg.data_files import live_entries
+from airflow_samza.systems.iceberg.data_files import live_entries, reject_untold
 from airflow_samza.systems.iceberg.expiry import expiring, may_delete, metadata_folder, names_in_use
-from airflow_samza.systems.iceberg.held_snapshots import hold_snapshot
 from airflow_samza.systems.iceberg.history import IcebergHistory
-from airflow_samza.systems.iceberg.options import CatalogSettings, TableOptions, identifier_of, table_name
-from airflow_samza.systems.iceberg.output_options import OutputOptions
+from airflow_samza.systems.iceberg.options import (
+    CatalogSettings,
+    OutputOptions,
+    TableOptions,
+    identifier_of,
+    table_name,
+)
 from airflow_samza.systems.iceberg.output_target import data_folder, fix_target
-from airflow_samza.systems.iceberg.partitions import reject_untold
 from airflow_samza.systems.iceberg.publishing import publish
 from airflow_samza.systems.iceberg.reading import IcebergConsumer
 from airflow_samza.systems.iceberg.rewrites import entries_by_era
-from airflow_samza.systems.iceberg.snapshots import first_since, time_of
+from airflow_samza.systems.iceberg.snapshots import first_since, hold_snapshot, time_of
 from airflow_samza.systems.iceberg.storage import TableStorage
 from airflow_samza.systems.iceberg.table_version import KIND
 from airflow_samza.systems.iceberg.tables_made import check_columns_of_fields, make_table
@@ -47,11 +50,11 @@ from airflow_samza.systems.system import (
 )
 from airflow_samza.systems.tables.commits import TableView
 from airflow_samza.systems.tables.folded_records import Heading
+from airflow_samza.systems.tables.options import MAIN, REPLACE_PARTITIONS
 from airflow_samza.systems.tables.output import file_name
-from airflow_samza.systems.tables.output_options import MAIN, REPLACE_PARTITIONS
-from airflow_samza.systems.tables.outputs import TableOutputs
 from airflow_samza.systems.tables.publishing import UNKNOWN_TRIES
 from airflow_samza.systems.tables.sweeping import DATA_FILES, METADATA_FILES, sweep_files
+from airflow_samza.systems.tables.system import TableSystem
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -71,15 +74,15 @@ class _Tables(NamedTuple):
     storage: TableStorage
 
     def find(self, stream: StreamSpec) -> IcebergHistory | None:
-        table = find_table(self.catalog, TableOptions.of(stream).identifier)
+        table = find_table(self.catalog, TableOptions.of(stream).table)
         return None if table is None else IcebergHistory(table, stream, self.storage)
 
     def load(self, stream: StreamSpec, intake: Mapping[str, Any] | None = None) -> IcebergHistory:
-        table = load_table(self.catalog, self.settings, TableOptions.of(stream).identifier, stream.name)
+        table = load_table(self.catalog, self.settings, TableOptions.of(stream).table, stream.name)
         return IcebergHistory(table, stream, self.storage, intake)
 
 
-class IcebergSystem(TableOutputs):
+class IcebergSystem(TableSystem):
     """System of the tables of an Iceberg catalog: bounded inputs, of which the plan fixes the snapshot, and outputs.
 
     Options of the binding: ``root`` (a folder with a catalog of its own), or ``type``, ``uri`` and other properties of
@@ -106,7 +109,7 @@ class IcebergSystem(TableOutputs):
         """Return id and time of the first snapshot at or after a time that is no compaction; None: there is none."""
         options = TableOptions.of(stream)
         with opened_catalog(self.settings) as catalog:
-            table = find_table(catalog, options.identifier)
+            table = find_table(catalog, options.table)
             found = first_since(table.metadata, options, at, stream.name) if table is not None else None
             return None if found is None else (str(found.snapshot_id), time_of(found))
 
@@ -121,7 +124,7 @@ class IcebergSystem(TableOutputs):
     def make_missing(self, stream: StreamSpec, options: OutputOptions, schema: Schema) -> None:
         """Make the table of an output, if it is not there."""
         with opened_catalog(self.settings, create=True) as catalog:
-            if find_table(catalog, options.identifier) is None:
+            if find_table(catalog, options.table) is None:
                 columns = self.columns_to_make(stream, schema)
                 make_table(catalog, options, columns, stream.name, partial(self._note_made, options))
 
@@ -159,7 +162,7 @@ class IcebergSystem(TableOutputs):
         options = TableOptions.of(stream)
         try:
             with opened_catalog(self.settings) as catalog:
-                hold_snapshot(load_table(catalog, self.settings, options.identifier, stream.name), reader, version)
+                hold_snapshot(load_table(catalog, self.settings, options.table, stream.name), reader, version)
         except SamzaError as error:
             return error.sentence.rstrip(".")
         return None
@@ -189,7 +192,7 @@ class IcebergSystem(TableOutputs):
         options = OutputOptions.of(stream)
         with opened_catalog(self.settings) as catalog:
             for _ in range(UNKNOWN_TRIES - 1):
-                table = load_table(catalog, self.settings, options.identifier, stream.name, written=True)
+                table = load_table(catalog, self.settings, options.table, stream.name, written=True)
                 try:
                     return act(table, options.branch)
                 except SamzaError:
@@ -198,7 +201,7 @@ class IcebergSystem(TableOutputs):
                     logger.info(
                         "the outcome of an act on a branch is not known, and is looked up: %s", type(error).__name__
                     )
-            table = load_table(catalog, self.settings, options.identifier, stream.name, written=True)
+            table = load_table(catalog, self.settings, options.table, stream.name, written=True)
             return act(table, options.branch)
 
     def sweep_output(
@@ -257,11 +260,11 @@ class IcebergSystem(TableOutputs):
             return
         with opened_catalog(self.settings) as catalog:
             yield (
-                find_table(catalog, options.identifier)
+                find_table(catalog, options.table)
                 if options.create
-                else load_table(catalog, self.settings, options.identifier, stream.name, written=True)
+                else load_table(catalog, self.settings, options.table, stream.name, written=True)
             )
 
 
 def _made(options: OutputOptions, metadata: TableMetadata) -> MadeTable:
-    return MadeTable(KIND, ".".join(options.identifier), metadata.location)
+    return MadeTable(KIND, ".".join(identifier_of(options.table)), metadata.location)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import ConfigError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.iceberg.catalogs import find_table
-from airflow_samza.systems.iceberg.output_options import Ordered, OutputOptions
-from airflow_samza.systems.tables.output_options import MADE
-from airflow_samza.systems.tables.output_target import check_partition_columns
+from airflow_samza.systems.iceberg.options import Ordered, OutputOptions, identifier_of
+from airflow_samza.systems.tables.options import MADE
+from airflow_samza.systems.tables.output_target import check_known
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
-    from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update.sorting import UpdateSortOrder
     from pyiceberg.table.update.spec import UpdateSpec
@@ -33,20 +31,18 @@ BOUNDED = {
 
 def make_table(
     catalog: Catalog, options: OutputOptions, columns: Schema, stream: str, note: Callable[[TableMetadata], None]
-) -> Table:
-    """Return a table, which is made unless another process has been quicker; what is being made is noted before."""
+) -> None:
+    """Make a table, unless another process has been quicker; what is being made is noted before."""
     check_columns_of_fields(options, columns, stream)
-    namespace = options.identifier[:-1]
+    identifier = identifier_of(options.table)
     try:
-        catalog.create_namespace_if_not_exists(namespace)
+        catalog.create_namespace_if_not_exists(identifier[:-1])
     except Exception:  # of the catalog's database, where another process was quicker
-        if not catalog.namespace_exists(namespace):
+        if not catalog.namespace_exists(identifier[:-1]):
             raise
     try:
         properties = {**BOUNDED, **options.properties}
-        with catalog.create_table_transaction(
-            options.identifier, columns.to_arrow(), properties=properties
-        ) as transaction:
+        with catalog.create_table_transaction(identifier, columns.to_arrow(), properties=properties) as transaction:
             if options.partition_by:
                 with transaction.update_spec() as update:
                     for column, transform in options.partition_by:
@@ -57,25 +53,15 @@ def make_table(
                         _add_order(order, field, columns, stream)
             note(transaction.table_metadata)
     except Exception:
-        if find_table(catalog, options.identifier) is None:
+        if find_table(catalog, options.table) is None:
             raise
-    table = find_table(catalog, options.identifier)
-    assert table is not None
-    return table
 
 
 def check_columns_of_fields(options: OutputOptions, columns: Schema, stream: str) -> None:
     """Reject fields of partitions that no table has together, and a field whose column there is not."""
-    check_partition_columns(options, columns, stream)
+    check_known((column for column, _ in options.partition_by), columns, stream, "partitioned", "partition_by")
     _check_partition_fields(options, columns, stream)
-    for field in options.sort_by:
-        if field.column not in columns:
-            raise ConfigError(
-                f"The output {stream!r} is sorted by the column {field.column!r}, which its messages do not have.",
-                hint=f"{did_you_mean(field.column, columns.names)}Their columns are {listed(columns.names)}.",
-                key="sort_by",
-                value=field.column,
-            )
+    check_known((field.column for field in options.sort_by), columns, stream, "sorted", "sort_by")
 
 
 _TIMES = ("year", "month", "day", "hour")

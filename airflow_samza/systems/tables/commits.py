@@ -21,7 +21,7 @@ from typing import Any, cast
 from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.records import plain
 from airflow_samza.systems.capabilities import OutputCommit
-from airflow_samza.systems.generations import parse_generation
+from airflow_samza.systems.generations import newest_generations, parse_generation
 from airflow_samza.systems.output_slots import Order, OutputSlot, SlotCode, SlotWriter, Turn, digest, run_of
 from airflow_samza.systems.tables.folded_records import BLOCK, FOLDED, FoldedRecords, Heading
 from airflow_samza.typed_values import converted
@@ -192,24 +192,22 @@ class TableView:
         old = sorted(opened, key=lambda key: age(self.slots[key]))
         old = old[: len(old) - OPEN_RECORDS + BLOCK] if len(opened) + len(changed) > OPEN_RECORDS else []
         touched = {self.places[key] for key in changed if key in self.places}
-        instead: dict[int, list[tuple[Heading, str]]] = {number: [] for number in touched}
-        for number in touched:
-            for text in self.folded.blocks[number].records:
-                slot = _decoded(text)
-                if slot.key not in changed:
-                    instead[number].append((slot.heading, text))
+        instead = {
+            number: [(slot.heading, text) for slot, text in self._folded(number) if slot.key not in changed]
+            for number in touched
+        }
         folding = [(self.slots[key].heading, self.slots[key].encoded()) for key in old]
         if folding or touched:
-            values[FOLDED] = self.folded.with_blocks(folding, dict(instead)).text
+            values[FOLDED] = self.folded.with_blocks(folding, instead).text
         return values, old
+
+    def _folded(self, number: int) -> Iterator[tuple[Slot, str]]:
+        """Yield the records of a block, read and as they lie there."""
+        return ((_decoded(text), text) for text in self.folded.blocks[number].records)
 
     @cached_property
     def _newest(self) -> dict[str, tuple[int, ...]]:
-        newest: dict[str, tuple[int, ...]] = {}
-        for _, committed in self.commits():
-            output, generation = committed.owner
-            newest[output] = max(newest.get(output, ()), parse_generation(generation))
-        return newest
+        return newest_generations(committed.owner for _, committed in self.commits())
 
     @cached_property
     def holders(self) -> dict[str, Order]:

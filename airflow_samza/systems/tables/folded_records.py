@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -112,7 +112,7 @@ class FoldedRecords:
                 yield from ((number, record) for record in block.records)
 
     def with_blocks(
-        self, records: Sequence[tuple[Heading, str]], instead: dict[int, Sequence[tuple[Heading, str]]]
+        self, records: Sequence[tuple[Heading, str]], instead: Mapping[int, Sequence[tuple[Heading, str]]]
     ) -> FoldedRecords:
         """Return the records with further ones, and with blocks whose records are those that ``instead`` says."""
         changed = (instead.get(number, block) for number, block in enumerate(self.blocks))

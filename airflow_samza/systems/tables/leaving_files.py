@@ -19,8 +19,8 @@ from airflow_samza.systems.tables.columns import TableField
 from airflow_samza.systems.tables.commits import UNTOLD, Committed, Slot, TableView, partition_name, run_digest
 from airflow_samza.systems.tables.inputs.consumer import TableConsumer, file_rows
 from airflow_samza.systems.tables.inputs.table_version import TableFile, TableVersion
+from airflow_samza.systems.tables.options import REPLACE_PARTITIONS, REPLACE_TABLE, TableOutputOptions
 from airflow_samza.systems.tables.output import file_name
-from airflow_samza.systems.tables.output_options import REPLACE_PARTITIONS, REPLACE_TABLE, TableOutputOptions
 from airflow_samza.systems.tables.output_target import OutputTarget
 
 Table = TypeVar("Table")

@@ -27,8 +27,7 @@ from airflow_samza.systems.system import StreamSpec
 from airflow_samza.systems.tables.columns import inner_fields
 from airflow_samza.systems.tables.file_columns import arrow_field, for_file, null_error
 from airflow_samza.systems.tables.output_target import OutputTarget, check_messages
-from airflow_samza.systems.tables.sort_order import sorted_rows
-from airflow_samza.systems.tables.transforms import split_rows
+from airflow_samza.systems.tables.transforms import sorted_rows, split_rows
 
 OPEN_FILES = 50
 """Files that a task writes at a time; with more partitions the one that was written longest ago is closed."""
@@ -74,8 +73,7 @@ class DataFileWriter:
         self.place = place
         self.path = path
         self.rows = 0
-        self._order = target.sort_columns
-        self._sort_id = target.sort_id
+        self._target = target
         self._unsorted: list[pa.RecordBatch] = []
         self._unsorted_bytes = 0
         self._sink = place.filesystem.open_output_stream(place.path, compression=None)
@@ -84,7 +82,7 @@ class DataFileWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows."""
         self.rows += batch.num_rows
-        if self._order:
+        if self._target.sort:
             self._unsorted.append(batch)
             self._unsorted_bytes += batch.nbytes
         else:
@@ -112,7 +110,7 @@ class DataFileWriter:
     def finish(self, partition: Sequence[Any]) -> dict[str, Any]:
         """Close the file, and describe it; ``partition`` are the values of its partition."""
         if self._unsorted:
-            for batch in sorted_rows(pa.Table.from_batches(self._unsorted), self._order).to_batches():
+            for batch in sorted_rows(pa.Table.from_batches(self._unsorted), self._target.sort_columns).to_batches():
                 self._writer.write(batch)
             self._unsorted = []
         self._writer.close()
@@ -120,7 +118,7 @@ class DataFileWriter:
             self._sink.close()
         sync_file(self.place)
         size = int(self.place.filesystem.get_file_info(self.place.path).size)
-        order = {"sort_order": self._sort_id} if self._order else {}
+        order = {"sort_order": self._target.sort_id} if self._target.sort else {}
         return {"path": self.path, "rows": self.rows, "bytes": size, "partition": list(partition), **order}
 
     def abort(self) -> None:

@@ -16,9 +16,8 @@ from airflow_samza.errors import ConfigError, SchemaError, TopicError
 from airflow_samza.schema import DataType, Schema
 from airflow_samza.schema.data_type import quoted
 from airflow_samza.systems.tables.columns import TableField, columns_of, data_type, fields_of, inner_fields
-from airflow_samza.systems.tables.output_options import TableOutputOptions
-from airflow_samza.systems.tables.sort_order import SortField
-from airflow_samza.systems.tables.transforms import PartitionField
+from airflow_samza.systems.tables.options import TableOutputOptions
+from airflow_samza.systems.tables.transforms import PartitionField, SortField
 
 FILE_BYTES = 512 * 2**20
 """Size from which on a data file is closed, where its table does not say otherwise."""
@@ -261,13 +260,13 @@ def columns_unknown(options: TableOutputOptions, stream: str) -> SchemaError:
     )
 
 
-def check_partition_columns(options: TableOutputOptions, columns: Schema, stream: str) -> None:
-    """Reject a partition field of a column that there is not."""
-    for column, _ in options.partition_by:
-        if column not in columns:
+def check_known(names: Iterable[str], columns: Schema, stream: str, what: str, key: str) -> None:
+    """Reject a column that is not there, by which the option ``key`` has an output partitioned, or sorted: ``what``."""
+    for name in names:
+        if name not in columns:
             raise ConfigError(
-                f"The output {stream!r} is partitioned by the column {column!r}, which its messages do not have.",
-                hint=f"{did_you_mean(column, columns.names)}Their columns are {listed(columns.names)}.",
-                key="partition_by",
-                value=column,
+                f"The output {stream!r} is {what} by the column {name!r}, which its messages do not have.",
+                hint=f"{did_you_mean(name, columns.names)}Their columns are {listed(columns.names)}.",
+                key=key,
+                value=name,
             )

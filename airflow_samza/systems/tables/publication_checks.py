@@ -15,7 +15,6 @@ from airflow_samza.systems.output_slots import (
     is_replaced,
     namesake,
     outdated,
-    reject_meeting,
     replaced,
 )
 from airflow_samza.systems.tables.commits import Committed, TableView, run_digest, slot_key
@@ -68,12 +67,6 @@ def reject_late(view: TableView, mine: Committed, slot: OutputSlot | None, table
             generation=mine.generation,
             winner=winner.producer,
         )
-
-
-def reject_met(view: TableView, mine: Committed, slot: OutputSlot | None, table: str) -> None:
-    """Reject a slot of which another application has written the data, or of which this one has written a part."""
-    if slot is not None:
-        reject_meeting(slot, view.writers(slot.code), output=table, stream=mine.stream)
 
 
 def dropped(table: str, branch: str, stream: str) -> TopicError:

@@ -29,7 +29,7 @@ from airflow_samza.systems.files.durable_files import delete_file
 from airflow_samza.systems.files.failures import is_missing
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.generations import parse_generation
-from airflow_samza.systems.output_slots import UPSERT, next_turn
+from airflow_samza.systems.output_slots import UPSERT, next_turn, reject_meeting
 from airflow_samza.systems.system import Publication, StreamSpec
 from airflow_samza.systems.tables.commits import (
     REPLACED,
@@ -44,10 +44,10 @@ from airflow_samza.systems.tables.commits import (
     slot_key,
 )
 from airflow_samza.systems.tables.leaving_files import File, LeavingFiles, Table, TableFiles, are_in
+from airflow_samza.systems.tables.options import MAIN, REPLACE_PARTITIONS, REPLACE_TABLE, TableOutputOptions
 from airflow_samza.systems.tables.output import TableProducer, file_name, name_prefix
-from airflow_samza.systems.tables.output_options import MAIN, REPLACE_PARTITIONS, REPLACE_TABLE, TableOutputOptions
 from airflow_samza.systems.tables.output_target import OutputTarget, changes
-from airflow_samza.systems.tables.publication_checks import reject_late, reject_met, reject_namesake
+from airflow_samza.systems.tables.publication_checks import reject_late, reject_namesake
 from airflow_samza.systems.tables.staged_files import StagedFiles
 from airflow_samza.systems.tables.upserts import Upserts, merged
 
@@ -258,9 +258,10 @@ class TablePublisher(TableFiles[Table, File]):
             if self.upserts:  # the table has the staged changes by now
                 self._remove_staged()
             return self._facts(own, ())
-        if own is None:
+        mine = self.publication.slot
+        if own is None and mine is not None:
             with self._discarding(view):
-                reject_met(view, self.mine, self.publication.slot, self.options.table)
+                reject_meeting(mine, view.writers(mine.code), output=self.options.table, stream=self.stream.name)
         if own is not None and not len(self.staged):
             return self._facts(own, ())  # nothing comes, and nothing that is there has to go
         self.check(table)

@@ -1,11 +1,12 @@
 """Hashes of rows, in 128 bits: equal rows have equal ones, and others so rarely differ in nothing that none ever will.
 
 Values count to the bit: not-a-number is equal to itself, and zero is not minus zero. Readers of changes cancel rows by
-them, and compared runs are compared by them.
+them, upserts know keys by them, and compared runs are compared by them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,13 @@ class Hashes(NamedTuple):
 def row_hashes(batch: pa.RecordBatch) -> Hashes:
     """Return the hashes of the rows of a batch over all of its columns, which may be nested."""
     return _combined(list(map(_hashes, batch.columns)), batch.num_rows)
+
+
+def hashes_of(batches: Iterable[pa.RecordBatch]) -> Hashes:
+    """Return the hashes of the rows of several batches, one after the other."""
+    hashes = [row_hashes(batch) for batch in batches]
+    none = np.empty(0, np.uint64)
+    return Hashes(*(np.concatenate([none, *(one[word] for one in hashes)]) for word in (0, 1)))
 
 
 def _combined(columns: list[Hashes], rows: int) -> Hashes:
@@ -114,3 +122,43 @@ def _mixed(words: Words) -> Words:
         mixed *= factor
     mixed ^= mixed >> np.uint64(31)
     return mixed
+
+
+class RewrittenRows:
+    """Rows that a commit has put into files, by hashes; those that it took out of others are compared with them.
+
+    First all removed rows are asked for (:meth:`removed`), then those that were added (:meth:`added`). Of equal rows
+    that were taken out and put in, as many cancel out as there are of both. It holds 24 bytes for each of the rows.
+    """
+
+    def __init__(self, added: Iterable[pa.RecordBatch]) -> None:
+        first, second = hashes_of(added)
+        self._first, places, counts = np.unique(first, return_index=True, return_counts=True)
+        self._second = second[places]
+        self._counts = counts
+        self._left = counts.copy()
+        self._moved: npt.NDArray[np.int64] | None = None
+
+    def removed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows, of some that were taken out of files, that were not put into others."""
+        return batch.filter(pa.array(~self._taken(self._left, row_hashes(batch))))
+
+    def added(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows, of some that were put into files, that were not in others before."""
+        if self._moved is None:
+            self._moved = self._counts - self._left
+        return batch.filter(pa.array(~self._taken(self._moved, row_hashes(batch))))
+
+    def _taken(self, left: npt.NDArray[np.int64], hashes: Hashes) -> npt.NDArray[np.bool_]:
+        """Return which rows are among those that are left, and take them: of equal ones the first that come."""
+        taken = np.zeros(len(hashes.first), bool)
+        if not len(self._first) or not len(taken):
+            return taken
+        places = np.searchsorted(self._first, hashes.first).clip(max=len(self._first) - 1)
+        hits = np.flatnonzero((self._first[places] == hashes.first) & (self._second[places] == hashes.second))
+        hits = hits[np.argsort(places[hits], kind="stable")]
+        groups, begins, counts = np.unique(places[hits], return_index=True, return_counts=True)
+        number = np.arange(len(hits)) - np.repeat(begins, counts)
+        taken[hits[number < np.repeat(left[groups], counts)]] = True
+        left[groups] -= np.minimum(left[groups], counts)
+        return taken

@@ -1,7 +1,7 @@
-"""Partition transforms of Iceberg over Arrow columns: the partition values of rows, and rows split by them.
+"""Partition transforms and sort orders of Iceberg over Arrow columns: rows split by partitions, and rows in order.
 
-Values are as the specification has them: days and months are numbers since 1970, hashes are Murmur3 with seed 0.
-Outputs to Iceberg partition rows by them.
+Partition values are as the specification has them: days and months are numbers since 1970, hashes are Murmur3 with
+seed 0. Null is first or last in an order, as it says; NaN is above all numbers. Outputs to Iceberg write by them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Context, Decimal
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -204,3 +204,34 @@ def _truncated(column: pa.Array, width: int) -> pa.Array:
         # One digit more: below zero the floor may be longer than the value.
         return pa.array(floors, pa.decimal256(kind.precision + 1, kind.scale)).take(encoded.indices)
     return pc.binary_slice(column, 0, width)
+
+
+class SortField(NamedTuple):
+    """Field of a sort order: the id of the column that it is made of, the transform, and the direction."""
+
+    source: int
+    transform: str
+    descending: bool
+    nulls_first: bool
+
+
+def sorted_rows(rows: pa.Table, fields: Sequence[tuple[SortField, TableField, int]]) -> pa.Table:
+    """Return rows in the order of some fields, each with its column and the place of that among those of the rows."""
+    rows = rows.combine_chunks()
+    keys: dict[str, pa.Array] = {}
+    order: list[tuple[str, Literal["ascending", "descending"]]] = []
+
+    def by(values: pa.Array, *, descending: bool) -> None:
+        name = str(len(keys))
+        keys[name] = values
+        order.append((name, "descending" if descending else "ascending"))
+
+    for field, column, place in fields:
+        whole = rows.column(place).combine_chunks()
+        values = transformed(whole, column.type.word, field.transform)
+        if values.null_count:
+            by(values.is_null(), descending=field.nulls_first)
+        if types.is_floating(values.type):
+            by(pc.is_nan(values).fill_null(False), descending=field.descending)
+        by(values, descending=field.descending)
+    return rows.take(pc.sort_indices(pa.table(keys), sort_keys=order))

@@ -30,10 +30,10 @@ from airflow_samza.systems.system import ColumnBound, StreamSpec
 from airflow_samza.systems.tables.columns import TableField, TableType, inner_fields
 from airflow_samza.systems.tables.file_columns import null_error
 from airflow_samza.systems.tables.inputs.change_columns import ADDED, AFTER, BEFORE, CHANGE, REMOVED
+from airflow_samza.systems.tables.options import BRANCH, RUN_COLUMN, TableOutputOptions
 from airflow_samza.systems.tables.output import TableProducer
-from airflow_samza.systems.tables.output_options import BRANCH, RUN_COLUMN, TableOutputOptions
 from airflow_samza.systems.tables.output_target import OutputTarget
-from airflow_samza.systems.tables.row_hashes import Words, row_hashes
+from airflow_samza.systems.tables.row_hashes import Words, hashes_of, row_hashes
 from airflow_samza.systems.tables.staged_files import gone, reading_staged
 
 _FEW_KEYS = 200
@@ -131,28 +131,11 @@ class ChangeProducer(TableProducer):
             self._write((), whole)
 
     def _reject_nulls(self, rows: pa.RecordBatch, is_deleted: pa.BooleanArray) -> None:
-        self._reject_empty(rows)
-        for place, column in enumerate(self.target.columns):
-            if not rows.column(place).null_count:
-                continue
-            if column.name in self.target.key:
-                raise SchemaError(
-                    f"Column {column.name!r} of the key of the output {self.stream.name!r} is null in a message, so "
-                    f"that nobody knows which row of the table {self.target.table} it is.",
-                    hint="Leave such messages out with where.",
-                    table=self.target.table,
-                    stream=self.stream.name,
-                    column=column.name,
-                )
-            if column.required and pc.any(pc.and_(rows.column(place).is_null(), pc.invert(is_deleted))).as_py():
-                raise null_error(column.name, self.target.table)
-
-    def _reject_empty(self, rows: pa.RecordBatch) -> None:
-        """Reject empty texts in a key that a log would have as null, and so never find again."""
+        """Reject nulls in a key, and empty texts that a log would have as null: such rows are never found again."""
         for column, values in zip(self.target.columns, rows.columns, strict=True):
-            if column.name not in self._in_log or column.name not in self.target.key:
-                continue
-            if pa.types.is_string(values.type) and pc.any(pc.equal(values, "")).as_py():
+            is_key = column.name in self.target.key
+            is_text_in_log = column.name in self._in_log and pa.types.is_string(values.type)
+            if is_key and is_text_in_log and pc.any(pc.equal(values, "")).as_py():
                 raise SchemaError(
                     f"Column {column.name!r} of the key of the output {self.stream.name!r} is empty in a message, and "
                     f"the table {self.target.table} is partitioned by it, where an empty text is null.",
@@ -161,6 +144,21 @@ class ChangeProducer(TableProducer):
                     stream=self.stream.name,
                     column=column.name,
                 )
+            if is_key and values.null_count:
+                raise SchemaError(
+                    f"Column {column.name!r} of the key of the output {self.stream.name!r} is null in a message, so "
+                    f"that nobody knows which row of the table {self.target.table} it is.",
+                    hint="Leave such messages out with where.",
+                    table=self.target.table,
+                    stream=self.stream.name,
+                    column=column.name,
+                )
+            if (
+                column.required
+                and values.null_count
+                and pc.any(pc.and_(values.is_null(), pc.invert(is_deleted))).as_py()
+            ):
+                raise null_error(column.name, self.target.table)
 
 
 def staged_schema(target: OutputTarget) -> pa.Schema:
@@ -282,17 +280,18 @@ _LOST = TableType("")
 """The type of a field that a table has not any more."""
 
 
-Rows = Callable[[Any, "Sequence[str] | None"], "Iterator[pa.RecordBatch]"]
-"""Returns the rows of a data file, without deleted ones, in some columns of the table; None: in all."""
-
-
 def merged(
-    upserts: Upserts, files: Iterable[Any], rows_of: Rows, producer: TableProducer, feed: TableProducer | None = None
+    upserts: Upserts,
+    files: Iterable[Any],
+    rows_of: Callable[[Any, Sequence[str] | None], Iterator[pa.RecordBatch]],
+    producer: TableProducer,
+    feed: TableProducer | None = None,
 ) -> list[Any]:
     """Write the new rows, and what is left of files that have rows of their keys; return those files.
 
-    ``feed`` gets the rows that leave and those that come, each with what became of it; nothing where no file leaves:
-    then all that comes is new.
+    ``rows_of`` returns the rows of a file, without deleted ones, in some columns of the table; None: in all. ``feed``
+    gets the rows that leave and those that come, each with what became of it; nothing where no file leaves: then all
+    that comes is new.
     """
     if upserts.rows.num_rows:
         producer.write(0, upserts.rows)
@@ -333,9 +332,7 @@ class _KeySet(NamedTuple):
 
     @classmethod
     def of(cls, batches: Iterable[pa.RecordBatch], key: Sequence[str]) -> _KeySet:
-        hashes = [row_hashes(batch.select(list(key))) for batch in batches]
-        none = np.empty(0, np.uint64)
-        first, second = (np.concatenate([none, *(one[side] for one in hashes)]) for side in (0, 1))
+        first, second = hashes_of(batch.select(list(key)) for batch in batches)
         chosen = _last_of_each(first, second)
         return cls(first[chosen], second[chosen])
 

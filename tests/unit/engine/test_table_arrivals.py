@@ -173,7 +173,7 @@ def following(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Follow
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have continuous runs look for what is new without a pause."""
-    monkeypatch.setattr("airflow_samza.systems.tables.inputs.table_inputs.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("airflow_samza.systems.tables.system.LOOK_SECONDS", 0.0)
 
 
 of_iceberg = pytest.mark.parametrize("following", ["iceberg"], indirect=True)

@@ -266,7 +266,7 @@ def test_the_first_run_may_pass_over_what_is_there(lake: Lake) -> None:
 
 @pytest.mark.extended
 def test_a_continuous_run_follows_changes_until_it_is_drained(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_samza.systems.tables.inputs.table_inputs.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("airflow_samza.systems.tables.system.LOOK_SECONDS", 0.0)
     lake.append(1, 2)
     plan = lake.plan(mode=CONTINUOUS)
     failed = list[BaseException]()

@@ -17,7 +17,7 @@ from airflow_samza.errors import PushError, SamzaError
 from airflow_samza.launch.table_push import table_place
 from airflow_samza.prepare.side_inputs import side_input_notes
 from airflow_samza.systems.system import StreamSpec, SystemBinding
-from airflow_samza.systems.tables.inputs import table_inputs
+from airflow_samza.systems.tables import system as table_system
 from tests.support.iceberg_lake import delete_positions, table_of
 from tests.support.runs_here import Here
 from tests.unit.engine.tables.test_followed_tables import running, view
@@ -88,7 +88,7 @@ def test_a_continuous_run_takes_over_the_newest_version_or_keeps_that_of_its_pla
     bounded: str, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(followed_tables, "VERSION_SECONDS", 0.0)
-    monkeypatch.setattr(table_inputs, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(table_system, "LOOK_SECONDS", 0.0)
     lake.append(m1="gold", m2="silver")
     with running(lake.here, BY_LAKE, config={"follows": "yes", "bounded": bounded}):
         seen = [[view(lake.here, member) for member in (1, 2, 3)]]

@@ -239,15 +239,15 @@ _NAME = re.compile(r"(\d*)\.\.(\d+)/\d+")
 
 
 class _ChangeGroup(NamedTuple):
-    """Changes of data files that are read together, with a name that stays the same in other ranges."""
+    """Changes of data files that are read together: of a commit, with a name that stays the same in other ranges."""
 
     changes: Sequence[FileChange]
     commit: Commit
-    name: str
+    number: int
 
     @property
-    def size(self) -> int:
-        return sum(change.file.size for change in self.changes)
+    def name(self) -> str:
+        return f"{self.commit.since}..{self.commit.until}/{self.number}"
 
 
 def changes_range(request: ArrivalsRequest) -> dict[str, Any]:
@@ -292,9 +292,7 @@ def _groups(commit: Commit) -> list[_ChangeGroup]:
     removed, added = ([change for change in commit.changes if change.kind == kind] for kind in (REMOVED, ADDED))
     ordered = [*removed, *added]
     groups = [ordered] if removed and added and not ordered[0].feed else [[change] for change in ordered]
-    return [
-        _ChangeGroup(group, commit, f"{commit.since}..{commit.until}/{number}") for number, group in enumerate(groups)
-    ]
+    return [_ChangeGroup(group, commit, number) for number, group in enumerate(groups)]
 
 
 def _as_one_file(files: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -311,7 +309,11 @@ def _row_groups(groups: Sequence[_ChangeGroup], version: TableVersion, threshold
         unit._replace(file=single[unit.file])
         for unit in version.units([groups[index].changes[0].file for index in single], threshold)
     ]
-    together = [Unit(index, 0, None, group.size) for index, group in enumerate(groups) if len(group.changes) > 1]
+    together = [
+        Unit(index, 0, None, sum(change.file.size for change in group.changes))
+        for index, group in enumerate(groups)
+        if len(group.changes) > 1
+    ]
     return sorted([*row_groups, *together], key=lambda unit: (unit.file, unit.start))
 
 
@@ -330,8 +332,4 @@ def _unread_groups(request: ArrivalsRequest) -> list[_ChangeGroup]:
             table=table,
             stream=stream,
         )
-    return sorted(groups, key=lambda group: (group.commit.number, group.commit.time, _number_in_commit(group)))
-
-
-def _number_in_commit(group: _ChangeGroup) -> int:
-    return int(group.name.rpartition("/")[2])
+    return sorted(groups, key=lambda group: (group.commit.number, group.commit.time, group.number))

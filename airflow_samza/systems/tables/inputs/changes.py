@@ -8,7 +8,6 @@ commit by commit (decision 115). Incremental pushes fix such ranges by it, of De
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -28,14 +27,14 @@ from airflow_samza.systems.tables.inputs.table_version import TableFile, TableVe
 class FileChange(NamedTuple):
     """Rows of a data file that a change has removed, added or carried: those of ``only`` (if any), less ``deletes``.
 
-    Both are descriptions of deletes, as input ranges have them. With ``feed`` the file is one of a change data feed,
+    Both are deletes as files have them. With ``feed`` the file is one of a change data feed,
     whose rows say themselves what became of them, and these are the removed, or the added ones.
     """
 
     file: TableFile
     kind: str
-    deletes: tuple[dict[str, Any], ...] = ()
-    only: tuple[dict[str, Any], ...] = ()
+    deletes: tuple[Any, ...] = ()
+    only: tuple[Any, ...] = ()
     feed: bool = False
 
 
@@ -45,7 +44,7 @@ def file_changes(before: Sequence[TableFile], now: Sequence[TableFile]) -> list[
     former, present = ({file.path: file for file in files} for files in (before, now))
     for path in sorted({*former, *present}):
         old, new = former.get(path), present.get(path)
-        of_old, of_new = (() if file is None else _plain(file) for file in (old, new))
+        of_old, of_new = (() if file is None else file.deletes for file in (old, new))
         if old is not None and new is not None:
             # A new delete removes rows, and one that was taken back adds them.
             for file, kind, deletes, only in ((old, REMOVED, of_old, of_new), (new, ADDED, of_new, of_old)):
@@ -60,12 +59,8 @@ def file_changes(before: Sequence[TableFile], now: Sequence[TableFile]) -> list[
 
 def carried_rows(before: Sequence[TableFile], now: Sequence[TableFile]) -> list[FileChange]:
     """Return the rows of data files that are in both versions."""
-    former = {file.path: _plain(file) for file in before}
-    return [FileChange(file, CARRIED, (*former[file.path], *_plain(file))) for file in now if file.path in former]
-
-
-def _plain(file: TableFile) -> tuple[dict[str, Any], ...]:
-    return tuple(map(plain_deletes, file.deletes))
+    former = {file.path: file.deletes for file in before}
+    return [FileChange(file, CARRIED, (*former[file.path], *file.deletes)) for file in now if file.path in former]
 
 
 def changed_range(version: TableVersion, partitions: int, since: str, remedy: str, *, carried: bool) -> dict[str, Any]:
@@ -106,20 +101,15 @@ def changed_range(version: TableVersion, partitions: int, since: str, remedy: st
 def described_changes(changes: Sequence[FileChange], version: TableVersion) -> dict[str, Any]:
     """Return the keys of an input range of changes: as those of data files, which also say what became of rows."""
     range_ = version.described([change.file for change in changes])
-    deletes: list[dict[str, Any]] = []
-    indexes: dict[str, int] = {}
+    deletes = list(dict.fromkeys(one for change in changes for one in (*change.deletes, *change.only)))
+    indexes = {one: index for index, one in enumerate(deletes)}
     for listed, change in zip(range_["files"], changes, strict=True):
         listed["change"] = change.kind
         if change.feed:
             listed["feed"] = True
-        for name, vectors in (("deletes", change.deletes), ("only", change.only)):
-            listed[name] = []
-            for one in vectors:
-                index = indexes.setdefault(json.dumps(one, sort_keys=True), len(deletes))
-                if index == len(deletes):
-                    deletes.append(one)
-                listed[name].append(index)
-    return {**range_, "deletes": deletes}
+        listed["deletes"] = [indexes[one] for one in change.deletes]
+        listed["only"] = [indexes[one] for one in change.only]
+    return {**range_, "deletes": list(map(plain_deletes, deletes))}
 
 
 @contextmanager

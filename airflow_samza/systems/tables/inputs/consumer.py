@@ -7,22 +7,30 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types
 
 from airflow_samza.errors import TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.dictionaries import batch_of
 from airflow_samza.systems.files.failures import is_missing
 from airflow_samza.systems.files.formats.casts import Conformer
-from airflow_samza.systems.files.formats.file_format import InputFile, Unreadable, reading, rows_without_columns
+from airflow_samza.systems.files.formats.file_format import (
+    InputFile,
+    TimeRange,
+    Unreadable,
+    reading,
+    rows_without_columns,
+)
 from airflow_samza.systems.files.formats.limits import check_values
 from airflow_samza.systems.files.formats.options import FileOptions
+from airflow_samza.systems.files.formats.parquet import ParquetInput
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.packing import Split
 from airflow_samza.systems.files.reading import Within, fitting
@@ -30,11 +38,10 @@ from airflow_samza.systems.files.split_reading import SplitConsumer, projected_s
 from airflow_samza.systems.system import ColumnBound, MessageRun, StreamSpec, SystemStreamPartition
 from airflow_samza.systems.tables.columns import TableField, TableType, columns_of, data_type
 from airflow_samza.systems.tables.inputs.change_columns import ADDED, BEFORE, CHANGE, COMMIT, COMMITTED, REMOVED
-from airflow_samza.systems.tables.inputs.rewritten import RewrittenRows
-from airflow_samza.systems.tables.inputs.rows import TableRows
 from airflow_samza.systems.tables.inputs.table_version import TableFile, TableVersion, input_file
-from airflow_samza.systems.tables.projection import FileField
-from airflow_samza.systems.tables.vectors import NONE, Positions
+from airflow_samza.systems.tables.projection import FileField, constant, projected
+from airflow_samza.systems.tables.row_hashes import RewrittenRows
+from airflow_samza.systems.tables.vectors import NONE, Positions, kept_rows
 
 WHOLE = Split(0, 0, None)
 
@@ -140,13 +147,14 @@ class TableConsumer(SplitConsumer):
             dictionaries=file.dictionaries,
             any_bytes=True,
         )
-        with closing(TableRows(file, split, lambda schema: self.file_fields(schema, file, listed))) as rows:
+        with closing(ParquetInput(file)) as opened:
+            rows = _FileRows(opened, split, self.file_fields(opened.schema, file, listed))
             deleted, only = self._positions(listed, rows.count)
             if only is not None and not len(only):
                 return
             rows.skip_by(bounds, None if self._within is None else self._within.range, self._columns)
             if only is not None:
-                deleted = rows.others(only)
+                deleted = np.setdiff1d(np.arange(rows.count), only, assume_unique=True)
             row = 0
             for batch in rows.batches(columns, listed.get("constants", {}), deleted):
                 check_values(batch, row, file.shown, file.stream)
@@ -231,3 +239,79 @@ def _of_change(changes: pa.StringArray, change: str) -> pa.BooleanArray:
     """Return which rows of a change data feed were removed, or added."""
     is_removed = pc.is_in(changes, pa.array([REMOVED, BEFORE]))
     return is_removed if change == REMOVED else pc.invert(is_removed)
+
+
+_NUMBERS = ("byte", "short", "int", "long")
+
+
+class _FileRows:
+    """Rows of a part of a data file, in the columns of the table."""
+
+    def __init__(self, opened: ParquetInput, split: Split, fields: Iterable[FileField]) -> None:
+        self._opened = opened
+        self._split = split
+        self._within: TimeRange | None = None
+        self._fields: dict[int | str | None, FileField] = {field.id: field for field in fields}
+
+    @property
+    def count(self) -> int:
+        """The rows of the whole file, with deleted ones."""
+        return int(self._opened.parquet.metadata.num_rows)
+
+    def skip_by(
+        self, bounds: Sequence[ColumnBound], within: TimeRange | None, columns: Mapping[str, TableField]
+    ) -> None:
+        """Skip row groups by columns of the table, which may have other names in the file: by bounds and a slice."""
+        of_file = []
+        for bound in bounds:
+            found = self._fields.get(columns[bound.column].id) if bound.column in columns else None
+            if found is not None:
+                of_file.append(bound._replace(column=found.name))
+        self._opened.file = dataclasses.replace(self._opened.file, bounds=tuple(of_file))
+        column = columns.get(within.column) if within is not None else None
+        time = self._fields.get(column.id) if column is not None else None
+        if within is None or column is None or time is None:
+            return
+        # What is a point in time in the table and a number in the file, or the other way, has another unit there.
+        if types.is_integer(time.type) == (column.type.word in _NUMBERS):
+            self._within = within._replace(column=time.name)
+
+    def batches(
+        self, columns: Sequence[TableField], constants: Mapping[str, Any], deleted: Positions
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that are not deleted; what the file lacks is its partition's value, else null."""
+        names = [self._fields[column.id].name for column in columns if column.id in self._fields]
+        whole = self._opened.batches(self._split.start, self._split.end, names, self._within)
+        for batch in self._kept(names, deleted) if len(deleted) else whole:
+            made = []
+            for column in columns:
+                found = self._fields.get(column.id)
+                made.append(
+                    constant(column, constants.get(str(column.id)), batch.num_rows)
+                    if found is None
+                    else projected(batch.column(batch.schema.get_field_index(found.name)), found, column.type)
+                )
+            if not made:
+                yield rows_without_columns(batch.num_rows)
+                continue
+            schema = pa.schema([pa.field(column.name, data_type(column.type).to_arrow()) for column in columns])
+            yield batch_of(made, schema)
+
+    def _kept(self, names: Sequence[str], deleted: Positions) -> Iterator[pa.RecordBatch]:
+        """Yield rows without deleted ones: row group by row group, whose places in the file are known."""
+        metadata = self._opened.parquet.metadata
+        first = 0
+        for group in range(metadata.num_row_groups):
+            rows = metadata.row_group(group).num_rows
+            if self._split.start <= group and (self._split.end is None or group < self._split.end):
+                position = first
+                for batch in self._opened.batches(group, group + 1, names, self._within):
+                    kept = kept_rows(deleted, position, batch.num_rows)
+                    position += batch.num_rows
+                    if kept is None:
+                        yield batch
+                    elif names:
+                        yield batch.filter(kept)
+                    else:
+                        yield rows_without_columns(kept.true_count)
+            first += rows

@@ -16,7 +16,7 @@ import pytest
 from airflow_samza.runs.records.names import Generation, writer_name
 from airflow_samza.systems.delta import checkpoints, state
 from airflow_samza.systems.delta.log import DeltaLog, LogFile, find_log
-from airflow_samza.systems.delta.output_options import AUTO_COMPACT
+from airflow_samza.systems.delta.options import AUTO_COMPACT
 from airflow_samza.systems.files.location import open_location
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.system import Publication

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import ConfigError, TopicError
-from airflow_samza.systems.delta.options import DeltaSettings, TableOptions
-from airflow_samza.systems.delta.output_options import OutputOptions
+from airflow_samza.systems.delta.options import DeltaSettings, OutputOptions, TableOptions
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.support.delta_lake import stream, system_at, table_of
 

@@ -132,7 +132,7 @@ def test_a_tables_properties_choose_neither_imports_nor_where_files_are(
     assert all(name in said[0] for name in CHOOSING)
     assert SECRET not in caplog.text
     with catalogs.opened_catalog(output.system.settings) as catalog:
-        table = catalogs.find_table(catalog, ("web", "out"))
+        table = catalogs.find_table(catalog, "web.out")
         assert table is not None
         assert stored_properties(table) == CHOOSING  # they stay, and do nothing
         assert "s3.endpoint" not in table.io.properties
@@ -157,7 +157,7 @@ def test_a_rest_catalog_lends_credentials_and_a_tables_properties_do_not(
         output.publish(ids([1]))
         assert [row["id"] for row in rows_of(output.system, stream("web.out"))] == [1]
         with catalogs.opened_catalog(output.system.settings) as catalog:
-            table = catalogs.find_table(catalog, ("web", "out"))
+            table = catalogs.find_table(catalog, "web.out")
             assert table is not None
             assert table.io.properties["s3.access-key-id"] == "lent"
             assert not {"s3.endpoint", "s3.secret-access-key", "DEFAULT_SCHEME"} & set(table.io.properties)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.systems.iceberg.options import CatalogSettings, TableOptions
+from airflow_samza.systems.iceberg.options import CatalogSettings, TableOptions, identifier_of
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 
 
@@ -82,8 +82,8 @@ def of(**options: str) -> TableOptions:
 
 
 def test_a_table_has_the_name_of_its_stream_unless_it_says_another() -> None:
-    assert of().identifier == ("default", "views")
-    assert of(table="web.eu.views").identifier == ("web", "eu", "views")
+    assert identifier_of(of().table) == ("default", "views")
+    assert identifier_of(of(table="web.eu.views").table) == ("web", "eu", "views")
 
 
 def test_a_time_is_utc_unless_it_says_otherwise() -> None:

@@ -40,7 +40,7 @@ from pyiceberg.types import (
 
 from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.systems.files.formats import parquet_output
-from airflow_samza.systems.iceberg.data_files import live_files
+from airflow_samza.systems.iceberg.data_files import live_entries
 from airflow_samza.systems.system import Publication
 from airflow_samza.systems.tables import output as output_module
 from tests.support.budgets import extended_but
@@ -483,7 +483,7 @@ def test_files_of_a_table_with_a_sort_order_are_sorted_and_say_so(
     nulls = [row[field.name] is None for row in stored]
     assert nulls == sorted(nulls, reverse=direction is SortDirection.ASC)
     output.system.publish(output.spec, Publication("app/run/stage", "1.1", 0, {0: described}))
-    assert [file.sort_order_id for file in live_files(output.table(), "main")] == [1]
+    assert [entry.data_file.sort_order_id for entry in live_entries(output.table(), "main")] == [1]
     assert by_id(output.rows()) == by_id(ROWS)
 
 
@@ -519,7 +519,7 @@ def test_an_order_that_is_not_computed_here_is_not_claimed(tmp_path: Path, field
     else:
         output = made(tmp_path, ALL, **order_of(field))
     output.publish(ids([2, 1]))
-    assert [file.sort_order_id for file in live_files(output.table(), "main")] == [None]
+    assert [entry.data_file.sort_order_id for entry in live_entries(output.table(), "main")] == [None]
     assert output.ids() == [1, 2]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_samza.errors import ConfigError, SamzaError
-from airflow_samza.systems.iceberg.output_options import OutputOptions
-from airflow_samza.systems.tables.output_options import OUTPUT_MODES
+from airflow_samza.systems.iceberg.options import OutputOptions, identifier_of
+from airflow_samza.systems.tables.options import OUTPUT_MODES
 from tests.support.table_outputs import output_stream
 
 
@@ -17,8 +17,8 @@ def of(**options: str) -> OutputOptions:
 def test_options_have_defaults() -> None:
     assert of() == OutputOptions("web.out")
     assert of(mode="") == OutputOptions("web.out")
-    assert OutputOptions.of(output_stream("out")).identifier == ("default", "out")
-    assert OutputOptions.of(output_stream("a.b.out")).identifier == ("a", "b", "out")
+    assert identifier_of(OutputOptions.of(output_stream("out")).table) == ("default", "out")
+    assert identifier_of(OutputOptions.of(output_stream("a.b.out")).table) == ("a", "b", "out")
 
 
 @pytest.mark.parametrize("mode", OUTPUT_MODES)

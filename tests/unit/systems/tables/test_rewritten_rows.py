@@ -11,8 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_samza.systems.tables.inputs.rewritten import RewrittenRows
-from airflow_samza.systems.tables.row_hashes import row_hashes
+from airflow_samza.systems.tables.row_hashes import RewrittenRows, row_hashes
 
 NAN = float("nan")
 VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_samza.systems.tables.columns import TableField, TableType
-from airflow_samza.systems.tables.sort_order import SortField, sorted_rows
+from airflow_samza.systems.tables.transforms import SortField, sorted_rows
 
 COLUMNS = [
     TableField(1, "number", TableType("long"), required=False),

@@ -1,4 +1,4 @@
-"""Systems whose streams are tables, as outputs: what is alike whatever keeps the records of commits to them.
+"""Systems whose streams are tables: what is alike for all formats of tables, whatever keeps the records of commits.
 
 The systems of Delta and Iceberg derive from it.
 """
@@ -6,9 +6,10 @@ The systems of Delta and Iceberg derive from it.
 from __future__ import annotations
 
 import uuid
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,14 +19,25 @@ from airflow_samza.systems.capabilities import Written, rows_missing
 from airflow_samza.systems.files.durable_files import write_probe
 from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.formats.file_format import BATCH_ROWS
+from airflow_samza.systems.files.formats.options import partition_count
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
-from airflow_samza.systems.system import StreamSpec, SystemBinding
+from airflow_samza.systems.system import ColumnBound, StreamMetadata, StreamSpec, SystemBinding
 from airflow_samza.systems.tables.commits import Committed, TableView, heading, output_digest
 from airflow_samza.systems.tables.folded_records import Heading
-from airflow_samza.systems.tables.inputs.table_inputs import TableInputs
+from airflow_samza.systems.tables.inputs.arrivals import (
+    LOOK_SECONDS,
+    ArrivalsRequest,
+    TableHistory,
+    arrived_range,
+    changes_range,
+    reject_one_version,
+    reject_other_table,
+)
+from airflow_samza.systems.tables.inputs.changes import changed_range
+from airflow_samza.systems.tables.inputs.table_version import TableVersion
+from airflow_samza.systems.tables.options import MAIN
 from airflow_samza.systems.tables.output import TableProducer, file_name
-from airflow_samza.systems.tables.output_options import MAIN
 from airflow_samza.systems.tables.output_target import (
     OutputTarget,
     check_messages,
@@ -39,21 +51,104 @@ from airflow_samza.systems.tables.staged_files import reading_staged
 from airflow_samza.systems.tables.upserts import ChangeProducer, check_options, fix_key, made_columns
 
 
-class TableOutputs(TableInputs):
-    """System of tables that are written, too, but for what each format does in its own way.
+class Tables(Protocol):
+    """The tables of a system, while its catalog is open."""
+
+    def find(self, stream: StreamSpec) -> TableVersion | None:
+        """Return the version of a table that a stream means; None: there is no table."""
+        ...
+
+    def load(self, stream: StreamSpec, intake: Mapping[str, Any] | None = None) -> TableHistory:
+        """Return the version of a table that is there, for a stream that was read up to the record ``intake``."""
+        ...
+
+
+class TableSystem(ABC):
+    """System of tables, as inputs and as outputs, but for what each format does in its own way.
 
     ``planned`` has the tables of outputs as :meth:`fix_output` has loaded them: a plan loads each once. ``root`` is
     that of the runs, if there is one.
     """
 
     kind: str
+    versions: tuple[str, ...]
+    """The options that choose one version for ever."""
+
     options_of: Callable[[StreamSpec], Any]
     """The format's options of an output, which are :class:`TableOutputOptions`."""
 
     def __init__(self, name: str, binding: SystemBinding, root: str | None) -> None:
-        super().__init__(name, binding)
+        self.name = name
+        self.binding = binding
         self.root = root
         self.planned: dict[str, Any] = {}
+
+    @property
+    def admin(self) -> TableSystem:
+        """The system is its own admin."""
+        return self
+
+    @abstractmethod
+    def tables(self) -> AbstractContextManager[Tables]:
+        """Open the catalog."""
+
+    def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
+        """Return the declared partition counts of streams whose table exists, and its columns where none are declared.
+
+        The count never follows from the files, which change from version to version.
+        """
+        read = [stream for stream in streams if not stream.written]
+        if not read:
+            return {}
+        with self.tables() as tables:
+            found = [version for stream in read if (version := tables.find(stream)) is not None]
+            return {
+                one.stream.name: StreamMetadata(self.partitions(one.stream), schema=one.schema().ddl()) for one in found
+            }
+
+    def slice(self, stream: StreamSpec) -> dict[str, Any]:
+        """Return the files of the version that a stream means, and which partition reads what of them."""
+        return self.slice_within(stream, ())
+
+    def slice_within(self, stream: StreamSpec, bounds: Sequence[ColumnBound]) -> dict[str, Any]:
+        """Return the input range without files that cannot have a row that fulfils all bounds."""
+        with self.tables() as tables:
+            return tables.load(stream).input_range(self.partitions(stream), bounds)
+
+    def changes(self, stream: StreamSpec, since: str, remedy: str, *, carried: bool = False) -> dict[str, Any]:
+        """Return the range of the rows that are in one only of two versions; with ``carried``, in both."""
+        with self.tables() as tables:
+            return changed_range(tables.load(stream), self.partitions(stream), since, remedy, carried=carried)
+
+    def arrived(
+        self,
+        stream: StreamSpec,
+        intake: Mapping[str, Any] | None,
+        *,
+        first_chunk: int = 0,
+        all_of_it: bool = False,
+        unread: bool = False,
+        bounds: Sequence[ColumnBound] = (),
+    ) -> dict[str, Any]:
+        """Return the range of what was appended, or changed, since the record ``intake``; None: of all rows there are.
+
+        Files without a row that fulfils all ``bounds`` are left out; of changes none, as rows may cancel out.
+        """
+        reject_one_version(stream, self.versions)
+        with self.tables() as tables:
+            version = tables.load(stream, intake)
+            if intake is not None:
+                reject_other_table(version, intake)
+            request = ArrivalsRequest(version, intake, self.partitions(stream), first_chunk, unread)
+            return changes_range(request) if stream.changes else arrived_range(request, bounds)
+
+    def look_seconds(self, stream: StreamSpec) -> float:
+        """Return how long a continuous run waits between two looks at the table."""
+        return LOOK_SECONDS
+
+    def partitions(self, stream: StreamSpec) -> int:
+        """Return the partition count of an input."""
+        return partition_count(stream, self.name, self.binding)
 
     @abstractmethod
     def target(self, stream: StreamSpec, run: str) -> dict[str, Any] | None:
