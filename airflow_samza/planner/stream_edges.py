@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
@@ -99,20 +100,16 @@ def declared_kind(spec: ApplicationSpec, stream: StreamDescriptor) -> str | None
 
 def check_streams(spec: ApplicationSpec) -> list[PlanError]:
     """One id names one stream: an input may also be a side input, nothing else may be two things (rule P8)."""
-    errors: list[PlanError] = []
     roles = {"input": spec.inputs, "output": spec.outputs, "intermediate": spec.intermediates}
-    names = list(roles)
-    for place, one in enumerate(names):
-        for other in names[place + 1 :]:
-            errors.extend(
-                DuplicateId(
-                    f"The stream {stream_id!r} is both an {one} and an {other} stream.",
-                    hint="Give each stream an id of its own; the physical name in the system may be the same.",
-                    stream=stream_id,
-                )
-                for stream_id in sorted(set(roles[one]) & set(roles[other]))
-            )
-    return errors
+    return [
+        DuplicateId(
+            f"The stream {stream_id!r} is both an {one} and an {other} stream.",
+            hint="Give each stream an id of its own; the physical name in the system may be the same.",
+            stream=stream_id,
+        )
+        for one, other in combinations(roles, 2)
+        for stream_id in sorted(roles[one].keys() & roles[other].keys())
+    ]
 
 
 def behind_unbounded(spec: ApplicationSpec) -> set[OperatorSpec]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from airflow_samza.task.expressions.expression import (
     Expression,
     Frame,
     UnsupportedExpression,
+    checked,
     literal,
     masked,
     values_of,
@@ -71,15 +73,7 @@ def _unsafe(target: DataType) -> Conversion:
 
 
 def _checked(target: DataType, condition: str) -> Conversion:
-    kind = target.to_arrow()
-
-    def convert(array: pa.Array) -> pa.Array:
-        try:
-            return pc.cast(array, kind)
-        except pa.ArrowInvalid:
-            raise _too_great(condition, target) from None
-
-    return convert
+    return checked(partial(pc.cast, target_type=target.to_arrow()), partial(_too_great, condition, target))
 
 
 def _too_great(condition: str, target: DataType) -> EvaluationFailure:

@@ -47,6 +47,18 @@ class EvaluationFailure(Exception):
         super().__init__(f"[{condition}] {sentence}")
 
 
+def checked(kernel: Callable[..., Any], failure: Callable[[], EvaluationFailure]) -> Callable[..., Any]:
+    """Return a kernel that fails as Spark does, where Arrow's finds that a result does not fit."""
+
+    def run(*operands: Any) -> Any:
+        try:
+            return kernel(*operands)
+        except pa.ArrowInvalid:
+            raise failure() from None
+
+    return run
+
+
 @lru_cache(maxsize=1)
 def spark_release() -> tuple[int, int]:
     """Return the feature release of the Spark that is installed, whose results expressions have to equal.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ import pyarrow.compute as pc
 from airflow_samza.quoting import quoted
 from airflow_samza.schema import DataType
 from airflow_samza.task.expressions.days import DAY, as_dates, as_moments, date_text, days_of, moment_text, numbers_of
-from airflow_samza.task.expressions.expression import EvaluationFailure, masked, values_of
+from airflow_samza.task.expressions.expression import EvaluationFailure, checked, masked, values_of
 from airflow_samza.task.expressions.text_casts import SPACE, Conversion
 
 _SECOND = 1_000_000
@@ -48,14 +50,9 @@ def midnights(dates: Any) -> Any:
 
 def _seconds(target: DataType) -> Conversion:
     kind = target.to_arrow()
-
-    def convert(moments: Any) -> Any:
-        try:
-            return pc.cast(masked(numbers_of(moments) // _SECOND, moments, pa.int64()), kind)
-        except pa.ArrowInvalid:
-            raise EvaluationFailure("CAST_OVERFLOW", f"A timestamp does not fit into {target.ddl()}.") from None
-
-    return convert
+    failure = partial(EvaluationFailure, "CAST_OVERFLOW", f"A timestamp does not fit into {target.ddl()}.")
+    fitting = checked(pc.cast, failure)
+    return lambda moments: fitting(masked(numbers_of(moments) // _SECOND, moments, pa.int64()), kind)
 
 
 def _moments(seconds: Any) -> Any:
@@ -66,19 +63,6 @@ def _moments(seconds: Any) -> Any:
         values > limits.max // _SECOND, limits.max, np.where(values < -(limits.max // _SECOND), limits.min, result)
     )
     return as_moments(result, seconds)
-
-
-def read_dates(texts: Any) -> Any:
-    """Texts as dates; raises on the first that is none."""
-    plain = pc.match_substring_regex(texts, r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}\z")
-    if plain.true_count == len(texts) - texts.null_count:
-        try:
-            return pc.cast(texts, pa.date32())
-        except pa.ArrowInvalid:
-            pass  # one of them is no day of the calendar; below it is found
-    return pa.array([None if text is None else read_date(text) for text in texts.to_pylist()], pa.int32()).view(
-        pa.date32()
-    )
 
 
 def read_date(text: str) -> int:
@@ -93,6 +77,18 @@ def read_date(text: str) -> int:
         if days is not None:
             return days
     raise EvaluationFailure("CAST_INVALID_INPUT", f"The text {quoted(text, 80)} is no date.")
+
+
+def read_dates(texts: Any, read: Callable[[str], int | None] = read_date) -> Any:
+    """Texts as dates; ``read`` reads those of an unusual form."""
+    plain = pc.match_substring_regex(texts, r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}\z")
+    if plain.true_count == len(texts) - texts.null_count:
+        try:
+            return pc.cast(texts, pa.date32())
+        except pa.ArrowInvalid:
+            pass  # one of them is no day of the calendar; below it is found
+    days = [None if text is None else read(text) for text in texts.to_pylist()]
+    return pa.array(days, pa.int32()).view(pa.date32())
 
 
 def _day_of(year: int, month: int, day: int) -> int | None:
