@@ -57,15 +57,13 @@ def build_stream_edges(
     ``kinds`` are the kinds of systems that the environment binds, by stream; others are those that the application
     declares.
     """
-    descriptors: dict[str, tuple[StreamRole, StreamDescriptor]] = {}
-    for role, streams in (
+    by_role = (
         (StreamRole.SIDE_INPUT, spec.side_inputs),
         (StreamRole.OUTPUT, spec.outputs),
         (StreamRole.INTERMEDIATE, spec.intermediates),
         (StreamRole.INPUT, spec.inputs),
-    ):
-        for stream_id, descriptor in streams.items():
-            descriptors[stream_id] = (role, descriptor)
+    )
+    descriptors = {stream_id: (role, stream) for role, streams in by_role for stream_id, stream in streams.items()}
     writers = grouped((stream_id, op) for op in graph.operators for stream_id in op.written_streams)
     readers = grouped((op.stream.stream_id, op) for op in graph.inputs)
     feeds = grouped((stream_id, table) for table in sorted(spec.tables) for stream_id in spec.tables[table].side_inputs)

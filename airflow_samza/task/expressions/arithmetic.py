@@ -22,11 +22,11 @@ from airflow_samza.task.expressions.expression import (
     Expression,
     Frame,
     UnsupportedExpression,
+    applied,
     checked,
     masked,
     values_of,
 )
-from airflow_samza.task.expressions.signature import applied
 
 _KERNELS: dict[str, Callable[..., Any]] = {"+": pc.add, "-": pc.subtract, "*": pc.multiply}
 _CHECKED_KERNELS = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}

@@ -10,11 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_samza.schema import DataType
-from airflow_samza.task.expressions.casts import BITS, cast
+from airflow_samza.task.expressions.casts import BITS, cast, read_date, read_dates
 from airflow_samza.task.expressions.coercion import is_floating, is_numeric, widened
-from airflow_samza.task.expressions.expression import DOUBLE, EvaluationFailure, Expression, UnsupportedExpression
-from airflow_samza.task.expressions.signature import Function, applied
-from airflow_samza.task.expressions.temporal_casts import read_date, read_dates
+from airflow_samza.task.expressions.expression import (
+    DOUBLE,
+    EvaluationFailure,
+    Expression,
+    Function,
+    UnsupportedExpression,
+    applied,
+)
 from airflow_samza.task.expressions.text_casts import SPACE, read_booleans, read_floats, read_number
 
 

@@ -29,13 +29,15 @@ from airflow_samza.task.expressions.expression import (
     BIGINT,
     DOUBLE,
     Expression,
+    Function,
     UnsupportedExpression,
+    applied,
     checked,
+    constant,
     masked,
     spark_release,
     values_of,
 )
-from airflow_samza.task.expressions.signature import Function, applied, constant
 
 _BIGINT_LIMIT = 2.0**63
 
