@@ -332,8 +332,8 @@ def _reject_writers_before(
                     f"{spec.title}{located(spec.location)} writes {stream!r} beside its results, and what follows it "
                     f"in the stage, {operators[catalyst].spec.title}, runs in Catalyst ({reason}): outputs cannot be "
                     "written before that.",
-                    hint="Put a partition_by between the two, rewrite the second so that Arrow runs it, or set "
-                    'on_error="drop".',
+                    hint="Put a partition_by between the two, rewrite the second so that Arrow runs it, "
+                    'or set on_error="drop".',
                     operator=spec.op_id,
                     stream=stream,
                     reason=reason,
