@@ -22,8 +22,6 @@ from airflow_samza.planner.stream_edges import StreamEdge
 if TYPE_CHECKING:
     from airflow_samza.application.application import ApplicationSpec
 
-Details = tuple[tuple[str, str], ...]
-
 
 def describe_operators(
     graph: JobGraph, in_task_0: Collection[str] = (), checks: Iterable[KeyCheck] = ()
@@ -105,7 +103,7 @@ def describe_tables(spec: ApplicationSpec, graph: JobGraph) -> tuple[PlannedTabl
     return tuple(described)
 
 
-def operator_details(op: OperatorSpec) -> Details:
+def operator_details(op: OperatorSpec) -> tuple[tuple[str, str], ...]:
     """Return what an operator does, as (name, text) pairs in a fixed order."""
     shown = [(each, each) if isinstance(each, str) else each for each in op.shown]
     pairs = [(name, _text(getattr(op, attribute))) for name, attribute in shown]

@@ -318,15 +318,11 @@ def _merged(op: MergeSpec, arriving: Sequence[EdgeState]) -> EdgeState:
 def _alike(arriving: Sequence[EdgeState]) -> bool:
     """Keyed by the same columns, with types that do not contradict each other."""
     first = arriving[0].partitioning
-    if first.kind != "keyed":
-        return False
-    for state in arriving[1:]:
-        other = state.partitioning
-        if (other.kind, other.key, other.partitioner) != (first.kind, first.key, first.partitioner):
-            return False
-        if any(a is not None and b is not None and a != b for a, b in zip(first.types, other.types, strict=True)):
-            return False
-    return True
+    return first.kind == "keyed" and all(
+        (other.kind, other.key, other.partitioner) == (first.kind, first.key, first.partitioner)
+        and all(a is None or b is None or a == b for a, b in zip(first.types, other.types, strict=True))
+        for other in (state.partitioning for state in arriving)
+    )
 
 
 def _joined(op: StreamJoinSpec, arriving: Sequence[EdgeState]) -> EdgeState:

@@ -248,4 +248,8 @@ def _unread_partitions(stages: Sequence[Stage], counts: Counts, edges: Mapping[s
 def _handled_by_one(graph: JobGraph, stages: Sequence[Stage], replication: Replication) -> frozenset[str]:
     """The operators of stages of several tasks to which task 0 alone hands what is broadcast."""
     crowded = {op_id for stage in stages if stage.task_count > 1 for op_id in stage.operators}
-    return frozenset(op.op_id for op in graph.operators if op.op_id in crowded and replication.in_one_task(op))
+    return frozenset(
+        op.op_id
+        for op in graph.operators
+        if op.op_id in crowded and not all(replication.reaches(source, op) for source in op.inputs)
+    )

@@ -38,10 +38,6 @@ class Replication:
         """Return whether messages go from one operator to the next one in every task; where not, in task 0."""
         return source.op_id not in self.replicated or op.op_id in self.everywhere or isinstance(op, TaskSpec)
 
-    def in_one_task(self, op: OperatorSpec) -> bool:
-        """Return whether some of what arrives at an operator is handled by task 0 alone."""
-        return not all(self.reaches(source, op) for source in op.inputs)
-
 
 def find_replication(operators: Iterable[OperatorSpec], is_broadcast: Callable[[str], bool]) -> Replication:
     """The replication among operators; ``is_broadcast`` answers for a stream's id.

@@ -51,9 +51,8 @@ def cut_stages(graph: JobGraph) -> tuple[Stage, ...]:
     parts = _condense_circles(parts)
     names = name_stages([(part.inputs, part.outputs, part.circular) for part in parts])
     writers = _writers(parts)
-    stages = {}
-    for place, part in enumerate(parts):
-        stages[names[place]] = Stage(
+    stages = {
+        names[place]: Stage(
             stage_id=names[place],
             operators=tuple(graph.operators[index].op_id for index in part.operators),
             inputs=tuple(sorted(part.inputs)),
@@ -65,6 +64,8 @@ def cut_stages(graph: JobGraph) -> tuple[Stage, ...]:
             ),
             several_epochs=part.circular,
         )
+        for place, part in enumerate(parts)
+    }
     ordered = upstream_first({stage_id: stage.upstream for stage_id, stage in stages.items()})
     return tuple(stages[stage_id] for stage_id in ordered)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
@@ -56,15 +57,13 @@ def build_stream_edges(
     ``kinds`` are the kinds of systems that the environment binds, by stream; others are those that the application
     declares.
     """
-    descriptors: dict[str, tuple[StreamRole, StreamDescriptor]] = {}
-    for role, streams in (
+    by_role = (
         (StreamRole.SIDE_INPUT, spec.side_inputs),
         (StreamRole.OUTPUT, spec.outputs),
         (StreamRole.INTERMEDIATE, spec.intermediates),
         (StreamRole.INPUT, spec.inputs),
-    ):
-        for stream_id, descriptor in streams.items():
-            descriptors[stream_id] = (role, descriptor)
+    )
+    descriptors = {stream_id: (role, stream) for role, streams in by_role for stream_id, stream in streams.items()}
     writers = grouped((stream_id, op) for op in graph.operators for stream_id in op.written_streams)
     readers = grouped((op.stream.stream_id, op) for op in graph.inputs)
     feeds = grouped((stream_id, table) for table in sorted(spec.tables) for stream_id in spec.tables[table].side_inputs)
@@ -99,20 +98,16 @@ def declared_kind(spec: ApplicationSpec, stream: StreamDescriptor) -> str | None
 
 def check_streams(spec: ApplicationSpec) -> list[PlanError]:
     """One id names one stream: an input may also be a side input, nothing else may be two things (rule P8)."""
-    errors: list[PlanError] = []
     roles = {"input": spec.inputs, "output": spec.outputs, "intermediate": spec.intermediates}
-    names = list(roles)
-    for place, one in enumerate(names):
-        for other in names[place + 1 :]:
-            errors.extend(
-                DuplicateId(
-                    f"The stream {stream_id!r} is both an {one} and an {other} stream.",
-                    hint="Give each stream an id of its own; the physical name in the system may be the same.",
-                    stream=stream_id,
-                )
-                for stream_id in sorted(set(roles[one]) & set(roles[other]))
-            )
-    return errors
+    return [
+        DuplicateId(
+            f"The stream {stream_id!r} is both an {one} and an {other} stream.",
+            hint="Give each stream an id of its own; the physical name in the system may be the same.",
+            stream=stream_id,
+        )
+        for one, other in combinations(roles, 2)
+        for stream_id in sorted(roles[one].keys() & roles[other].keys())
+    ]
 
 
 def behind_unbounded(spec: ApplicationSpec) -> set[OperatorSpec]:

@@ -6,6 +6,7 @@ The compiler of SQL takes them, and sums of aggregations overflow by them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,14 @@ from airflow_samza.task.expressions.expression import (
     Expression,
     Frame,
     UnsupportedExpression,
+    applied,
+    checked,
     masked,
     values_of,
 )
 
-_WORDS = {"+": "add", "-": "subtract", "*": "multiply"}
+_KERNELS: dict[str, Callable[..., Any]] = {"+": pc.add, "-": pc.subtract, "*": pc.multiply}
+_CHECKED_KERNELS = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}
 
 
 def arithmetic(symbol: str, left: Expression, right: Expression) -> Expression:
@@ -46,15 +50,12 @@ def arithmetic(symbol: str, left: Expression, right: Expression) -> Expression:
     if symbol == "%":
         return by_divisor("REMAINDER_BY_ZERO", kind, left, right, modulo)
     exact = kind.is_integer
+    kernel = _KERNELS[symbol]
+    if exact:
+        kernel = checked(_CHECKED_KERNELS[symbol], partial(overflow, kind))
 
     def run(frame: Frame) -> Any:
-        one, other = both_operands(frame, left, right)
-        if not exact:
-            return pc.call_function(_WORDS[symbol], [one, other])
-        try:
-            return pc.call_function(_WORDS[symbol] + "_checked", [one, other])
-        except pa.ArrowInvalid:
-            raise overflow(kind) from None
+        return kernel(*both_operands(frame, left, right))
 
     return Expression(kind, left.nullable or right.nullable, exact or left.fallible or right.fallible, run)
 
@@ -95,8 +96,7 @@ def _decimal(symbol: str, left: Expression, right: Expression) -> Expression:
     target = kind.to_arrow()
 
     def run(frame: Frame) -> Any:
-        one, other = both_operands(frame, left, right)
-        return pc.cast(pc.call_function(_WORDS[symbol], [one, other]), target)
+        return pc.cast(_KERNELS[symbol](*both_operands(frame, left, right)), target)
 
     return Expression(kind, left.nullable or right.nullable, left.fallible or right.fallible, run)
 
@@ -166,15 +166,6 @@ def negated(operand: Expression) -> Expression:
     if not is_numeric(operand.type):
         raise UnsupportedExpression(f"the minus before {operand.type.ddl()} is not plain arithmetic of numbers")
     reject_rounded(operand.type)
-    exact = operand.type.is_integer
-
-    def run(frame: Frame) -> Any:
-        value = operand.array(frame)
-        if not exact:
-            return pc.negate(value)
-        try:
-            return pc.negate_checked(value)
-        except pa.ArrowInvalid:
-            raise does_not_fit(operand.type) from None
-
-    return Expression(operand.type, operand.nullable, exact or operand.fallible, run)
+    if not operand.type.is_integer:
+        return applied(operand.type, [operand], pc.negate)
+    return applied(operand.type, [operand], checked(pc.negate_checked, partial(does_not_fit, operand.type)), fails=True)

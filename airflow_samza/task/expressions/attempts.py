@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_samza.schema import DataType
-from airflow_samza.task.expressions.casts import BITS, cast
+from airflow_samza.task.expressions.casts import BITS, cast, read_date, read_dates
 from airflow_samza.task.expressions.coercion import is_floating, is_numeric, widened
-from airflow_samza.task.expressions.expression import DOUBLE, EvaluationFailure, Expression, UnsupportedExpression
-from airflow_samza.task.expressions.signature import Function, applied
-from airflow_samza.task.expressions.temporal_casts import read_date, read_dates
-from airflow_samza.task.expressions.text_casts import SPACE, read_booleans, read_number
+from airflow_samza.task.expressions.expression import (
+    DOUBLE,
+    EvaluationFailure,
+    Expression,
+    Function,
+    UnsupportedExpression,
+    applied,
+)
+from airflow_samza.task.expressions.text_casts import SPACE, read_booleans, read_floats, read_number
 
 
 def try_cast(operand: Expression, kind: DataType) -> Expression:
@@ -22,11 +28,12 @@ def try_cast(operand: Expression, kind: DataType) -> Expression:
     if operand.type.name == "string" and kind.is_integer:
         return applied(kind, [operand], lambda texts: _integers(texts, kind), nullable=True)
     if operand.type.name == "string" and is_floating(kind):
-        return applied(kind, [operand], lambda texts: _floating(texts, kind), nullable=True)
+        return applied(kind, [operand], read_floats(kind, partial(_tried, read_number)), nullable=True)
     if operand.type.name == "string" and kind.name == "boolean":
         return applied(kind, [operand], read_booleans, nullable=True)
     if operand.type.name == "string" and kind.name == "date":
-        return applied(kind, [operand], _dates, nullable=True)
+        tried = partial(_tried, read_date)
+        return applied(kind, [operand], lambda texts: read_dates(texts, tried), nullable=True)
     expression = cast(operand, kind)
     if expression.fallible and not operand.fallible:
         raise UnsupportedExpression(f"a {operand.type.ddl()} is tried as {kind.ddl()}")
@@ -58,21 +65,6 @@ def _tried(function: Callable[..., Any], *values: Any) -> Any:
         return function(*values)
     except EvaluationFailure:
         return None
-
-
-def _floating(texts: Any, kind: DataType) -> Any:
-    read = pa.array(
-        [None if text is None else _tried(read_number, text, kind) for text in texts.to_pylist()], pa.string()
-    )
-    return pc.cast(pc.replace_substring_regex(read, r"\A\+", ""), kind.to_arrow())
-
-
-def _dates(texts: Any) -> Any:
-    dates = _tried(read_dates, texts)
-    if dates is not None:
-        return dates
-    days = [None if text is None else _tried(read_date, text) for text in texts.to_pylist()]
-    return pa.array(days, pa.int32()).view(pa.date32())
 
 
 def try_divide(left: Expression, right: Expression) -> Expression:

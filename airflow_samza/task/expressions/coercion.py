@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_samza.schema import DataType
+from airflow_samza.task.expressions.days import midnights
 from airflow_samza.task.expressions.expression import VOID, Expression, UnsupportedExpression, literal, masked
 
 NESTED = ("array", "map", "struct")
@@ -144,8 +145,6 @@ def read_moment(text: str) -> datetime.datetime:
 def _widening(operand: Expression, kind: DataType) -> Any:
     target = kind.to_arrow()
     if kind.name == "timestamp":
-        from airflow_samza.task.expressions.temporal_casts import midnights
-
         return lambda frame: midnights(operand.array(frame))
     if kind.name == "decimal" and operand.type.is_integer:
         wide = pa.decimal128(20, 0)

@@ -9,9 +9,8 @@ from typing import Any
 import pyarrow.compute as pc
 
 from airflow_samza.task.expressions.coercion import NESTED, is_floating, widened, widest
-from airflow_samza.task.expressions.expression import VOID, Expression, Frame, UnsupportedExpression, literal
+from airflow_samza.task.expressions.expression import VOID, Expression, Frame, Function, UnsupportedExpression, literal
 from airflow_samza.task.expressions.predicates import chosen, compared, comparison
-from airflow_samza.task.expressions.signature import Function
 
 
 def coalesce(*operands: Expression) -> Expression:

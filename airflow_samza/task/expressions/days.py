@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_samza.task.expressions.expression import masked, values_of
+from airflow_samza.task.expressions.expression import EvaluationFailure, masked, values_of
 
 DAY = 86_400_000_000
 """Microseconds of a day; there are no leap seconds."""
@@ -41,6 +41,14 @@ def as_dates(days: Any, like: Any) -> Any:
 def as_moments(micros: Any, like: Any) -> Any:
     """Microseconds as timestamps, with the nulls of ``like``."""
     return masked(micros, like, pa.int64()).view(pa.timestamp("us", "UTC"))
+
+
+def midnights(dates: Any) -> Any:
+    """Dates as the timestamps at which they begin."""
+    days = days_of(dates)
+    if len(days) and np.abs(days).max() > (1 << 63) // DAY:
+        raise EvaluationFailure("ARITHMETIC_OVERFLOW", "A date does not fit into timestamp.")
+    return as_moments(days * DAY, dates)
 
 
 def months_of(days: Any) -> Any:

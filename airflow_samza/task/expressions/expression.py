@@ -1,4 +1,4 @@
-"""A compiled expression, the rows it is evaluated on, and the two ways in which it can end: unsupported, or failed.
+"""A compiled expression: how it is made, the rows it is evaluated on, and how it ends: with values, or failed.
 
 Operators with SQL, aggregations and expectations evaluate them.
 """
@@ -25,6 +25,7 @@ BOOLEAN = DataType("boolean")
 INT = DataType("int")
 BIGINT = DataType("bigint")
 DOUBLE = DataType("double")
+STRING = DataType("string")
 
 
 class UnsupportedExpression(Exception):
@@ -45,6 +46,18 @@ class EvaluationFailure(Exception):
         self.condition = condition
         self.sentence = sentence
         super().__init__(f"[{condition}] {sentence}")
+
+
+def checked(kernel: Callable[..., Any], failure: Callable[[], EvaluationFailure]) -> Callable[..., Any]:
+    """Return a kernel that fails as Spark does, where Arrow's finds that a result does not fit."""
+
+    def run(*operands: Any) -> Any:
+        try:
+            return kernel(*operands)
+        except pa.ArrowInvalid:
+            raise failure() from None
+
+    return run
 
 
 @lru_cache(maxsize=1)
@@ -160,3 +173,82 @@ def masked(values: Any, like: pa.Array, kind: pa.DataType) -> pa.Array:
     if like.null_count == 0:
         return pa.array(values, kind)
     return pa.array(values, kind, mask=like.is_null().to_numpy(zero_copy_only=False))
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of the subset.
+
+    ``build`` takes ``least`` to ``most`` compiled arguments (``most`` None: any number).
+    """
+
+    build: Callable[..., Expression]
+    least: int = 1
+    most: int | None = 1
+
+    def takes(self, count: int) -> bool:
+        """Return whether it takes that many arguments."""
+        return self.least <= count and (self.most is None or count <= self.most)
+
+
+def need(name: str, operand: Expression, *kinds: str) -> Expression:
+    """The operand, whose type must be one of ``kinds`` as it stands: what Catalyst would cast is left to Catalyst."""
+    if operand.type.name not in kinds:
+        raise UnsupportedExpression(f"{name} is given a {operand.type.ddl()}")
+    return operand
+
+
+def constant(name: str, operand: Expression, *kinds: str) -> Any:
+    """The value of a literal operand (or a literal that is cast) of one of ``kinds``."""
+    if operand.value is None:
+        raise UnsupportedExpression(f"an argument of {name} is no literal")
+    return need(name, operand, *kinds).value
+
+
+def arrays(frame: Frame, operands: Sequence[Expression]) -> list[Any]:
+    """The operands' values, left to right.
+
+    Like Spark, one that can fail is not evaluated where one before it is null.
+    """
+    columns: list[Any] = []
+    valid_rows: pa.Array | None = None
+    for operand in operands:
+        if operand.fallible and valid_rows is not None:
+            columns.append(operand.array_where(frame, valid_rows))
+        else:
+            columns.append(operand.array(frame))
+        if columns[-1].null_count and len(columns) < len(operands):
+            valid = columns[-1].is_valid()
+            valid_rows = valid if valid_rows is None else pc.and_(valid_rows, valid)
+    return columns
+
+
+def applied(
+    kind: DataType,
+    operands: Sequence[Expression],
+    kernel: Callable[..., Any],
+    *,
+    fails: bool = False,
+    nullable: bool = False,
+) -> Expression:
+    """``kernel`` over the operands' arrays: null where an operand is null.
+
+    ``fails``: it can raise an EvaluationFailure. ``nullable``: it can give null also where no operand is.
+    """
+
+    def run(frame: Frame) -> Any:
+        return kernel(*arrays(frame, operands))
+
+    fallible = fails or any(operand.fallible for operand in operands)
+    return Expression(kind, nullable or any(operand.nullable for operand in operands), fallible, run)
+
+
+def row_by_row(kind: DataType, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel that calls ``function`` with Python values, for what Arrow has no kernel for."""
+    target = kind.to_arrow()
+
+    def kernel(*columns: Any) -> pa.Array:
+        rows = zip(*(column.to_pylist() for column in columns), strict=True)
+        return pa.array([None if None in row else function(*row) for row in rows], target)
+
+    return kernel

@@ -12,7 +12,7 @@ from airflow_samza.task.expressions import (
     patterns,
     strings,
 )
-from airflow_samza.task.expressions.signature import Function
+from airflow_samza.task.expressions.expression import Function
 
 FUNCTIONS: dict[str, Function] = {
     **attempts.FUNCTIONS,

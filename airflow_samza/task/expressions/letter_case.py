@@ -12,8 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_samza.task.expressions.expression import Expression
-from airflow_samza.task.expressions.signature import STRING, Function, applied, need
+from airflow_samza.task.expressions.expression import STRING, Expression, Function, applied, need
 
 
 def upper(operand: Expression) -> Expression:

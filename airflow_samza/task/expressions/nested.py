@@ -17,10 +17,13 @@ from airflow_samza.task.expressions.expression import (
     EvaluationFailure,
     Expression,
     Frame,
+    Function,
     UnsupportedExpression,
+    applied,
+    constant,
+    need,
 )
 from airflow_samza.task.expressions.predicates import compared
-from airflow_samza.task.expressions.signature import Function, applied, constant, need
 
 
 def field_of(operand: Expression, name: str) -> Expression:

@@ -12,7 +12,7 @@ from airflow_samza.task.expressions.attempts import try_cast
 from airflow_samza.task.expressions.casts import cast
 from airflow_samza.task.expressions.chains import Chain
 from airflow_samza.task.expressions.coercion import read_date, read_moment
-from airflow_samza.task.expressions.dates import DATE, TIMESTAMP, extract
+from airflow_samza.task.expressions.dates import DATE, TIMESTAMP, extract, interval_of, moved_by_days, shifted_by
 from airflow_samza.task.expressions.dropped import Guard, folded
 from airflow_samza.task.expressions.expression import (
     BOOLEAN,
@@ -24,7 +24,6 @@ from airflow_samza.task.expressions.expression import (
     literal,
 )
 from airflow_samza.task.expressions.functions import FUNCTIONS
-from airflow_samza.task.expressions.intervals import interval_of, moved_by_days, shifted_by
 from airflow_samza.task.expressions.letter_case import FUNCTIONS as CASE_CHANGES
 from airflow_samza.task.expressions.numbers import whole_quotient
 from airflow_samza.task.expressions.reading import (

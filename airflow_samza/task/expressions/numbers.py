@@ -29,12 +29,15 @@ from airflow_samza.task.expressions.expression import (
     BIGINT,
     DOUBLE,
     Expression,
+    Function,
     UnsupportedExpression,
+    applied,
+    checked,
+    constant,
     masked,
     spark_release,
     values_of,
 )
-from airflow_samza.task.expressions.signature import Function, applied, constant
 
 _BIGINT_LIMIT = 2.0**63
 
@@ -58,13 +61,7 @@ def absolute(operand: Expression) -> Expression:
     if not kind.is_integer:
         return applied(kind, [operand], pc.abs)
 
-    def kernel(values: Any) -> Any:
-        try:
-            return pc.abs_checked(values)
-        except pa.ArrowInvalid:
-            raise does_not_fit(kind) from None
-
-    return applied(kind, [operand], kernel, fails=True)
+    return applied(kind, [operand], checked(pc.abs_checked, partial(does_not_fit, kind)), fails=True)
 
 
 def positive(operand: Expression) -> Expression:
@@ -197,11 +194,10 @@ def whole_quotient(left: Expression, right: Expression) -> Expression:
     if not (left.type.is_integer and right.type.is_integer):
         raise UnsupportedExpression(f"{left.type.ddl()} div {right.type.ddl()}")
 
+    quotient = checked(pc.divide_checked, partial(overflow, BIGINT))
+
     def divided(dividend: Any, divisor: Any) -> Any:
-        try:
-            return pc.divide_checked(dividend, pc.if_else(pc.equal(divisor, 0), pa.scalar(1, pa.int64()), divisor))
-        except pa.ArrowInvalid:
-            raise overflow(BIGINT) from None
+        return quotient(dividend, pc.if_else(pc.equal(divisor, 0), pa.scalar(1, pa.int64()), divisor))
 
     return by_divisor("DIVIDE_BY_ZERO", BIGINT, widened(left, BIGINT), widened(right, BIGINT), divided, fails=True)
 

@@ -9,9 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_samza.task.expressions.expression import BOOLEAN, Expression, UnsupportedExpression
+from airflow_samza.task.expressions.expression import (
+    BOOLEAN,
+    Expression,
+    Function,
+    UnsupportedExpression,
+    applied,
+    constant,
+    need,
+)
 from airflow_samza.task.expressions.letter_case import lower, lowered
-from airflow_samza.task.expressions.signature import Function, applied, constant, need
 
 _ONE, _MANY = object(), object()
 """Tokens for ``_`` and ``%`` in a pattern that was read."""

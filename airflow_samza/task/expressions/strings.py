@@ -14,8 +14,19 @@ import pyarrow.compute as pc
 
 from airflow_samza.schema import DataType
 from airflow_samza.task.expressions.casts import cast
-from airflow_samza.task.expressions.expression import INT, Expression, Frame, UnsupportedExpression, literal
-from airflow_samza.task.expressions.signature import STRING, Function, applied, constant, need, row_by_row
+from airflow_samza.task.expressions.expression import (
+    INT,
+    STRING,
+    Expression,
+    Frame,
+    Function,
+    UnsupportedExpression,
+    applied,
+    constant,
+    literal,
+    need,
+    row_by_row,
+)
 
 _LONGEST = 1000
 """Up to this length a text is padded, or this often repeated, on Arrow."""

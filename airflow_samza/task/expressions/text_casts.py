@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 
 from airflow_samza.quoting import quoted
 from airflow_samza.schema import DataType
-from airflow_samza.task.expressions.expression import EvaluationFailure
+from airflow_samza.task.expressions.expression import EvaluationFailure, checked
 
 SPACE = "".join(map(chr, [*range(0x21), 0x7F]))
 """Characters that Spark trims from a text before it reads a number: ASCII white space and control characters."""
@@ -45,7 +46,7 @@ def texts(source: DataType, target: DataType) -> tuple[Conversion, bool] | None:
     if target.is_integer:
         return _integers(target), True
     if target.name in ("float", "double"):
-        return _floating(target), True
+        return read_floats(target), True
     return (_booleans, True) if target.name == "boolean" else None
 
 
@@ -56,30 +57,15 @@ def _invalid(array: Any, good: Any, target: DataType) -> EvaluationFailure:
 
 def _integers(target: DataType) -> Conversion:
     kind = target.to_arrow()
+    failure = partial(EvaluationFailure, "CAST_INVALID_INPUT", f"A text does not fit into {target.ddl()}.")
+    fitting = checked(pc.cast, failure)
 
     def convert(array: Any) -> Any:
         trimmed = pc.ascii_trim(array, characters=SPACE)
         good = pc.match_substring_regex(trimmed, r"\A[+-]?[0-9]+\z")
         if good.true_count < len(array) - array.null_count:
             raise _invalid(array, good, target)
-        try:
-            return pc.cast(pc.replace_substring_regex(trimmed, r"\A\+", ""), kind)
-        except pa.ArrowInvalid:
-            raise EvaluationFailure("CAST_INVALID_INPUT", f"A text does not fit into {target.ddl()}.") from None
-
-    return convert
-
-
-def _floating(target: DataType) -> Conversion:
-    kind = target.to_arrow()
-
-    def convert(array: Any) -> Any:
-        good = pc.match_substring_regex(array, _PLAIN)
-        if good.true_count < len(array) - array.null_count:
-            array = pa.array(
-                [None if text is None else read_number(text, target) for text in array.to_pylist()], pa.string()
-            )
-        return pc.cast(pc.replace_substring_regex(array, r"\A\+", ""), kind)
+        return fitting(pc.replace_substring_regex(trimmed, r"\A\+", ""), kind)
 
     return convert
 
@@ -94,6 +80,19 @@ def read_number(text: str, target: DataType) -> str:
     if special is None:
         raise EvaluationFailure("CAST_INVALID_INPUT", f"The text {quoted(text, 80)} is no {target.ddl()}.")
     return special
+
+
+def read_floats(target: DataType, read: Callable[[str, DataType], str | None] = read_number) -> Conversion:
+    """Return the conversion of texts to numbers with a fraction; ``read`` reads those of an unusual form."""
+    kind = target.to_arrow()
+
+    def convert(array: Any) -> Any:
+        good = pc.match_substring_regex(array, _PLAIN)
+        if good.true_count < len(array) - array.null_count:
+            array = pa.array([None if text is None else read(text, target) for text in array.to_pylist()], pa.string())
+        return pc.cast(pc.replace_substring_regex(array, r"\A\+", ""), kind)
+
+    return convert
 
 
 def read_booleans(texts: Any) -> Any:

@@ -80,13 +80,9 @@ def nested_conversion(kind: DataType, annotation: Any) -> Callable[[Any], Any] |
     annotation = _bare(annotation)
     arguments = typing.get_args(annotation)
     if kind.name == "struct":
-        inner = [nested_conversion(child, None) for child in kind.children]
-        if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
-            hints = typing.get_type_hints(annotation)
-            inner = [
-                nested_conversion(child, hints.get(name)) for name, child in zip(kind.names, kind.children, strict=True)
-            ]
         make: Any = annotation if isinstance(annotation, type) and dataclasses.is_dataclass(annotation) else None
+        hints = typing.get_type_hints(make) if make is not None else {}
+        inner = [nested_conversion(c, hints.get(name)) for name, c in zip(kind.names, kind.children, strict=True)]
         names = kind.names
 
         def build(value: Mapping[str, Any]) -> Any:

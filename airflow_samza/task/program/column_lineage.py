@@ -12,7 +12,6 @@ from dataclasses import replace
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.bad_records import DEAD_LETTERS
 from airflow_samza.application.descriptors import TableDescriptor, TableKind
-from airflow_samza.application.expectations import dead_letter_streams, expecting_streams
 from airflow_samza.application.operator_spec import OperatorSpec, RepartitioningSpec
 from airflow_samza.application.operator_specs import (
     DistinctSpec,
@@ -36,7 +35,7 @@ from airflow_samza.task.program.column_sources import (
 from airflow_samza.task.program.kinds.operator_kind import Flows
 from airflow_samza.task.program.kinds.registry import kind_of
 from airflow_samza.task.program.pruning.columns import lowered, pruned
-from airflow_samza.task.program.schemas import SchemaResolver
+from airflow_samza.task.program.schemas import SchemaResolver, dead_letters_of
 
 _FAILURE = {name for name in DEAD_LETTERS.names if name not in ("message", "headers", "error")}
 
@@ -115,10 +114,7 @@ class _Lineage:
         if isinstance(operator, TaskSpec):
             for stream in operator.outputs:
                 yield stream.stream_id, called(read, stream.schema or self.streams.get(stream.stream_id))
-        policy = operator.on_error
-        dead = {policy.stream.stream_id} if policy is not None and policy.stream is not None else set()
-        for expecting in expecting_streams(operator):
-            dead |= {stream.stream_id for stream in dead_letter_streams(expecting.expect)}
+        dead = {stream.stream_id for stream in dead_letters_of(operator)}
         for stream in operator.side_outputs:
             if stream.stream_id in dead:
                 failed = then(read.whole, TRANSFORMATION, True)

@@ -173,10 +173,11 @@ def lineage_through(stages: Mapping[str, Mapping[str, StreamLineage]]) -> dict[s
 
 
 def _followed(sources: Sources, ends: Mapping[str, Flow]) -> Sources:
-    followed: set[ColumnSource] = set()
-    for source in sources:
-        if source.stream in ends:
-            followed |= then(ends[source.stream].of(source.column), source.how, source.opaque)
-        else:
-            followed.add(source)
-    return frozenset(followed)
+    return NOTHING.union(
+        *(
+            then(ends[source.stream].of(source.column), source.how, source.opaque)
+            if source.stream in ends
+            else (source,)
+            for source in sources
+        )
+    )

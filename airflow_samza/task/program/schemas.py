@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.bad_records import DEAD_LETTERS
-from airflow_samza.application.descriptors import TableDescriptor
+from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor
 from airflow_samza.application.expectations import dead_letter_streams, expecting_streams
 from airflow_samza.application.operator_spec import ARROW, OperatorSpec, RepartitioningSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, SendToSpec, SendToTableSpec, TableJoinSpec
@@ -97,12 +97,8 @@ class SchemaResolver(SchemaLookup):
             declared = operator.stream.schema or inputs[0]
             assert declared is not None
             self.streams.setdefault(operator.stream.stream_id, declared)
-        dead_letters = operator.on_error.stream if operator.on_error is not None else None
-        if dead_letters is not None:
-            self.streams.setdefault(dead_letters.stream_id, dead_letters.schema or DEAD_LETTERS)
-        for expecting in expecting_streams(operator):
-            for stream in dead_letter_streams(expecting.expect):
-                self.streams.setdefault(stream.stream_id, stream.schema or DEAD_LETTERS)
+        for stream in dead_letters_of(operator):
+            self.streams.setdefault(stream.stream_id, stream.schema or DEAD_LETTERS)
         for stream in operator.side_outputs:
             beside = stream.schema or (inputs[0] if inputs else compiled.schema)
             if beside is not None:
@@ -133,3 +129,11 @@ class SchemaResolver(SchemaLookup):
             return derived
         sent = self.sent(operator.stream, inputs[0]) if isinstance(operator, RepartitioningSpec) else None
         return CompiledOperator(operator, inputs, derived, *operator.engine, sent)
+
+
+def dead_letters_of(operator: OperatorSpec) -> list[StreamDescriptor]:
+    """Return the streams to which an operator sends what it cannot handle, or what does not meet an expectation."""
+    policy = operator.on_error
+    own = [policy.stream] if policy is not None and policy.stream is not None else []
+    expecting = expecting_streams(operator)
+    return [*own, *(stream for read in expecting for stream in dead_letter_streams(read.expect))]

@@ -326,7 +326,18 @@ def _reject_writers_before(
             behind = reached(following[op_id], following.__getitem__)
             catalyst = next((other for other in in_catalyst if other in behind), None)
             if catalyst is not None:
-                raise _writes_beside(compiled.spec, operators[catalyst])
+                spec, reason = compiled.spec, operators[catalyst].reason
+                stream = spec.side_outputs[0].stream_id
+                raise UnsupportedShape(
+                    f"{spec.title}{located(spec.location)} writes {stream!r} beside its results, and what follows it "
+                    f"in the stage, {operators[catalyst].spec.title}, runs in Catalyst ({reason}): outputs cannot be "
+                    "written before that.",
+                    hint="Put a partition_by between the two, rewrite the second so that Arrow runs it, "
+                    'or set on_error="drop".',
+                    operator=spec.op_id,
+                    stream=stream,
+                    reason=reason,
+                )
 
 
 def _reject_shared_tables(operators: Mapping[str, CompiledOperator], in_catalyst: Sequence[str]) -> None:
@@ -358,18 +369,6 @@ def _beside_catalyst(catalyst: CompiledOperator, reason: str) -> UnsupportedShap
         hint="Put it before the partition_by that starts the stage, give it a partition_by of its own, or write it so "
         "that Arrow runs it.",
         operator=spec.op_id,
-        reason=catalyst.reason,
-    )
-
-
-def _writes_beside(spec: OperatorSpec, catalyst: CompiledOperator) -> UnsupportedShape:
-    stream = spec.side_outputs[0].stream_id
-    return UnsupportedShape(
-        f"{spec.title}{located(spec.location)} writes {stream!r} beside its results, and what follows it in the stage, "
-        f"{catalyst.spec.title}, runs in Catalyst ({catalyst.reason}): outputs cannot be written before that.",
-        hint='Put a partition_by between the two, rewrite the second so that Arrow runs it, or set on_error="drop".',
-        operator=spec.op_id,
-        stream=stream,
         reason=catalyst.reason,
     )
 
