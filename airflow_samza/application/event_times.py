@@ -26,9 +26,6 @@ from airflow_samza.schema import DataType, Field, Schema
 READ_TIME = DataType("timestamp")
 EVENT_TIMES = "An event-time column is a timestamp, a date, or a bigint of milliseconds since 1970."
 
-Delay = str | int | timedelta
-"""A length of time: ms, a ``timedelta``, or a text such as ``"5 minutes"``."""
-
 
 @dataclass(frozen=True)
 class SystemTime:
@@ -97,7 +94,11 @@ def time_column(timestamp: object, schema: Schema | None, where: str) -> str:
 
 
 def declared_time(
-    stream: Stream[Any], timestamp: str | None, max_delay: Delay | None, shape: Schema | None, where: str
+    stream: Stream[Any],
+    timestamp: str | None,
+    max_delay: str | int | timedelta | None,
+    shape: Schema | None,
+    where: str,
 ) -> EventTime | None:
     """Return the event time that ``timestamp=`` of an operator declares for its results; None: it declares none."""
     if timestamp is None:

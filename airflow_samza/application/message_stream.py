@@ -504,8 +504,7 @@ class MessageStream(Stream[T]):
 
         :param id: The id of the operator and of its intermediate stream.
         """
-        entry = sending.broadcast(self, id, system, renamed_from)
-        return self._sent_through(entry, ())
+        return self._sent_through(sending.broadcast(self, id, system, renamed_from), ())
 
     # -- keyed results -----------------------------------------------------------------------------------------------
 

@@ -138,8 +138,7 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
         self._graph.add(TaskSpec, "task", factory=factory)
 
     def _check_class(self, factory: type, where: str) -> None:
-        process = getattr(factory, "process", None)
-        if process is None:
+        if getattr(factory, "process", None) is None:
             reject(
                 f"The {where}, {name_of(factory)}, has no method process",
                 hint="Define process(self, envelope, collector, coordinator).",

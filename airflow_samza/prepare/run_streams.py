@@ -100,8 +100,7 @@ def reject_uncut(spec: ApplicationSpec, streams: Mapping[str, BoundStream], kind
 
 def physical_name(stream: StreamDescriptor, spec: ApplicationSpec) -> str:
     """Return the name of a stream in its system."""
-    name = stream.topic or stream.stream_id
-    return spec.config.get(f"streams.{stream.stream_id}.samza.physical.name", name)
+    return spec.config.get(f"streams.{stream.stream_id}.samza.physical.name", stream.topic or stream.stream_id)
 
 
 def _rendered(template: str, stream: StreamDescriptor, spec: ApplicationSpec, request: RunRequest) -> str:
@@ -261,8 +260,7 @@ def check_serdes(
 
 
 def _wrong(spec: ApplicationSpec, stream: BoundStream, kind: str, system: System) -> list[SamzaError]:
-    declared = spec.stream(stream.stream_id)
-    subject = f"The stream {stream.stream_id!r} has serde={declared.serde!r}, and"
+    subject = f"The stream {stream.stream_id!r} has serde={spec.stream(stream.stream_id).serde!r}, and"
     rejected = traits_of(kind).without_serdes
     if rejected is not None:
         what, hint = rejected
@@ -285,15 +283,13 @@ def _wrong(spec: ApplicationSpec, stream: BoundStream, kind: str, system: System
                 stream=stream.stream_id,
             )
         ]
-    asks = str(stream.spec.serde).startswith(REGISTRY)
-    if stream.spec.schema is None and not asks:
+    if stream.spec.schema is None and not str(stream.spec.serde).startswith(REGISTRY):
         return []  # the columns of what is sent, which are known when it is
     try:
         if isinstance(system, SendsBytes):
             serde = system.value_serde(stream.spec)
         else:
-            columns = Schema(()) if stream.spec.schema is None else Schema.of(stream.spec.schema)
-            schema = columns.to_arrow()
+            schema = (Schema(()) if stream.spec.schema is None else Schema.of(stream.spec.schema)).to_arrow()
             serde = bind_serde(str(stream.spec.serde), schema, stream.stream_id, system=stream.system)
         if isinstance(serde, AsksRegistry):
             serde.check_written() if stream.spec.written else serde.check_read()

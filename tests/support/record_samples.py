@@ -35,7 +35,18 @@ from airflow_samza.records import FORMS, encode, plain
 from airflow_samza.runs.held_outputs import Decision, HeldPublication
 from airflow_samza.runs.progress.run_list import NotPlanned, Origin
 from airflow_samza.runs.records.comparison import Comparison, OutputComparison
-from airflow_samza.runs.records.epoch_records import Commit, InputIntent, Intent, Manifest, Staged, control_entries
+from airflow_samza.runs.records.epoch_records import (
+    Commit,
+    InputIntent,
+    Intent,
+    Manifest,
+    NeedsRunner,
+    Staged,
+    StageStart,
+    StageTopics,
+    TaskLeft,
+    control_entries,
+)
 from airflow_samza.runs.records.expectations import (
     FAILED,
     Checked,
@@ -50,7 +61,6 @@ from airflow_samza.runs.records.run_code import RunCode
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan, RunState, TopicContent
 from airflow_samza.runs.records.spans import Span
 from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult
-from airflow_samza.runs.records.stage_start import NeedsRunner, StageStart, StageTopics, TaskLeft
 from airflow_samza.runs.records.state_meaning import StateMeaning
 from airflow_samza.runs.records.totals import Totals
 from airflow_samza.runs.stages.run_ends import Abort, EndRequest, RunEnd

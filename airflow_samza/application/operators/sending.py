@@ -70,8 +70,7 @@ def _send_to_table(stream: Stream[Any], target: Table[Any], id: str | None, on_e
     graph.add(SendToTableSpec, id, inputs=(sender,), schema=schema, table=table, time_column=time, **more)
     changelog = graph.changelogs.get(table.table_id)
     if changelog is not None:
-        before = referring(stream, changelog.expect)
-        graph.add(SendToSpec, None, inputs=(before,), schema=schema, stream=changelog)
+        graph.add(SendToSpec, None, inputs=(referring(stream, changelog.expect),), schema=schema, stream=changelog)
 
 
 def check_stream_takes(

@@ -123,10 +123,9 @@ def written_behind(files: Filesystem, run: RunPlan, stage_id: str, result: Stage
 
 def _ends(files: Filesystem, run: RunPlan, places: Mapping[tuple[str, ...], str]) -> Iterator[float]:
     """Yield when the stages of a run that write one of the places have ended for the last time."""
-    folder = RunFolder(run.application, run.run_id)
     for stage_id in _writers(run, places):
-        for generation in reversed(folder.generations(files, stage_id)):
-            result = read_report(files, folder.stage(stage_id, generation).result, StageResult)
+        for generation in reversed(run.folder.generations(files, stage_id)):
+            result = read_report(files, run.folder.stage(stage_id, generation).result, StageResult)
             if result is not None and result.ran:
                 yield _end_of(result)
                 break
@@ -184,9 +183,8 @@ def _others(files: Filesystem, run: RunPlan, *, later: bool) -> Iterator[RunPlan
 
 
 def _first_plan(files: Filesystem, run: RunPlan) -> RunPlan | None:
-    folder = RunFolder(run.application, run.run_id)
-    generations = folder.plan_generations(files)
-    return read_report(files, folder.plan(generations[0]), RunPlan) if generations else None
+    generations = run.folder.plan_generations(files)
+    return read_report(files, run.folder.plan(generations[0]), RunPlan) if generations else None
 
 
 def _is_carried(run: RunPlan) -> bool:
@@ -196,8 +194,7 @@ def _is_carried(run: RunPlan) -> bool:
 def _behind(files: Filesystem, run: RunPlan, first: RunPlan | None, other: RunPlan) -> float | None:
     """Return a number by which a later run stands among the later ones; None of a run that is not later."""
     if first is not None and _is_carried(first) and _is_carried(other):
-        theirs = _first_plan(files, other) or other
-        mine, place = _version(first), _version(theirs)
+        mine, place = _version(first), _version(_first_plan(files, other) or other)
     elif run.interval is not None and other.interval is not None:
         mine, place = (datetime.fromisoformat(one.interval[1]).timestamp() for one in (run, other) if one.interval)
     elif first is not None:
@@ -227,11 +224,10 @@ def _writers(run: RunPlan, places: Mapping[tuple[str, ...], str]) -> set[str]:
 
 def _has_written(files: Filesystem, run: RunPlan, places: Mapping[tuple[str, ...], str]) -> bool:
     """Return whether a run has committed an epoch of a stage that writes one of the places."""
-    folder = RunFolder(run.application, run.run_id)
     return any(
         files.exists(records.commit(epoch))
         for stage_id in _writers(run, places)
-        for generation in folder.generations(files, stage_id)
-        for records in [folder.stage(stage_id, generation)]
+        for generation in run.folder.generations(files, stage_id)
+        for records in [run.folder.stage(stage_id, generation)]
         for epoch in numbers(files, records.epochs)
     )

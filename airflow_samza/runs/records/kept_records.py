@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
+
+from cachetools import TTLCache
 
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
@@ -24,19 +25,17 @@ class KeptRecords:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
+        self._kept: TTLCache[str, bytes] = TTLCache(_MOST, KEPT_SECONDS, time.monotonic)
 
     def read(self, files: Filesystem, path: str) -> bytes:
         """Return the bytes of a record that never changes; FileNotFoundError when there is none yet."""
         if files.pace.is_free:
             return files.read(path)
-        where = files.location(path)
         with self._lock:
-            since, data = self._kept.get(where, (0.0, b""))
-        if data and time.monotonic() - since < KEPT_SECONDS:
-            return data
-        data = files.read(path)
-        self.keep(files, path, data)
+            data = self._kept.get(files.location(path))
+        if data is None:
+            data = files.read(path)
+            self.keep(files, path, data)
         return data
 
     def keep(self, files: Filesystem, path: str, data: bytes) -> None:
@@ -44,10 +43,7 @@ class KeptRecords:
         if files.pace.is_free or len(data) > _LARGEST:
             return
         with self._lock:
-            self._kept.pop(where := files.location(path), None)
-            self._kept[where] = (time.monotonic(), data)
-            if len(self._kept) > _MOST:
-                self._kept.popitem(last=False)
+            self._kept[files.location(path)] = data
 
     def forget(self, files: Filesystem, path: str) -> None:
         """Read a record anew the next time: it is deleted."""

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.records import durable
-from airflow_samza.runs.records.names import NAMES, Generation, intermediate_topic, producer_id
+from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.records.names import KEPT_RESULTS, NAMES, Generation, intermediate_topic, producer_id
 from airflow_samza.runs.records.state_meaning import StateMeaning
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.output_slots import OutputSlot, appends
@@ -194,6 +195,11 @@ class RunPlan:
     bundle: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def folder(self) -> RunFolder:
+        """The records of the run."""
+        return RunFolder(self.application, self.run_id)
+
+    @property
     def partition_key(self) -> str | None:
         """The partition key with which the run was planned."""
         key = self.options.get("partition_key")
@@ -322,6 +328,11 @@ class RunPlan:
     def producer(self, stage_id: str) -> str:
         """The producer id of a stage of this run."""
         return producer_id(self.application, self.run_id, stage_id)
+
+    def kept_results(self) -> Iterator[Mapping[str, Any]]:
+        """Yield what the input ranges say about partial results that later runs read instead of the files."""
+        for stream in self.streams.values():
+            yield from ((stream.slice or {}).get(KEPT_RESULTS) or {}).values()
 
     def writer_stage(self, stream_id: str) -> str:
         """The stage that writes an intermediate stream."""

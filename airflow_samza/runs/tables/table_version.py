@@ -27,18 +27,19 @@ True marks a key that an incremental push deletes; its other columns are null.
 """
 
 
-_LATER = {
-    "changes": 0,
-    "columns": None,
-    "on": None,
-    "source": None,
-    "table_id": None,
-    "deletes_where": None,
-    "expectations": (),
-}
-
-
-@durable("version of a table", later=_LATER, beside=("compactions",))
+@durable(
+    "version of a table",
+    later={
+        "changes": 0,
+        "columns": None,
+        "on": None,
+        "source": None,
+        "table_id": None,
+        "deletes_where": None,
+        "expectations": (),
+    },
+    beside=("compactions",),
+)
 @dataclass(frozen=True)
 class TableVersion:
     """One version of a pushed table.

@@ -54,8 +54,9 @@ def test_on_a_disk_nothing_is_kept(store: Store) -> None:
 
 
 def test_a_record_is_read_anew_after_a_minute(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    now, kept = 5.0, KeptRecords()
+    now = 5.0
     monkeypatch.setattr("time.monotonic", lambda: now)
+    kept = KeptRecords()
     kept.keep(store, "a", b"kept")
     now += KEPT_SECONDS - 1
     assert kept.read(store, "a") == b"kept"
