@@ -15,7 +15,7 @@ from airflow_samza.application.rejections import listed
 from airflow_samza.runs.progress.run_list import origin_of
 from airflow_samza.runs.records.folders import RunFolder, numbers, read_report
 from airflow_samza.runs.records.names import safe
-from airflow_samza.runs.records.run_plan import CARRIED, BoundStream, RunPlan
+from airflow_samza.runs.records.run_plan import CARRIED, BoundStream, RunPlan, newest_plan
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.output_slots import MODE, UPSERT
@@ -175,9 +175,7 @@ def near(names: Collection[str], own: str, *, later: bool) -> list[str]:
 
 def _others(files: Filesystem, run: RunPlan, *, later: bool) -> Iterator[RunPlan]:
     for run_id in near(files.list(f"runs/{safe(run.application)}"), safe(run.run_id), later=later):
-        folder = RunFolder(run.application, run_id)
-        generations = folder.plan_generations(files)
-        other = read_report(files, folder.plan(generations[-1]), RunPlan) if generations else None
+        other = newest_plan(files, RunFolder(run.application, run_id))
         if other is not None and other.app_id == run.app_id and other.compares is None:
             yield other
 

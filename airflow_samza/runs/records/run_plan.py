@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.records import durable
-from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.records.folders import RunFolder, read_report
 from airflow_samza.runs.records.names import KEPT_RESULTS, NAMES, Generation, intermediate_topic, producer_id
 from airflow_samza.runs.records.state_meaning import StateMeaning
 from airflow_samza.system_kinds import traits_of
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.output_slots import OutputSlot, appends
 from airflow_samza.systems.system import StreamSpec, System
 
@@ -345,3 +346,9 @@ def range_end(slice_: Mapping[str, Any]) -> bool | None:
     None: as its own messages say. A range of an unbounded input that is flushed is carried on, and ends for good.
     """
     return True if slice_.get("flushed") else slice_.get("final")
+
+
+def newest_plan(files: Filesystem, folder: RunFolder) -> RunPlan | None:
+    """Return the newest plan of a run; None where it has none, or a damaged one."""
+    generations = folder.plan_generations(files)
+    return read_report(files, folder.plan(generations[-1]), RunPlan) if generations else None
