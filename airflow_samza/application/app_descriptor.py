@@ -39,8 +39,8 @@ from airflow_samza.application.descriptors import (
 from airflow_samza.application.event_times import SystemTime, read_schema, stamped_schema
 from airflow_samza.application.expectations import check_expected_columns, checked_expectations, referring
 from airflow_samza.application.graph_builder import GraphBuilder
-from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.message_stream import MessageStream
+from airflow_samza.application.operator_checks import checked_id
 from airflow_samza.application.operator_specs import InputOperatorSpec, ReadTimeSpec
 from airflow_samza.application.rejections import SourceLocation, reject
 from airflow_samza.application.stream import OutputStream, SideInput

@@ -13,7 +13,7 @@ from airflow_samza.application.declarations.side_inputs import check_declared
 from airflow_samza.application.declarations.streams import check_bounded
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, SystemDescriptor, TableDescriptor
 from airflow_samza.application.graph_builder import GraphBuilder
-from airflow_samza.application.identifiers import checked_id
+from airflow_samza.application.operator_checks import checked_id
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.application.rejections import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, SystemDescriptor, TableDescriptor
-from airflow_samza.application.identifiers import checked_id, is_blank
+from airflow_samza.application.operator_checks import checked_id, is_blank
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import TaskSpec
 from airflow_samza.application.rejections import SourceLocation, reject

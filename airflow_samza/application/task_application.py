@@ -15,7 +15,7 @@ from airflow_samza.application.checked_calls import checked_call, checked_calls
 from airflow_samza.application.declarations.side_inputs import reject_configured
 from airflow_samza.application.descriptors import ErrorPolicy, StoreDescriptor, StreamRole
 from airflow_samza.application.graph_builder import GraphBuilder
-from airflow_samza.application.identifiers import checked_id
+from airflow_samza.application.operator_checks import checked_id
 from airflow_samza.application.operator_specs import InputOperatorSpec, TaskSpec
 from airflow_samza.application.rejections import SourceLocation, located, reject
 from airflow_samza.application.times import duration_ms

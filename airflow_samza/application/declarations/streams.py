@@ -20,8 +20,7 @@ from airflow_samza.application.descriptors import (
     StreamRole,
 )
 from airflow_samza.application.event_times import SystemTime, time_column
-from airflow_samza.application.identifiers import checked_id
-from airflow_samza.application.operator_checks import checked_doc, former_id
+from airflow_samza.application.operator_checks import checked_doc, checked_id, former_id
 from airflow_samza.application.rejections import SourceLocation, did_you_mean, listed, reject
 from airflow_samza.application.watermarks import WatermarkStrategy, bounded_delay, watermark_strategy
 from airflow_samza.config import INPUTS_BOUNDED, MAX_PARTITIONS, Config

@@ -34,9 +34,15 @@ from airflow_samza.application.descriptors import (
 )
 from airflow_samza.application.expectations import checked_expectations_of_pushes
 from airflow_samza.application.graph_builder import GraphBuilder
-from airflow_samza.application.identifiers import checked_id, is_system_stream, parts_of
 from airflow_samza.application.message_stream import MessageStream
-from airflow_samza.application.operator_checks import DECLARE_HERE, checked_doc, former_id
+from airflow_samza.application.operator_checks import (
+    DECLARE_HERE,
+    checked_doc,
+    checked_id,
+    former_id,
+    is_system_stream,
+    parts_of,
+)
 from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.application.rejections import SourceLocation, reject
 from airflow_samza.application.stream import SideInput, Table

@@ -13,8 +13,7 @@ from airflow_samza.application.declarations.remote_access import GIVE_WRITER
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, TableDescriptor, TableKind
 from airflow_samza.application.expectations import check_expected_columns, dead_letter_streams, referring
 from airflow_samza.application.graph_builder import GraphBuilder
-from airflow_samza.application.identifiers import checked_id
-from airflow_samza.application.operator_checks import check_same_application, former_id, named, required_id
+from airflow_samza.application.operator_checks import check_same_application, checked_id, former_id, named, required_id
 from airflow_samza.application.operator_specs import (
     BroadcastSpec,
     InputOperatorSpec,
