@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from airflow_samza.application.bad_records import error_policy
 from airflow_samza.application.callables import check_callable
-from airflow_samza.application.checked_calls import checked_calls
 from airflow_samza.application.columns import Columns, declared_columns
 from airflow_samza.application.declarations.streams import (
     SECRETS_BELONG_ELSEWHERE,
@@ -42,7 +41,7 @@ from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.message_stream import MessageStream
 from airflow_samza.application.operator_checks import checked_id
 from airflow_samza.application.operator_specs import InputOperatorSpec, ReadTimeSpec
-from airflow_samza.application.rejections import SourceLocation, reject
+from airflow_samza.application.rejections import SourceLocation, checked_calls, reject
 from airflow_samza.application.stream import OutputStream, SideInput
 from airflow_samza.config import Config
 from airflow_samza.secrecy import gives_away

@@ -8,12 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_samza.application.checked_calls import checked_call
 from airflow_samza.application.descriptors import ErrorPolicy
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.operator_checks import check_same_application
 from airflow_samza.application.output_schemas import unwritable
-from airflow_samza.application.rejections import reject
+from airflow_samza.application.rejections import checked_call, reject
 from airflow_samza.application.stream import OutputStream
 from airflow_samza.schema import DataType, Field, Schema
 

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from airflow_samza.application.checked_calls import checked_call
 from airflow_samza.application.columns import check_column
 from airflow_samza.application.operator_spec import EventTime, OperatorSpec
 from airflow_samza.application.output_schemas import PassedOn
-from airflow_samza.application.rejections import reject
+from airflow_samza.application.rejections import checked_call, reject
 from airflow_samza.application.stream import Stream, placed
 from airflow_samza.application.times import duration_ms
 from airflow_samza.application.watermarks import is_watermark_function

@@ -22,7 +22,6 @@ from airflow_samza.application.callables import (
     check_predicate,
     declared_schema,
 )
-from airflow_samza.application.checked_calls import checked_calls
 from airflow_samza.application.columns import Columns, declared_columns
 from airflow_samza.application.event_times import declared_time, kept_time, time_behind
 from airflow_samza.application.operator_checks import check_sql, checked_doc, named
@@ -41,7 +40,7 @@ from airflow_samza.application.operator_specs import (
 from airflow_samza.application.operators import keyed_results, sending
 from airflow_samza.application.operators.joins import JoinOptions, event_time_of, join_stream, join_table, merge
 from airflow_samza.application.output_schemas import WINDOW_COLUMNS, passed_on, selected_schema
-from airflow_samza.application.rejections import reject
+from airflow_samza.application.rejections import checked_calls, reject
 from airflow_samza.application.stream import NOT_LOST, LostTime, OutputStream, Stream, Table, placed
 from airflow_samza.application.watermarks import check_watermark_function
 from airflow_samza.application.windows import Aggregation, WindowSpec

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from airflow_samza.application.checked_calls import checked_call
-from airflow_samza.application.rejections import reject
+from airflow_samza.application.rejections import checked_call, reject
 from airflow_samza.application.times import duration_ms, duration_text, is_time_zone, time_zone_hint
 
 AGGREGATE_FUNCTIONS = (

@@ -17,7 +17,7 @@ from typing import Any
 from airflow_samza.errors import TopicError
 from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.runs.records.run_plan import BoundStream
-from airflow_samza.runs.tables.compactions import sections_since
+from airflow_samza.runs.tables.table_version import sections_since
 from airflow_samza.storage.offsets_file import STALE_SECONDS
 from airflow_samza.storage.side_inputs import Place
 from airflow_samza.systems.capabilities import CompactsTopics, HasSections, IdentifiesTopics, ReadsBySection

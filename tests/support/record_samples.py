@@ -72,7 +72,6 @@ from airflow_samza.runs.state_history.arrivals import Intake, Look
 from airflow_samza.runs.state_history.lease import FINISHED, Begun, Ended, Lease
 from airflow_samza.runs.state_history.versions import Version, VersionPin
 from airflow_samza.runs.tables.compacting import CompactionPart
-from airflow_samza.runs.tables.compactions import Compaction
 from airflow_samza.runs.tables.marks import Mark, MarkProposal, Verdict
 from airflow_samza.runs.tables.push_request import (
     PushIntent,
@@ -82,7 +81,7 @@ from airflow_samza.runs.tables.push_request import (
     PushResult,
     request_path,
 )
-from airflow_samza.runs.tables.table_version import FULL, INCREMENTAL, PushBegun, TablePin, TableVersion
+from airflow_samza.runs.tables.table_version import FULL, INCREMENTAL, Compaction, PushBegun, TablePin, TableVersion
 from airflow_samza.runs.upkeep.run_removal import Removal
 from airflow_samza.runs.upkeep.topic_expiry import Slimmed
 from airflow_samza.spark.dataframe_inputs import SparkReading

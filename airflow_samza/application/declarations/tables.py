@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from airflow_samza.application.callables import check_callable, reject_async_methods
-from airflow_samza.application.checked_calls import checked_calls
 from airflow_samza.application.columns import Columns, check_column, declared_columns, key_columns
 from airflow_samza.application.declarations.remote_access import RemoteAccessOptions, remote_access
 from airflow_samza.application.declarations.side_inputs import (
@@ -44,7 +43,7 @@ from airflow_samza.application.operator_checks import (
     parts_of,
 )
 from airflow_samza.application.operator_specs import InputOperatorSpec
-from airflow_samza.application.rejections import SourceLocation, reject
+from airflow_samza.application.rejections import SourceLocation, checked_calls, reject
 from airflow_samza.application.stream import SideInput, Table
 from airflow_samza.application.times import duration_ms
 from airflow_samza.config import Config

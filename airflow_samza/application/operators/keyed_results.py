@@ -12,7 +12,6 @@ from typing import Any
 
 from airflow_samza.application.bad_records import error_policy
 from airflow_samza.application.callables import check_callable, declared_schema, reject_async
-from airflow_samza.application.checked_calls import reject_unknown
 from airflow_samza.application.columns import Columns, check_column, key_columns, optional_columns
 from airflow_samza.application.descriptors import ROW_DELETED, StreamDescriptor
 from airflow_samza.application.event_times import time_column
@@ -27,7 +26,7 @@ from airflow_samza.application.output_schemas import (
     window_columns,
     windowed_schema,
 )
-from airflow_samza.application.rejections import did_you_mean, listed, reject
+from airflow_samza.application.rejections import did_you_mean, listed, reject, reject_unknown
 from airflow_samza.application.stream import OutputStream, Stream
 from airflow_samza.application.times import duration_ms
 from airflow_samza.application.windows import Aggregation, WindowSpec

@@ -22,9 +22,8 @@ from airflow_samza.records import durable
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import read, write_once
 from airflow_samza.runs.records.names import safe
-from airflow_samza.runs.tables.compactions import COMPACTED, Compaction, Compactions
 from airflow_samza.runs.tables.folder import TableFolder
-from airflow_samza.runs.tables.table_version import INCREMENTAL, TableVersion, now
+from airflow_samza.runs.tables.table_version import COMPACTED, INCREMENTAL, Compaction, Compactions, TableVersion, now
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import Publication, StreamSpec, System
 

@@ -19,10 +19,9 @@ from datetime import datetime, timedelta, timezone
 from airflow_samza.errors import TopicError
 from airflow_samza.runs.records.folders import RunFolder, numbers, read, write_once
 from airflow_samza.runs.tables.compacting import GENERATION, compaction_producer
-from airflow_samza.runs.tables.compactions import Compaction, Section
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.marks import Mark, make_mark
-from airflow_samza.runs.tables.table_version import TablePin, TableVersion, now
+from airflow_samza.runs.tables.table_version import Compaction, Section, TablePin, TableVersion, now
 from airflow_samza.runs.tables.versions import expired_numbers, from_newest, newest
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import Publication, StreamSpec, System

@@ -11,8 +11,7 @@ from typing import Any
 
 from airflow_samza.errors import NoSuchVersion
 from airflow_samza.runs.records.data_interval import DataInterval, micros_of
-from airflow_samza.runs.tables.compactions import Section, described_sections
-from airflow_samza.runs.tables.table_version import TableVersion
+from airflow_samza.runs.tables.table_version import Section, TableVersion, described_sections
 from airflow_samza.runs.tables.versions import expired_numbers, from_newest
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 

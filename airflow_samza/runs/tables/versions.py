@@ -18,13 +18,13 @@ from typing import Any
 from airflow_samza.errors import ConcurrentPush, NoSuchVersion, PushError
 from airflow_samza.records import encode
 from airflow_samza.runs.records.folders import must_read, numbers, read, write_once
-from airflow_samza.runs.tables.compactions import Compactions
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.marks import withdraw_proposals
 from airflow_samza.runs.tables.table_version import (
     FULL,
     INCREMENTAL,
     ROLLBACK,
+    Compactions,
     PushBegun,
     TablePin,
     TableVersion,

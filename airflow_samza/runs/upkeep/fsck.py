@@ -24,11 +24,10 @@ from airflow_samza.runs.stages.stage_state import StatusRecord
 from airflow_samza.runs.state_history.arrivals import Intake, Look
 from airflow_samza.runs.state_history.lease import Begun, Ended, Lease
 from airflow_samza.runs.state_history.versions import Version, VersionPin
-from airflow_samza.runs.tables.compactions import Compaction
 from airflow_samza.runs.tables.folder import GIVEN_UP
 from airflow_samza.runs.tables.marks import Mark
 from airflow_samza.runs.tables.push_request import PushIntent, PushManifest, PushRequest, PushResult
-from airflow_samza.runs.tables.table_version import TableVersion
+from airflow_samza.runs.tables.table_version import Compaction, TableVersion
 from airflow_samza.runs.upkeep.run_removal import Removal
 from airflow_samza.runs.upkeep.topic_expiry import Slimmed
 from airflow_samza.storage.snapshots import MISSING, damaged_files
