@@ -36,7 +36,6 @@ from airflow_samza.prepare.bound_systems import (
 )
 from airflow_samza.prepare.carried_state import arrived_slice, carried_slice, carries_state, is_carried_on
 from airflow_samza.prepare.compared_run import reject_missing_input, same_range, same_versions
-from airflow_samza.prepare.cut_files import reject_cut_files
 from airflow_samza.prepare.input_positions import (
     InputHistory,
     input_meanings,
@@ -56,6 +55,7 @@ from airflow_samza.prepare.run_streams import (
     fixed_outputs,
     input_schemas,
     output_schemas,
+    reject_cut_files,
     reject_uncut,
     stream_metadata,
     with_plan,

@@ -19,6 +19,7 @@ from airflow_samza.errors import StageError, StageLost
 from airflow_samza.records import durable, from_plain, understood
 from airflow_samza.runs.records.expectations import Checked, Rejection, Results, with_epoch
 from airflow_samza.runs.records.folders import (
+    KEPT,
     StageFolder,
     adopt,
     must_read,
@@ -27,7 +28,6 @@ from airflow_samza.runs.records.folders import (
     read_report,
     read_unsynced,
 )
-from airflow_samza.runs.records.kept_records import KEPT
 from airflow_samza.runs.records.totals import Totals
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
