@@ -26,8 +26,7 @@ from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.lease import finished_stage
 from airflow_samza.runs.state_history.state_at_start import pinned_version, source_version
 from airflow_samza.runs.state_history.versions import Version
-from airflow_samza.runs.tables.pins import as_of_joins
-from airflow_samza.runs.tables.version_history import HISTORY
+from airflow_samza.runs.tables.pins import HISTORY, as_of_joins
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.capabilities import TellsWhatIsGone
 from airflow_samza.systems.filesystems.filesystem import Filesystem
