@@ -1,16 +1,12 @@
-"""Checks that declarations and operators share: ids (rule P8), texts, and whether they are of one application."""
+"""Checks that declarations and operators share: ids (rule P8), and texts."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.callables import name_of
 from airflow_samza.application.rejections import reject
 from airflow_samza.errors import BadId, InvalidApplication
-
-if TYPE_CHECKING:
-    from airflow_samza.application.graph_builder import GraphBuilder
 
 _ALLOWED = re.compile(r"[A-Za-z0-9_-]+")
 _WORD_OF_SYSTEM_STREAM = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_.-]+)?")
@@ -113,19 +109,3 @@ def check_sql(text: object, op: str, hint: str) -> None:
     if not isinstance(text, str) or not text.strip():
         shown = "an empty text" if isinstance(text, str) else name_of(text) if callable(text) else repr(text)
         reject(f"{op} got {shown} instead of SQL", hint=hint, operator=op)
-
-
-DECLARE_HERE = "Declare it inside this application; applications share streams by app.shared_stream(…)."
-
-
-def check_same_application(graph: GraphBuilder, other: Any, name: str, where: str) -> None:
-    """Reject a stream, table or side input that another application (or another description of this one) declared."""
-    if other._graph is not graph:
-        mine, theirs = graph.application, other._graph.application
-        reject(
-            f"{where} got {name!r} of another application ({theirs!r}, not {mine!r})"
-            if mine != theirs
-            else f"{where} got {name!r} of another description of application {mine!r}",
-            hint=DECLARE_HERE,
-            operator=where,
-        )

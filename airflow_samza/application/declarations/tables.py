@@ -32,10 +32,9 @@ from airflow_samza.application.descriptors import (
     push_stream_id,
 )
 from airflow_samza.application.expectations import checked_expectations_of_pushes
-from airflow_samza.application.graph_builder import GraphBuilder
+from airflow_samza.application.graph_builder import DECLARE_HERE, GraphBuilder
 from airflow_samza.application.message_stream import MessageStream
 from airflow_samza.application.operator_checks import (
-    DECLARE_HERE,
     checked_doc,
     checked_id,
     former_id,

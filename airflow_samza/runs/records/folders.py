@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
-
-from cachetools import TTLCache
 
 from airflow_samza.errors import RecordUnreadable, TopicError
 from airflow_samza.records import HINT, decode, encode
@@ -35,25 +34,30 @@ class KeptRecords:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: TTLCache[str, bytes] = TTLCache(_KEPT_AT_MOST, KEPT_SECONDS, time.monotonic)
+        self._kept: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
 
     def read(self, files: Filesystem, path: str) -> bytes:
         """Return the bytes of a record that never changes; FileNotFoundError when there is none yet."""
         if files.pace.is_free:
             return files.read(path)
         with self._lock:
-            data = self._kept.get(files.location(path))
-        if data is None:
-            data = files.read(path)
-            self.keep(files, path, data)
+            since, data = self._kept.get(files.location(path), (0.0, b""))
+        if data and time.monotonic() - since < KEPT_SECONDS:
+            return data
+        data = files.read(path)
+        self.keep(files, path, data)
         return data
 
     def keep(self, files: Filesystem, path: str, data: bytes) -> None:
         """Remember a record that this process has just read or written."""
         if files.pace.is_free or len(data) > _LARGEST_KEPT:
             return
+        where = files.location(path)
         with self._lock:
-            self._kept[files.location(path)] = data
+            self._kept.pop(where, None)
+            self._kept[where] = (time.monotonic(), data)
+            if len(self._kept) > _KEPT_AT_MOST:
+                self._kept.popitem(last=False)
 
     def forget(self, files: Filesystem, path: str) -> None:
         """Read a record anew the next time: it is deleted."""

@@ -54,9 +54,8 @@ def test_on_a_disk_nothing_is_kept(store: Store) -> None:
 
 
 def test_a_record_is_read_anew_after_a_minute(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 5.0
+    now, kept = 5.0, KeptRecords()
     monkeypatch.setattr("time.monotonic", lambda: now)
-    kept = KeptRecords()
     kept.keep(store, "a", b"kept")
     now += KEPT_SECONDS - 1
     assert kept.read(store, "a") == b"kept"
