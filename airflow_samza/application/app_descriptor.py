@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from airflow_samza.application.bad_records import error_policy
 from airflow_samza.application.callables import check_callable
-from airflow_samza.application.checked_calls import checked_calls
 from airflow_samza.application.columns import Columns, declared_columns
 from airflow_samza.application.declarations.streams import (
     SECRETS_BELONG_ELSEWHERE,
@@ -39,10 +38,10 @@ from airflow_samza.application.descriptors import (
 from airflow_samza.application.event_times import SystemTime, read_schema, stamped_schema
 from airflow_samza.application.expectations import check_expected_columns, checked_expectations, referring
 from airflow_samza.application.graph_builder import GraphBuilder
-from airflow_samza.application.identifiers import checked_id
 from airflow_samza.application.message_stream import MessageStream
+from airflow_samza.application.operator_checks import checked_id
 from airflow_samza.application.operator_specs import InputOperatorSpec, ReadTimeSpec
-from airflow_samza.application.rejections import SourceLocation, reject
+from airflow_samza.application.rejections import SourceLocation, checked_calls, reject
 from airflow_samza.application.stream import OutputStream, SideInput
 from airflow_samza.config import Config
 from airflow_samza.secrecy import gives_away
@@ -54,24 +53,24 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+# Arguments of inputs that side inputs do not take: why, and what there is instead.
 _NOT_OF_SIDE_INPUTS = {
-    "slice": "a table needs all that its topic holds",
-    "intervals": "a table needs all that its topic holds",
-    "changes": "a side input from a lake is read as the table is",
-    "max_delay": "it makes no watermarks",
-    "watermarks": "it makes no watermarks",
-    "renamed_from": "it is read from its oldest message on under any id",
-    "expect": "each task, host and run reads it for itself",
-}
-
-_LEAVE_OUT = {
-    "slice": "Leave it out; a topic that holds no more than is wanted is compacted, or expires what is old.",
-    "intervals": "Leave it out; a path without a time names the files of every run.",
-    "changes": "Leave it out; a pushed table takes changes by pushes with mode=incremental.",
-    "expect": "Leave it out; expect something of the stream where it is written.",
-    "max_delay": "Leave it out; time is told by the inputs.",
-    "watermarks": "Leave it out; time is told by the inputs.",
-    "renamed_from": "Leave it out; rename it as you like.",
+    "slice": (
+        "a table needs all that its topic holds",
+        "a topic that holds no more than is wanted is compacted, or expires what is old.",
+    ),
+    "intervals": (
+        "a table needs all that its topic holds",
+        "a path without a time names the files of every run.",
+    ),
+    "changes": (
+        "a side input from a lake is read as the table is",
+        "a pushed table takes changes by pushes with mode=incremental.",
+    ),
+    "max_delay": ("it makes no watermarks", "time is told by the inputs."),
+    "watermarks": ("it makes no watermarks", "time is told by the inputs."),
+    "renamed_from": ("it is read from its oldest message on under any id", "rename it as you like."),
+    "expect": ("each task, host and run reads it for itself", "expect something of the stream where it is written."),
 }
 
 
@@ -423,9 +422,13 @@ class ApplicationDescriptor(TableDeclarations):
                 hint='Write on_error="drop": dropped messages are counted, and the log shows some.',
                 stream=id,
             )
-        for word, why in _NOT_OF_SIDE_INPUTS.items():
+        for word, (why, instead) in _NOT_OF_SIDE_INPUTS.items():
             if more.get(word) not in (None, False) and not isinstance(more.get(word), ChangeEvents):
-                reject(f"Side input {id!r} has {word}=, which is for inputs: {why}", hint=_LEAVE_OUT[word], stream=id)
+                reject(
+                    f"Side input {id!r} has {word}=, which is for inputs: {why}",
+                    hint=f"Leave it out; {instead}",
+                    stream=id,
+                )
         return SideInput(
             self._graph.add_stream(declared_stream(id, StreamRole.SIDE_INPUT, schema=schema, **more)), self._graph
         )

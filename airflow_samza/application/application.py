@@ -8,17 +8,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from airflow_samza.application.callables import check_callable, name_of
-from airflow_samza.application.checked_calls import checked_call
 from airflow_samza.application.declarations.side_inputs import check_declared
 from airflow_samza.application.declarations.streams import check_bounded
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, SystemDescriptor, TableDescriptor
 from airflow_samza.application.graph_builder import GraphBuilder
-from airflow_samza.application.identifiers import checked_id
+from airflow_samza.application.operator_checks import checked_id
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.application.rejections import (
     USER_ERRORS,
     SourceLocation,
+    checked_call,
     did_you_mean,
     listed,
     raised_in_user_code,

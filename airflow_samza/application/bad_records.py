@@ -8,12 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_samza.application.checked_calls import checked_call
 from airflow_samza.application.descriptors import ErrorPolicy
 from airflow_samza.application.graph_builder import GraphBuilder
-from airflow_samza.application.operator_checks import check_same_application
 from airflow_samza.application.output_schemas import unwritable
-from airflow_samza.application.rejections import reject
+from airflow_samza.application.rejections import checked_call, reject
 from airflow_samza.application.stream import OutputStream
 from airflow_samza.schema import DataType, Field, Schema
 
@@ -82,7 +80,7 @@ def error_policy(on_error: object, graph: GraphBuilder, where: str) -> ErrorPoli
             f"{where} has on_error={on_error!r}, which is not known", hint=_HINT, operator=where, value=repr(on_error)
         )
     stream = on_error.stream.descriptor
-    check_same_application(graph, on_error.stream, stream.stream_id, where)
+    graph.check_same_application(on_error.stream, stream.stream_id, where)
     problem = unwritable(stream.schema, DEAD_LETTERS) if stream.schema is not None else ""
     if problem:
         reject(

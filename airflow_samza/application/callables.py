@@ -21,7 +21,6 @@ from airflow_samza.application.times import duration_ms
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema
 
-_ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _CACHED = type(functools.lru_cache(len))
 _SHAPELESS: tuple[object, ...] = (Any, object, Row, dict, Mapping, collections.abc.Mapping)
 """Return annotations that contain no columns."""
@@ -93,7 +92,7 @@ def is_async(function: object) -> bool:
     A decorator's own function may await what it wraps, so that only its results show it.
     """
     code = getattr(innermost(function), "__code__", None)
-    if code is not None and code.co_flags & _ASYNC:
+    if code is not None and code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         return True
     return type(function) is not types.FunctionType and (
         inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
@@ -258,8 +257,7 @@ def declared_schema(function: object, schema: object, where: str, *, many: bool 
 
 
 def _element(annotation: object, function: object, where: str) -> object:
-    origin = typing.get_origin(annotation)
-    if origin in _ITERABLES:
+    if typing.get_origin(annotation) in _ITERABLES:
         return typing.get_args(annotation)[0]
     if annotation in _SHAPELESS or annotation in _ITERABLES:
         return Any

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from airflow_samza.application.checked_calls import checked_call
 from airflow_samza.application.columns import check_column
 from airflow_samza.application.operator_spec import EventTime, OperatorSpec
 from airflow_samza.application.output_schemas import PassedOn
-from airflow_samza.application.rejections import reject
+from airflow_samza.application.rejections import checked_call, reject
 from airflow_samza.application.stream import Stream, placed
 from airflow_samza.application.times import duration_ms
 from airflow_samza.application.watermarks import is_watermark_function
@@ -25,9 +24,6 @@ from airflow_samza.schema import DataType, Field, Schema
 
 READ_TIME = DataType("timestamp")
 EVENT_TIMES = "An event-time column is a timestamp, a date, or a bigint of milliseconds since 1970."
-
-Delay = str | int | timedelta
-"""A length of time: ms, a ``timedelta``, or a text such as ``"5 minutes"``."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +93,11 @@ def time_column(timestamp: object, schema: Schema | None, where: str) -> str:
 
 
 def declared_time(
-    stream: Stream[Any], timestamp: str | None, max_delay: Delay | None, shape: Schema | None, where: str
+    stream: Stream[Any],
+    timestamp: str | None,
+    max_delay: str | int | timedelta | None,
+    shape: Schema | None,
+    where: str,
 ) -> EventTime | None:
     """Return the event time that ``timestamp=`` of an operator declares for its results; None: it declares none."""
     if timestamp is None:

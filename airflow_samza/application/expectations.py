@@ -13,14 +13,12 @@ from datetime import timedelta
 from typing import Any
 
 from airflow_samza.application.bad_records import DeadLetter, error_policy
-from airflow_samza.application.checked_calls import checked_call
 from airflow_samza.application.columns import Columns, key_columns
 from airflow_samza.application.descriptors import Expectation, StreamDescriptor, TableDescriptor, TableKind
 from airflow_samza.application.graph_builder import GraphBuilder
-from airflow_samza.application.operator_checks import check_same_application
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import ForeignKeySpec, InputOperatorSpec, SendToSpec, TaskSpec
-from airflow_samza.application.rejections import did_you_mean, listed, reject
+from airflow_samza.application.rejections import checked_call, did_you_mean, listed, reject
 from airflow_samza.application.stream import Stream, Table
 from airflow_samza.application.times import duration_ms, duration_text
 from airflow_samza.errors import UnknownName
@@ -264,7 +262,7 @@ def _with_table(expectation: Expectation, graph: GraphBuilder, where: str) -> Ex
     """Return the expectation with the id of its table alone, which has to be one of this application."""
     if expectation.kind != FOREIGN_KEY:
         return expectation
-    check_same_application(graph, expectation.declared_table, expectation.table, f"{expectation.text} of {where}")
+    graph.check_same_application(expectation.declared_table, expectation.table, f"{expectation.text} of {where}")
     if graph.low_level:
         reject(
             f"{where} expects {expectation.text}, and no planner sees which rows a low-level task sends where",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, SystemDescriptor, TableDescriptor
-from airflow_samza.application.identifiers import checked_id, is_blank
+from airflow_samza.application.operator_checks import checked_id, is_blank
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import TaskSpec
 from airflow_samza.application.rejections import SourceLocation, reject
@@ -22,6 +22,8 @@ _ROLE_WORDS = {
     StreamRole.INTERMEDIATE: "an intermediate stream",
     StreamRole.SIDE_INPUT: "a side input",
 }
+
+DECLARE_HERE = "Declare it inside this application; applications share streams by app.shared_stream(…)."
 
 
 class GraphBuilder:
@@ -58,6 +60,18 @@ class GraphBuilder:
             reject(
                 f"Application {self.application!r} is already described",
                 hint="Declare streams and operators only inside the function (or the method describe) that gets app.",
+            )
+
+    def check_same_application(self, other: Any, name: str, where: str) -> None:
+        """Reject a stream, table or side input that another application (or another description of this) declared."""
+        if other._graph is not self:
+            mine, theirs = self.application, other._graph.application
+            reject(
+                f"{where} got {name!r} of another application ({theirs!r}, not {mine!r})"
+                if mine != theirs
+                else f"{where} got {name!r} of another description of application {mine!r}",
+                hint=DECLARE_HERE,
+                operator=where,
             )
 
     def add_system(self, system: SystemDescriptor) -> None:

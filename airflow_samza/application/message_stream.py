@@ -22,7 +22,6 @@ from airflow_samza.application.callables import (
     check_predicate,
     declared_schema,
 )
-from airflow_samza.application.checked_calls import checked_calls
 from airflow_samza.application.columns import Columns, declared_columns
 from airflow_samza.application.event_times import declared_time, kept_time, time_behind
 from airflow_samza.application.operator_checks import check_sql, checked_doc, named
@@ -38,10 +37,10 @@ from airflow_samza.application.operator_specs import (
     TransformSpec,
     WhereSpec,
 )
-from airflow_samza.application.operators import applied_changes, keyed_results, sending
+from airflow_samza.application.operators import keyed_results, sending
 from airflow_samza.application.operators.joins import JoinOptions, event_time_of, join_stream, join_table, merge
 from airflow_samza.application.output_schemas import WINDOW_COLUMNS, passed_on, selected_schema
-from airflow_samza.application.rejections import reject
+from airflow_samza.application.rejections import checked_calls, reject
 from airflow_samza.application.stream import NOT_LOST, LostTime, OutputStream, Stream, Table, placed
 from airflow_samza.application.watermarks import check_watermark_function
 from airflow_samza.application.windows import Aggregation, WindowSpec
@@ -319,8 +318,6 @@ class MessageStream(Stream[T]):
         spec = self._graph.add(
             TransformSpec, id, inputs=(self._operator,), schema=shape, function=function, event_time=time
         )
-        if time is not None:
-            return MessageStream(self._graph, spec, key=self._key, event_time=time.column)
         return self._then(spec)  # of unbounded inputs the plan warns
 
     # -- several streams ---------------------------------------------------------------------------------------------
@@ -504,8 +501,7 @@ class MessageStream(Stream[T]):
 
         :param id: The id of the operator and of its intermediate stream.
         """
-        entry = sending.broadcast(self, id, system, renamed_from)
-        return self._sent_through(entry, ())
+        return self._sent_through(sending.broadcast(self, id, system, renamed_from), ())
 
     # -- keyed results -----------------------------------------------------------------------------------------------
 
@@ -601,7 +597,7 @@ class MessageStream(Stream[T]):
         :param stored_as_scd_type: 1: the newest row of each key. 2: each row, with the time for which it was valid.
         :param id: The operator's id; its state is kept under it.
         """
-        spec = applied_changes.apply_changes(
+        spec = keyed_results.apply_changes(
             self, key, sequence_by, stored_as_scd_type, id, renamed_from, assume_partitioned_by
         )
         if stored_as_scd_type == 1:
@@ -729,11 +725,11 @@ class MessageStream(Stream[T]):
         spec = self._graph.add(
             kind, id, inputs=(self._operator,), schema=shape, function=function, event_time=time, **fields, **more
         )
-        if time is not None:
-            return MessageStream(self._graph, spec, key=self._key, event_time=time.column)
         return self._then(spec)
 
     def _then(self, operator: OperatorSpec) -> MessageStream[Any]:
+        if operator.event_time is not None:
+            return MessageStream(self._graph, operator, key=self._key, event_time=operator.event_time.column)
         return self._sent_through(operator, self._key)
 
     def _sent_through(self, operator: OperatorSpec, key: tuple[str, ...]) -> MessageStream[Any]:

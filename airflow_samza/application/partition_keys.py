@@ -7,6 +7,7 @@ by it the slot and the interval of a run.
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -90,6 +91,16 @@ def beginning(unit: str, moment: datetime) -> datetime:
     return day.replace(month=month, day=1)
 
 
+def months_later(moment: datetime, months: int) -> datetime:
+    """Return the moment so many months later; a month after the 31st is the last day of the next.
+
+    >>> str(months_later(datetime(2026, 1, 31), 1)), str(months_later(datetime(2026, 1, 31), -2))
+    ('2026-02-28 00:00:00', '2025-11-30 00:00:00')
+    """
+    year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
+    return moment.replace(year=year, month=month + 1, day=min(moment.day, monthrange(year, month + 1)[1]))
+
+
 def names_interval(key: str | None, start: datetime, end: datetime) -> bool:
     """Return whether a key names the interval between two instants (UTC, both without a zone) in some time zone.
 
@@ -119,5 +130,4 @@ def _start(parts: dict[str, int]) -> datetime:
 def _end(start: datetime, unit: str) -> datetime:
     if unit in ("hour", "day", "week"):
         return start + timedelta(**{f"{unit}s": 1})
-    months = start.year * 12 + start.month - 1 + {"month": 1, "quarter": 3, "year": 12}[unit]
-    return start.replace(year=months // 12, month=months % 12 + 1)
+    return months_later(start, {"month": 1, "quarter": 3, "year": 12}[unit])

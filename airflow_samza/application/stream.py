@@ -7,7 +7,6 @@ from typing import Generic, NamedTuple, NoReturn, TypeVar
 
 from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor
 from airflow_samza.application.graph_builder import GraphBuilder
-from airflow_samza.application.operator_checks import check_same_application
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.rejections import reject
 from airflow_samza.schema import Schema
@@ -118,7 +117,7 @@ class Stream(Generic[T]):
                 hint="Declare it first with app.input_stream(…).",
                 operator=where,
             )
-        check_same_application(self._graph, other, other._operator.name, where)
+        self._graph.check_same_application(other, other._operator.name, where)
 
 
 P = TypeVar("P")

@@ -11,13 +11,12 @@ from airflow_samza.application.app_descriptor import ApplicationDescriptor
 from airflow_samza.application.application import DecoratedApplication, StreamApplication, decorator_of
 from airflow_samza.application.bad_records import error_policy
 from airflow_samza.application.callables import check_callable, name_of
-from airflow_samza.application.checked_calls import checked_call, checked_calls
 from airflow_samza.application.declarations.side_inputs import reject_configured
 from airflow_samza.application.descriptors import ErrorPolicy, StoreDescriptor, StreamRole
 from airflow_samza.application.graph_builder import GraphBuilder
-from airflow_samza.application.identifiers import checked_id
+from airflow_samza.application.operator_checks import checked_id
 from airflow_samza.application.operator_specs import InputOperatorSpec, TaskSpec
-from airflow_samza.application.rejections import SourceLocation, located, reject
+from airflow_samza.application.rejections import SourceLocation, checked_call, checked_calls, located, reject
 from airflow_samza.application.times import duration_ms
 from airflow_samza.config import STORE_BACKENDS
 from airflow_samza.errors import ConfigError, DuplicateId, SchemaError
@@ -138,8 +137,7 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
         self._graph.add(TaskSpec, "task", factory=factory)
 
     def _check_class(self, factory: type, where: str) -> None:
-        process = getattr(factory, "process", None)
-        if process is None:
+        if getattr(factory, "process", None) is None:
             reject(
                 f"The {where}, {name_of(factory)}, has no method process",
                 hint="Define process(self, envelope, collector, coordinator).",

@@ -16,8 +16,7 @@ from datetime import timedelta
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from airflow_samza.application.callables import check_callable, name_of, reject_async_methods
-from airflow_samza.application.checked_calls import checked_call
-from airflow_samza.application.rejections import reject
+from airflow_samza.application.rejections import checked_call, reject
 from airflow_samza.application.times import duration_ms
 
 BOUNDED_DELAY, PUNCTUATED, OWN = "bounded delay", "punctuated", "own"

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypedDict
+from typing import Any
 
-from airflow_samza.application.checked_calls import checked_call
-from airflow_samza.application.rejections import reject
+from airflow_samza.application.rejections import checked_call, reject
 from airflow_samza.application.times import duration_ms, duration_text, is_time_zone, time_zone_hint
 
 AGGREGATE_FUNCTIONS = (
@@ -327,13 +326,7 @@ def _zone(zone: str, length: int, hop: int) -> str:
 _DAY = 86_400_000
 
 
-class _Early(TypedDict):
-    early_every: int | None
-    early_after_ms: int | None
-    accumulating: bool
-
-
-def _early(every: int | None, after: str | int | timedelta | None, accumulating: bool) -> _Early:
+def _early(every: int | None, after: str | int | timedelta | None, accumulating: bool) -> dict[str, Any]:
     if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
         reject(f"early_every={every!r} is not a number of messages", hint="Write a whole number from 1.", value=every)
     if accumulating and every is None and after is None:

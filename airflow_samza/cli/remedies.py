@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import re
 
-from airflow_samza.runs.records.forgotten_runs import OR_CLEAR_IN_AIRFLOW
+from airflow_samza.prepare.publication import OR_CLEAR_IN_AIRFLOW
 
 PLAN_ANEW = "--again"
 """The option that has a run planned anew."""

@@ -14,8 +14,7 @@ from airflow_samza.errors import SamzaError, UnknownName
 from airflow_samza.planner.titles import stage_names, stage_titles
 from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
 from airflow_samza.runs.held_outputs import HeldOutput, held_outputs
-from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
-from airflow_samza.runs.progress.progress_text import describe_progress
+from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport, describe_progress
 from airflow_samza.runs.progress.run_costs import run_requests, table_facts
 from airflow_samza.runs.progress.run_list import (
     RUNNING,

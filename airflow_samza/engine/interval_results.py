@@ -15,7 +15,7 @@ from airflow_samza.control.end_of_stream import task_partitions
 from airflow_samza.engine.task_inputs import TaskInputs
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.records.epoch_records import Intent
-from airflow_samza.runs.records.partials import KEPT, partial_path
+from airflow_samza.runs.records.names import KEPT_RESULTS, partial_path
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
@@ -58,7 +58,7 @@ class IntervalResults:
         self._task = task
         self._stream_id = next(iter(intent.inputs))
         self._slice = intent.inputs[self._stream_id].slice
-        self._kept = self._slice[KEPT][intent.stage]
+        self._kept = self._slice[KEPT_RESULTS][intent.stage]
         self._outputs = program.stage.outputs
         sent = {
             compiled.spec.stream.stream_id: compiled.compiled.sent.to_arrow()
@@ -75,7 +75,7 @@ class IntervalResults:
         return (
             intent.whole
             and len(program.sections) == 1
-            and any(intent.stage in read.slice.get(KEPT, {}) for read in intent.inputs.values())
+            and any(intent.stage in read.slice.get(KEPT_RESULTS, {}) for read in intent.inputs.values())
         )
 
     def ends(self) -> list[TaskInput]:

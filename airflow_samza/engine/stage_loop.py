@@ -25,6 +25,8 @@ from airflow_samza.runs.records.epoch_records import (
     InputIntent,
     Intent,
     Manifest,
+    StageStart,
+    TaskLeft,
     newest_intent,
     read_commit,
     read_manifest,
@@ -32,7 +34,6 @@ from airflow_samza.runs.records.epoch_records import (
 )
 from airflow_samza.runs.records.folders import StageFolder, adopt, must_read
 from airflow_samza.runs.records.run_plan import BoundStream
-from airflow_samza.runs.records.stage_start import StageStart, TaskLeft
 from airflow_samza.runs.stages.pruning import prune_epochs, state_folders, sweep_state
 from airflow_samza.runs.stages.run_ends import is_ending
 from airflow_samza.runs.stages.stage_state import StageProgress, restored_bytes

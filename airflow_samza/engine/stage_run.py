@@ -23,11 +23,16 @@ from airflow_samza.prepare.side_inputs import planned_side_inputs
 from airflow_samza.prepare.unchanged import reject_changed
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.finish import finish_stage
-from airflow_samza.runs.records.epoch_records import InputIntent, Intent, drop_what_cannot_count, newest_intent
+from airflow_samza.runs.records.epoch_records import (
+    InputIntent,
+    Intent,
+    NeedsRunner,
+    drop_what_cannot_count,
+    newest_intent,
+)
 from airflow_samza.runs.records.folders import adopt, must_read, write_once
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.stage_result import describe_result
-from airflow_samza.runs.records.stage_start import NeedsRunner
 from airflow_samza.runs.stages.stage_state import StageHandle, is_staged
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.spark.system import CarriedByDriver

@@ -20,10 +20,10 @@ from airflow_samza.engine.stage_task import StageTask
 from airflow_samza.prepare.publication import output_claim
 from airflow_samza.records import plain
 from airflow_samza.runs.finish import output_stream
+from airflow_samza.runs.records.epoch_records import StageTopics
 from airflow_samza.runs.records.folders import read, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
-from airflow_samza.runs.records.stage_start import StageTopics
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.capabilities import IdentifiesTopics, PublishesForGood
 from airflow_samza.systems.log.topic import other_topic

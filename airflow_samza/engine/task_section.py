@@ -23,11 +23,18 @@ from airflow_samza.engine.task_inputs import TaskInputs
 from airflow_samza.errors import StageError
 from airflow_samza.records import durable, from_plain, plain
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.records.epoch_records import Intent, Manifest, Staged, control_entries, read_manifest
+from airflow_samza.runs.records.epoch_records import (
+    Intent,
+    Manifest,
+    Staged,
+    StageStart,
+    TaskLeft,
+    control_entries,
+    read_manifest,
+)
 from airflow_samza.runs.records.folders import StageFolder, must_read, read, replace, write_once
 from airflow_samza.runs.records.names import Generation, writer_name
 from airflow_samza.runs.records.stage_result import request_facts
-from airflow_samza.runs.records.stage_start import StageStart, TaskLeft
 from airflow_samza.runs.records.totals import GAUGES
 from airflow_samza.storage.snapshots import Restored, TableCache, read_snapshot, snapshot_files, write_snapshot
 from airflow_samza.systems.capabilities import Durable, FixesOutputs, has

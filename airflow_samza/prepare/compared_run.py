@@ -7,7 +7,7 @@ of groups, tags of snapshots (decision 130). The runtime plans such runs by it, 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
@@ -26,8 +26,7 @@ from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.lease import finished_stage
 from airflow_samza.runs.state_history.state_at_start import pinned_version, source_version
 from airflow_samza.runs.state_history.versions import Version
-from airflow_samza.runs.tables.pins import as_of_joins
-from airflow_samza.runs.tables.version_history import HISTORY
+from airflow_samza.runs.tables.pins import HISTORY, as_of_joins
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.capabilities import TellsWhatIsGone
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -50,10 +49,9 @@ def compared_with(files: Filesystem, request: RunRequest) -> RunPlan | None:
     return must_read(files, folder.plan(generations[-1]), RunPlan)
 
 
-def reject_uncompared_anew(files: Filesystem, folder: RunFolder, request: RunRequest, planned: Sequence[int]) -> None:
+def reject_uncompared_anew(request: RunRequest, former: RunPlan | None) -> None:
     """Reject to plan a run that was compared with another one anew, as one whose outputs everybody would see."""
-    former = must_read(files, folder.plan(planned[-1]), RunPlan) if planned and request.compares is None else None
-    if former is not None and former.compares is not None:
+    if request.compares is None and former is not None and former.compares is not None:
         raise ConfigError(
             f"The run {request.run_id!r} is compared with the run {former.compares[1]!r}, and would be published if it "
             "were planned anew.",

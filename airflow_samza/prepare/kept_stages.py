@@ -20,7 +20,7 @@ from airflow_samza.prepare.section_writers import followed
 from airflow_samza.records import plain
 from airflow_samza.runs.kept_results import NOT_COMPARABLE, replaced, standing_result, why_never
 from airflow_samza.runs.progress.later_writers import written_behind
-from airflow_samza.runs.records.folders import RunFolder, adopt, read_fixed
+from airflow_samza.runs.records.folders import adopt, read_fixed
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan, StageReuse
 from airflow_samza.runs.records.stage_result import CODE, StageResult
@@ -41,15 +41,14 @@ def reuse(files: Filesystem, systems: Mapping[str, System], run: RunPlan, *, ena
 
     A stage is kept if its fingerprint and those of all stages before it are the same, and what it wrote is there.
     """
-    folder = RunFolder(run.application, run.run_id)
-    if not any(generation < run.generation for generation in folder.plan_generations(files)):
+    if not any(generation < run.generation for generation in run.folder.plan_generations(files)):
         return {}
     if not enabled:
         return {stage.stage_id: StageReuse("", "the run was asked to run all stages") for stage in run.plan.stages}
     decisions: dict[str, StageReuse] = {}
     standing: dict[str, StageResult] = {}
     for stage in run.plan.stages:
-        result = standing_result(files, folder, stage.stage_id)
+        result = standing_result(files, run.folder, stage.stage_id)
         why = _why_not(files, run, stage, result, decisions, standing) or replaced(systems, run, stage)
         why = why or written_behind(files, run, stage.stage_id, result)
         if result is not None:
@@ -116,7 +115,7 @@ def _why_not(
     """Return why a stage cannot keep its result; empty where it can, as far as its reasons go."""
     held = [output.stream_id for output in result.outputs if output.held] if result is not None else []
     if result is not None and held:
-        folder = RunFolder(run.application, run.run_id).stage(stage.stage_id, Generation.parse(result.generation))
+        folder = run.folder.stage(stage.stage_id, Generation.parse(result.generation))
         if not files.exists(folder.published):
             return f"what it wrote to {held[0]} was not approved, and is discarded"
     never = why_never(files, run, stage, result)
@@ -141,8 +140,7 @@ def _why_not(
         before = standing.get(writer)
         if before is None or not decisions[writer].kept:
             return f"the stage {writer}, which it reads, runs"
-        topic = run.intermediate(stream_id, Generation.parse(before.generation)).spec.name
-        if read.get(stream_id) != topic:
+        if read.get(stream_id) != run.intermediate(stream_id, Generation.parse(before.generation)).spec.name:
             return f"it has read what {writer} wrote before"
     return ""
 

@@ -24,8 +24,7 @@ from airflow_samza.prepare.kept_stages import facts_digest
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.records import plain
 from airflow_samza.runs.records.data_interval import last_intervals, needed_interval, render_path
-from airflow_samza.runs.records.names import partials_folder
-from airflow_samza.runs.records.partials import KEPT, partial_path
+from airflow_samza.runs.records.names import KEPT_RESULTS, partial_path, partials_folder
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.systems.capabilities import SlicesIntervals
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -92,8 +91,8 @@ def with_kept_results(files: Filesystem, spec: ApplicationSpec, run: RunPlan, di
             if why is None:
                 folder = _folder(run, stage, stream_id, digests[stage.stage_id])
                 names = _names(slice_)
-                kept = {**slice_.get(KEPT, {}), stage.stage_id: {"folder": folder, "names": names}}
-                streams[stream_id] = dataclasses.replace(streams[stream_id], slice={**slice_, KEPT: kept})
+                kept = {**slice_.get(KEPT_RESULTS, {}), stage.stage_id: {"folder": folder, "names": names}}
+                streams[stream_id] = dataclasses.replace(streams[stream_id], slice={**slice_, KEPT_RESULTS: kept})
                 text = f"reads {count}{_counts(files, folder, names, len(stage.outputs))}"
             else:
                 text = f"reads {count}, all of them in every run: {why}"

@@ -12,9 +12,9 @@ from airflow_samza.application.rejections import listed
 from airflow_samza.config import own_keys
 from airflow_samza.prepare.carried_state import carries_state
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.runs.records.folders import RunFolder, read_report
+from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.names import producer_id, safe
-from airflow_samza.runs.records.run_plan import Note, RunPlan
+from airflow_samza.runs.records.run_plan import Note, RunPlan, newest_plan
 from airflow_samza.systems.capabilities import (
     FixesOutputs,
     PublishesBranches,
@@ -174,8 +174,7 @@ def _outside(run: RunPlan, stream_id: str, system: ReplacesSlots, files: Filesys
 
 
 def _is_of_same_data(run: RunPlan, folder: RunFolder, files: Filesystem) -> bool:
-    generations = folder.plan_generations(files)
-    other = read_report(files, folder.plan(generations[-1]), RunPlan) if generations else None
+    other = newest_plan(files, folder)
     if other is None or other.keeps_state or (other.app_id, other.interval) != (run.app_id, run.interval):
         return False
     if other.slot is None or run.slot is None:

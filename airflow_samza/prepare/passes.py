@@ -36,8 +36,13 @@ from airflow_samza.prepare.bound_systems import (
 )
 from airflow_samza.prepare.carried_state import arrived_slice, carried_slice, carries_state, is_carried_on
 from airflow_samza.prepare.compared_run import reject_missing_input, same_range, same_versions
-from airflow_samza.prepare.cut_files import reject_cut_files
-from airflow_samza.prepare.input_positions import input_meanings, meanings_by_key, renamed_inputs, with_present_inputs
+from airflow_samza.prepare.input_positions import (
+    InputHistory,
+    input_meanings,
+    meanings_by_key,
+    renamed_inputs,
+    with_present_inputs,
+)
 from airflow_samza.prepare.input_versions import check_input_versions, reject_changes
 from airflow_samza.prepare.long_windows import intervals_slice
 from airflow_samza.prepare.notes import notes_of
@@ -50,6 +55,7 @@ from airflow_samza.prepare.run_streams import (
     fixed_outputs,
     input_schemas,
     output_schemas,
+    reject_cut_files,
     reject_uncut,
     stream_metadata,
     with_plan,
@@ -60,7 +66,6 @@ from airflow_samza.prepare.shared_sections import reject_shared_outputs, section
 from airflow_samza.prepare.side_inputs import SideInputSlices, check_pushes, side_streams
 from airflow_samza.prepare.spark_streams import reject_unreadable
 from airflow_samza.prepare.state_starts import former_names
-from airflow_samza.prepare.superseded_inputs import InputHistory
 from airflow_samza.prepare.unchanged import with_writer_of_state
 from airflow_samza.records import plain
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, STAGED, BoundStream, RunPlan

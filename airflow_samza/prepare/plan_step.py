@@ -39,6 +39,7 @@ from airflow_samza.prepare.kept_stages import fingerprints, reuse
 from airflow_samza.prepare.long_windows import with_kept_results
 from airflow_samza.prepare.output_slots import with_root
 from airflow_samza.prepare.passes import plan_run
+from airflow_samza.prepare.publication import reject_forgotten
 from airflow_samza.prepare.run_request import FRESH, PREVIOUS, RunRequest
 from airflow_samza.prepare.run_streams import fixed_outputs
 from airflow_samza.prepare.shared_sections import check_names
@@ -60,7 +61,6 @@ from airflow_samza.prepare.unchanged import (
 from airflow_samza.runs.progress.later_writers import with_later_writers
 from airflow_samza.runs.progress.run_list import note_not_planned
 from airflow_samza.runs.records.folders import RunFolder, adopt, read
-from airflow_samza.runs.records.forgotten_runs import reject_forgotten
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import (
     CARRIED,
@@ -121,7 +121,8 @@ def prepare_run(
             raise changed(stored, why, plan_anew)
         log.warning("The run %s is planned anew: %s.", request.run_id, first_of(why))
         request = dataclasses.replace(request, generation=planned[-1] + 1)
-    reject_uncompared_anew(files, folder, request, planned)
+    former = read(files, folder.plan(planned[-1]), RunPlan) if planned else None
+    reject_uncompared_anew(request, former)
     _check_mode(spec, request.mode or STAGED)
     check_names(spec, request.sections)
     if request.state_from not in (PREVIOUS, FRESH) and not carries_state(spec):
@@ -133,7 +134,7 @@ def prepare_run(
             key="state_from",
             value=request.state_from,
         )
-    request = _with_former_bundle(files, folder, request, planned)
+    request = _with_former_bundle(request, former)
     base = compared_with(files, request)
     taken = take_state(files, spec, request, on_wait, base) if carries_state(spec) else None
     try:
@@ -189,13 +190,10 @@ def _plan_when_written(
             time.sleep(looks.pause(_POLL_SECONDS))
 
 
-def _with_former_bundle(
-    files: Filesystem, folder: RunFolder, request: RunRequest, planned: Sequence[int]
-) -> RunRequest:
+def _with_former_bundle(request: RunRequest, former: RunPlan | None) -> RunRequest:
     """Return the request with the version of the Dag bundle by which its run was planned before, if that is another."""
     version = request.bundle.get("version")
-    former = read(files, folder.plan(planned[-1]), RunPlan) if planned and version else None
-    before = former.bundle.get("version") if former is not None else None
+    before = former.bundle.get("version") if former is not None and version else None
     if before in (None, version):
         return request
     return dataclasses.replace(request, bundle={**request.bundle, "before": str(before)})

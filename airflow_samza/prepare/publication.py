@@ -1,6 +1,8 @@
 """Publication of outputs: from which of them nothing can be taken back then, and of which no rows can be held back.
 
-Plans carry its notes on them and are rejected by it, and the stage runner checks by it who may publish.
+Plans carry its notes on them and are rejected by it, and the stage runner checks by it who may publish. A run whose id
+was used before, and whose records are gone, is rejected, too: what it publishes under its former generation would be
+taken for published.
 """
 
 from __future__ import annotations
@@ -8,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from airflow_samza.application.application import ApplicationSpec
-from airflow_samza.errors import ConfigError
+from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import CONTINUOUS, Note, RunPlan
 from airflow_samza.system_kinds import traits_of
-from airflow_samza.systems.capabilities import OutputClaim, PublishesForGood
+from airflow_samza.systems.capabilities import OutputClaim, PublishesForGood, RemembersWriters
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.output_slots import MODE, UPSERT
 from airflow_samza.systems.system import System
 
@@ -101,3 +104,26 @@ def reject_uncompared(run: RunPlan, base: RunPlan, kinds: Mapping[str, str]) -> 
                 value=kinds[stream_id],
                 stream=stream_id,
             )
+
+
+OR_CLEAR_IN_AIRFLOW = (
+    "; or, in Airflow, clear its plan task with its downstream: the next generation replaces what it wrote"
+)
+
+
+def reject_forgotten(files: Filesystem, run: RunPlan, systems: Mapping[str, System]) -> None:
+    """Reject a run without records that has written to an output before, in this generation of its plan or later."""
+    if run.folder.plan_generations(files):
+        return
+    for stage in run.plan.stages:
+        for stream, system in run.outside(stage.outputs, systems, RemembersWriters):
+            standing = system.standing(stream.spec, run.producer(stage.stage_id))
+            if standing is not None and Generation.parse(standing).plan >= run.generation:
+                raise TopicError(
+                    f"The run {run.run_id!r} of {run.application!r} has written to the output {stream.stream_id!r} "
+                    f"before (generation {standing}), and its records are not kept any more.",
+                    hint=f"Give the run another id (--run-id; a new Dag run){OR_CLEAR_IN_AIRFLOW}.",
+                    stream=stream.stream_id,
+                    run=run.run_id,
+                    generation=standing,
+                )

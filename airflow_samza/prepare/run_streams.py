@@ -1,21 +1,35 @@
 """The streams of a run as their systems see them: names, rendered paths, bounds by time, partition counts, columns.
 
-The plan step binds by it, and the preview of a backfill asks it what a run would read.
+The plan step binds by it, and rejects streams that cannot be read so; among them files that several tasks read parts
+of, behind an operator that assumes that each key lies in one partition. The preview of a backfill asks it what a run
+would read.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.declarations.serdes import REGISTRY
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
+from airflow_samza.application.operator_spec import KeyedSpec
 from airflow_samza.application.operator_specs import SendToSpec
-from airflow_samza.errors import ConfigError, SamzaError, SectionOpen, TopicError, UnsupportedShape
+from airflow_samza.errors import (
+    ConfigError,
+    PartitioningMismatch,
+    PlanError,
+    SamzaError,
+    SectionOpen,
+    TopicError,
+    UnsupportedShape,
+)
 from airflow_samza.grouping import grouped
+from airflow_samza.planner.join_groups import streams_arriving
+from airflow_samza.planner.paths import operator_label
 from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.planner.wording import partition_before
 from airflow_samza.prepare.input_versions import up_to
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.prepare.side_inputs import CREATE_STREAM, reported_columns, side_input_missing
@@ -100,8 +114,7 @@ def reject_uncut(spec: ApplicationSpec, streams: Mapping[str, BoundStream], kind
 
 def physical_name(stream: StreamDescriptor, spec: ApplicationSpec) -> str:
     """Return the name of a stream in its system."""
-    name = stream.topic or stream.stream_id
-    return spec.config.get(f"streams.{stream.stream_id}.samza.physical.name", name)
+    return spec.config.get(f"streams.{stream.stream_id}.samza.physical.name", stream.topic or stream.stream_id)
 
 
 def _rendered(template: str, stream: StreamDescriptor, spec: ApplicationSpec, request: RunRequest) -> str:
@@ -261,8 +274,7 @@ def check_serdes(
 
 
 def _wrong(spec: ApplicationSpec, stream: BoundStream, kind: str, system: System) -> list[SamzaError]:
-    declared = spec.stream(stream.stream_id)
-    subject = f"The stream {stream.stream_id!r} has serde={declared.serde!r}, and"
+    subject = f"The stream {stream.stream_id!r} has serde={spec.stream(stream.stream_id).serde!r}, and"
     rejected = traits_of(kind).without_serdes
     if rejected is not None:
         what, hint = rejected
@@ -285,18 +297,51 @@ def _wrong(spec: ApplicationSpec, stream: BoundStream, kind: str, system: System
                 stream=stream.stream_id,
             )
         ]
-    asks = str(stream.spec.serde).startswith(REGISTRY)
-    if stream.spec.schema is None and not asks:
+    if stream.spec.schema is None and not str(stream.spec.serde).startswith(REGISTRY):
         return []  # the columns of what is sent, which are known when it is
     try:
         if isinstance(system, SendsBytes):
             serde = system.value_serde(stream.spec)
         else:
-            columns = Schema(()) if stream.spec.schema is None else Schema.of(stream.spec.schema)
-            schema = columns.to_arrow()
+            schema = (Schema(()) if stream.spec.schema is None else Schema.of(stream.spec.schema)).to_arrow()
             serde = bind_serde(str(stream.spec.serde), schema, stream.stream_id, system=stream.system)
         if isinstance(serde, AsksRegistry):
             serde.check_written() if stream.spec.written else serde.check_read()
     except SamzaError as error:
         return [error]
     return []
+
+
+def reject_cut_files(spec: ApplicationSpec, streams: Mapping[str, BoundStream]) -> list[PlanError]:
+    """Return an error for each operator with ``assume_partitioned_by`` that reads a file in several partitions."""
+    errors: list[PlanError] = []
+    for op in spec.operators:
+        if not isinstance(op, KeyedSpec) or not op.assume_partitioned_by:
+            continue
+        for stream_id in streams_arriving(op):
+            path = _file_in_parts(streams[stream_id].slice or {}) if stream_id in spec.inputs else None
+            if path is not None:
+                errors.append(
+                    PartitioningMismatch(
+                        f"{operator_label(op)} has assume_partitioned_by=, and several partitions read parts of the "
+                        f"file {path} of {stream_id!r}: the rows of one key may lie in several of them.",
+                        hint=f"{partition_before(op.key)}; or give {stream_id!r} fewer partitions, or smaller files.",
+                        operator=op.op_id,
+                        key=op.key,
+                        stream=stream_id,
+                        location=str(op.location) if op.location else None,
+                    )
+                )
+    return errors
+
+
+def _file_in_parts(slice_: Mapping[str, Any]) -> str | None:
+    """Return the path of a file of a slice of which several partitions read parts; None: there is none."""
+    splits: Sequence[Sequence[Sequence[Any]]] = slice_.get("splits", ())
+    read: set[int] = set()
+    for of_partition in splits:
+        files = {int(split[0]) for split in of_partition}
+        if read & files:
+            return str(slice_["files"][min(read & files)]["path"])
+        read |= files
+    return None

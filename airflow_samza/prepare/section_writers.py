@@ -86,8 +86,7 @@ class SectionWriter:
                 upstream=self.run,
             )
         plans = self.folder.plan_generations(files)
-        is_newer = newest is not None and bound is not None and (newest > bound or plans[-1] > bound.plan)
-        if is_newer:
+        if newest is not None and bound is not None and (newest > bound or plans[-1] > bound.plan):
             raise UpstreamCleared(
                 f"{reads}, and that run was cleared: generation {bound} was read, and it is written anew.",
                 hint=f"Clear {stage_id!r} with its downstream: its next generation reads what the run writes now.",
@@ -112,8 +111,7 @@ def find_writer(files: Filesystem, stream_id: str, topic: str, named: str, reque
     application, relative = _parts(named)
     if not relative:
         application, _, run_id = named.rpartition("/")
-        runs = newest_runs(files, application or None, run_id)
-        plans = (plan_of(files, run) for run in runs)
+        plans = (plan_of(files, run) for run in newest_runs(files, application or None, run_id))
         return next((found for plan in plans if (found := _writer_in(plan, topic)) is not None), None)
     if relative == OF_INTERVAL and request.interval is None and request.partition_key is None:
         raise ConfigError(

@@ -15,8 +15,8 @@ from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import ConfigError, PlanError, SectionOpen, TopicError, UnknownName, UnsupportedShape
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.prepare.carried_state import is_carried_on
+from airflow_samza.prepare.input_positions import InputHistory
 from airflow_samza.prepare.section_writers import SectionWriter
-from airflow_samza.prepare.superseded_inputs import InputHistory
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import FOLLOWS, BoundStream
 from airflow_samza.runs.state_history.versions import Version

@@ -23,22 +23,20 @@ from airflow_samza.runs.records.run_plan import BoundStream, Note, RunPlan, side
 from airflow_samza.runs.tables import versions as table_versions
 from airflow_samza.runs.tables.pins import (
     CURRENT,
+    HISTORY,
     PinnedTable,
     as_of_joins,
+    begins_late,
     check_columns,
     check_requests,
     find_version,
-    push_stream,
-)
-from airflow_samza.runs.tables.table_version import DELETED, TableVersion
-from airflow_samza.runs.tables.version_history import (
-    HISTORY,
-    begins_late,
     may_be_read,
     numbers_in,
+    push_stream,
     reject_expired,
     with_history,
 )
+from airflow_samza.runs.tables.table_version import DELETED, TableVersion
 from airflow_samza.schema import Schema
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.capabilities import HasSections, HasTableVersions

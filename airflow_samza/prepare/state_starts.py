@@ -16,9 +16,9 @@ from airflow_samza.errors import PlanChanged
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.prepare.input_positions import with_present_inputs
 from airflow_samza.records import from_plain, plain
+from airflow_samza.runs.records.epoch_records import StageStart, TaskLeft
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.names import safe
-from airflow_samza.runs.records.stage_start import StageStart, TaskLeft
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.state_changes import lies_by_partitions
 from airflow_samza.runs.state_history.versions import Version
@@ -80,8 +80,7 @@ def former_names(spec: ApplicationSpec, version: Version) -> dict[str, str]:
     for operator in spec.operators:
         former = operator.renamed_from
         if former is not None and operator.op_id not in present:
-            prefix = operator.op_id.removesuffix(operator.name)
-            names[operator.op_id] = f"{prefix}{former}"
+            names[operator.op_id] = f"{operator.op_id.removesuffix(operator.name)}{former}"
             names[operator.name] = former  # the intermediate stream of a partition_by is named like it
             names[f"{spec.name}-{spec.app_id}-input-{operator.name}"] = f"{spec.name}-{spec.app_id}-input-{former}"
     for table_id, table in spec.tables.items():

@@ -10,14 +10,14 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
 from airflow_samza.errors import TopicError
 from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.runs.records.run_plan import BoundStream
-from airflow_samza.runs.tables.compactions import sections_since
+from airflow_samza.runs.tables.table_version import sections_since
 from airflow_samza.storage.offsets_file import STALE_SECONDS
 from airflow_samza.storage.side_inputs import Place
 from airflow_samza.systems.capabilities import CompactsTopics, HasSections, IdentifiesTopics, ReadsBySection
@@ -71,7 +71,9 @@ class SideInputs:
             self._consumers.popitem()[1].close()
 
     def read(self, stream_id: str, partition: int, slice_: Slice, offsets: OffsetRange | None) -> Iterator[Envelope]:
-        """Read the envelopes of one partition; None: all of them, of a stream that counts no offsets."""
+        """Read the envelopes of one partition as they are asked for; None: all of a stream that counts no offsets."""
+        if offsets is not None and offsets.start >= offsets.end:
+            return
         bound = self._streams[stream_id]
         if stream_id not in self._consumers:
             self._consumers[stream_id] = self._opened(stream_id, slice_)
@@ -96,8 +98,7 @@ class SideInputs:
         """Read what has come to a partition since its range was fixed."""
         bound = self._streams[stream_id]
         head = self._systems[bound.system].admin.metadata([bound.spec])[bound.spec.name].head[partition]
-        offsets = OffsetRange(int(slice_["offsets"][partition][1]), head)
-        return self.read(stream_id, partition, slice_, offsets) if offsets.start < offsets.end else iter(())
+        return self.read(stream_id, partition, slice_, OffsetRange(int(slice_["offsets"][partition][1]), head))
 
     def _inputs(self, tables: SideTables, stream_id: str, slice_: Slice, task: int) -> Iterator[TaskInput]:
         former, system = tables.sources.get(stream_id), self._streams[stream_id].system
@@ -105,9 +106,7 @@ class SideInputs:
         if ranges is None:
             if former is None:
                 for partition in side_partitions(self._program, stream_id, task):
-                    yield TaskInput(
-                        stream_id, partition, _Envelopes(self, stream_id, partition, slice_, None), system=system
-                    )
+                    yield TaskInput(stream_id, partition, self.read(stream_id, partition, slice_, None), system=system)
             return
         if former is not None and "sections" in slice_:
             newer = sections_since(former["sections"], slice_, self._is_marked)
@@ -123,7 +122,7 @@ class SideInputs:
             first, end = map(int, ranges[partition])
             start = tables.start(stream_id, partition, first)
             if start < end or former is None or "sections" in slice_:
-                envelopes = _Envelopes(self, stream_id, partition, slice_, OffsetRange(start, max(start, end)))
+                envelopes = self.read(stream_id, partition, slice_, OffsetRange(start, max(start, end)))
                 yield TaskInput(stream_id, partition, envelopes, start, end, system)
 
     def _goes_on(self, former: Slice, slice_: Slice, reached: Mapping[Place, int], age: float) -> bool:
@@ -214,19 +213,3 @@ def reject_recreated(system: System, bound: BoundStream, slice_: Slice) -> None:
             hint="Clear the plan task.",
             stream=bound.stream_id,
         )
-
-
-@dataclass(frozen=True)
-class _Envelopes:
-    """The envelopes of one partition, read when they are asked for."""
-
-    side_inputs: SideInputs
-    stream_id: str
-    partition: int
-    slice: Slice
-    offsets: OffsetRange | None
-
-    def __iter__(self) -> Iterator[Envelope]:
-        if self.offsets is not None and self.offsets.start >= self.offsets.end:
-            return iter(())
-        return self.side_inputs.read(self.stream_id, self.partition, self.slice, self.offsets)

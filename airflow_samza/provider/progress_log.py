@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.runs.progress.progress import ProgressReport
-from airflow_samza.runs.progress.progress_text import describe_progress
+from airflow_samza.runs.progress.progress import ProgressReport, describe_progress
 from airflow_samza.runs.stages.stage_state import QUEUED, StageHandle, StageStatus
 
 FIRST_SECONDS = 5.0

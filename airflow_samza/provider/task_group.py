@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from airflow.sdk import TaskGroup
 
-from airflow_samza.application.checked_calls import reject_unknown
+from airflow_samza.application.rejections import reject_unknown
 from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.titles import stage_named

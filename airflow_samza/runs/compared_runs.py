@@ -13,7 +13,6 @@ from airflow_samza.runs.finish import output_stream
 from airflow_samza.runs.held_outputs import PUBLISHED, committed_epochs, held_outputs
 from airflow_samza.runs.progress.run_list import newest_runs, plan_of
 from airflow_samza.runs.records.epoch_records import read_manifests
-from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.names import Generation, safe
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.state_history.lease import finished_result, is_finished
@@ -74,7 +73,7 @@ def written_rows(
                 stage=stage.stage_id,
             )
         generation = Generation.parse(result.generation)
-        folder = RunFolder(run.application, run.run_id).stage(stage.stage_id, generation)
+        folder = run.folder.stage(stage.stage_id, generation)
         epochs = [intent for intent, _ in committed_epochs(files, folder)]
         if len(epochs) < result.epochs:
             raise StageError(

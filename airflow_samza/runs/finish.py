@@ -29,12 +29,11 @@ from airflow_samza.runs.records.epoch_records import (
     read_manifests,
 )
 from airflow_samza.runs.records.expectations import Results
-from airflow_samza.runs.records.folders import RunFolder, StageFolder, adopt, read_fixed
+from airflow_samza.runs.records.folders import StageFolder, adopt, read_fixed
 from airflow_samza.runs.records.names import Generation
-from airflow_samza.runs.records.null_keys import key_warnings
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
 from airflow_samza.runs.records.spans import Span, Stopwatch, seconds_of
-from airflow_samza.runs.records.stage_result import CODE, InputResult, OutputResult, StageResult
+from airflow_samza.runs.records.stage_result import CODE, InputResult, OutputResult, StageResult, key_warnings
 from airflow_samza.runs.stages.running_times import spans_before
 from airflow_samza.runs.stages.stage_state import StageHandle, newest_attempt, newest_request
 from airflow_samza.runs.state_history.held_versions import hold_read
@@ -238,17 +237,16 @@ def _former_writers(
     bound = run_plan.stream(stream_id)
     if run_plan.generation == 1 or run_plan.is_own(stream_id) or not isinstance(systems[bound.system], ReplacesSlots):
         return {}
-    folder = RunFolder(run_plan.application, run_plan.run_id)
     place = _place_of(bound, systems)
     writers = _writers_of(run_plan, place, systems)
-    numbers = (number for number in folder.plan_generations(files) if number < run_plan.generation)
-    plans = (read_fixed(files, folder.plan(number), RunPlan) for number in numbers)
+    numbers = (number for number in run_plan.folder.plan_generations(files) if number < run_plan.generation)
+    plans = (read_fixed(files, run_plan.folder.plan(number), RunPlan) for number in numbers)
     return {
         (run_plan.producer(stage_id), former.stream(written).spec.name): former.stream(written).spec
         for former in plans
         if former is not None
         for stage_id, written in sorted(_writers_of(former, place, systems) - writers)
-        if folder.generations(files, stage_id)  # otherwise it has never begun
+        if run_plan.folder.generations(files, stage_id)  # otherwise it has never begun
     }
 
 

@@ -28,10 +28,9 @@ from airflow_samza.runs.records.folders import (
     must_read,
     numbers,
     read_fixed,
-    read_report,
 )
 from airflow_samza.runs.records.names import Generation, safe
-from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.run_plan import RunPlan, newest_plan
 from airflow_samza.runs.records.stage_result import VERSIONS, OutputResult, StageResult
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.state_history.lease import finished_result
@@ -267,9 +266,7 @@ def _reject_before_older(files: Filesystem, run: RunPlan, outputs: list[HeldOutp
     if run.state is None or run.state.source is not None or not upserted:
         return
     for run_id in files.list(f"runs/{safe(run.application)}"):
-        folder = RunFolder(run.application, run_id)
-        generations = folder.plan_generations(files)
-        other = read_report(files, folder.plan(generations[-1]), RunPlan) if generations else None
+        other = newest_plan(files, RunFolder(run.application, run_id))
         if other is None or other.state is None or other.state.source is not None or other.app_id != run.app_id:
             continue
         if other.state.version >= run.state.version or not other.approvals:

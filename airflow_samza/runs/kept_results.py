@@ -44,7 +44,7 @@ def why_never(files: Filesystem, run: RunPlan, stage: Stage, result: StageResult
     for stream_id in (*stage.inputs, *stage.side_inputs):
         if traits_of(run.systems.get(run.streams[stream_id].system, {}).get("kind")).through_topics:
             return f"it reads {stream_id} through Spark, which does not say whether that has changed"
-    folder, ended = RunFolder(run.application, run.run_id), Generation.parse(result.generation).plan
+    folder, ended = run.folder, Generation.parse(result.generation).plan
     if files.exists(folder.stop(ended)) or files.exists(folder.drain(ended)):
         return "it was ended before its inputs were"
     return ""

@@ -27,10 +27,9 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_samza.application.application import ApplicationSpec, StreamApplication
-from airflow_samza.application.checked_calls import checked_calls
 from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor
 from airflow_samza.application.loader import load_application
-from airflow_samza.application.rejections import did_you_mean, listed
+from airflow_samza.application.rejections import checked_calls, did_you_mean, listed
 from airflow_samza.application.times import duration_ms
 from airflow_samza.errors import InvalidApplication, SchemaError, StageError, UnknownName
 from airflow_samza.partitioner import partition_array, split_by_partition

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.runs.records import liveness
-from airflow_samza.runs.stages import heartbeats
 from tests.support import runner_without_spark
 from tests.support.looping import APPLICATION
 from tests.support.small_disks import small_disk
@@ -22,7 +21,7 @@ def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(str(tmp_path))
     sys.modules.pop("looping_app", None)
     monkeypatch.setattr(liveness, "FROZEN_AFTER_SECONDS", 5.0)
-    monkeypatch.setattr(heartbeats, "CONFIRM_SECONDS", 1.5)
+    monkeypatch.setattr(liveness, "CONFIRM_SECONDS", 1.5)
     monkeypatch.setenv(runner_without_spark.PULSE_SECONDS, "5")
     disk = tmp_path / "disk"
     disk.mkdir()

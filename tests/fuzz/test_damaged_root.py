@@ -21,7 +21,7 @@ import pytest
 
 from airflow_samza.cli.tables_commands import versions_text
 from airflow_samza.errors import SamzaError, StageFailed
-from airflow_samza.runs.progress.progress_text import describe_progress
+from airflow_samza.runs.progress.progress import describe_progress
 from airflow_samza.runs.progress.run_list import newest_runs, plan_of
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_state import StageHandle, stage_status

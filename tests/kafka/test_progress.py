@@ -12,8 +12,7 @@ from airflow.sdk import BaseHook, Connection
 from airflow_samza.provider.stats import gauges_of
 from airflow_samza.provider.triggers import deferred_progress
 from airflow_samza.provider.triggers.deferred_progress import WatchedSystems
-from airflow_samza.runs.progress.progress import ProgressReport
-from airflow_samza.runs.progress.progress_text import describe_progress
+from airflow_samza.runs.progress.progress import ProgressReport, describe_progress
 from airflow_samza.runs.progress.stage_progress import open_systems, stage_progress
 from demo.airflow_settings import free_port
 from tests.support.kafka_runs import NOON, Running, Runs

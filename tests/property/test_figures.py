@@ -14,8 +14,7 @@ from airflow_samza.cli.status_command import RunStatus
 from airflow_samza.provider.page.stage_answers import stage_answer
 from airflow_samza.provider.stage_summary import summary
 from airflow_samza.provider.stats import gauges_of
-from airflow_samza.runs.progress.progress import ProgressReport
-from airflow_samza.runs.progress.progress_text import describe_progress
+from airflow_samza.runs.progress.progress import ProgressReport, describe_progress
 from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.folders import must_read
 from airflow_samza.runs.records.stage_result import StageResult, describe_result

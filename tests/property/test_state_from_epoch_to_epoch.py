@@ -24,7 +24,7 @@ from airflow_samza import (
     sum_,
 )
 from airflow_samza.application.operator_specs import AggregateSpec, ApplyChangesSpec, DistinctSpec
-from airflow_samza.application.operators.applied_changes import applied_schema
+from airflow_samza.application.operators.keyed_results import applied_schema
 from airflow_samza.schema import Schema
 from airflow_samza.task.operators.aggregation.aggregate import Aggregate
 from airflow_samza.task.operators.applied_changes import ApplyChanges

@@ -15,7 +15,7 @@ from airflow_samza.engine.tables.table_compaction import CompactionTask
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.failpoints import VARIABLE
 from airflow_samza.runs.tables import versions
-from airflow_samza.runs.tables.compactions import sections_since
+from airflow_samza.runs.tables.table_version import sections_since
 from tests.spark.conftest import APPS
 from tests.spark.test_table_push import APPLICATION, BY_ID, MEMBERS, Pusher, pusher, session
 

@@ -35,7 +35,18 @@ from airflow_samza.records import FORMS, encode, plain
 from airflow_samza.runs.held_outputs import Decision, HeldPublication
 from airflow_samza.runs.progress.run_list import NotPlanned, Origin
 from airflow_samza.runs.records.comparison import Comparison, OutputComparison
-from airflow_samza.runs.records.epoch_records import Commit, InputIntent, Intent, Manifest, Staged, control_entries
+from airflow_samza.runs.records.epoch_records import (
+    Commit,
+    InputIntent,
+    Intent,
+    Manifest,
+    NeedsRunner,
+    Staged,
+    StageStart,
+    StageTopics,
+    TaskLeft,
+    control_entries,
+)
 from airflow_samza.runs.records.expectations import (
     FAILED,
     Checked,
@@ -50,7 +61,6 @@ from airflow_samza.runs.records.run_code import RunCode
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan, RunState, TopicContent
 from airflow_samza.runs.records.spans import Span
 from airflow_samza.runs.records.stage_result import InputResult, OutputResult, StageResult
-from airflow_samza.runs.records.stage_start import NeedsRunner, StageStart, StageTopics, TaskLeft
 from airflow_samza.runs.records.state_meaning import StateMeaning
 from airflow_samza.runs.records.totals import Totals
 from airflow_samza.runs.stages.run_ends import Abort, EndRequest, RunEnd
@@ -62,7 +72,6 @@ from airflow_samza.runs.state_history.arrivals import Intake, Look
 from airflow_samza.runs.state_history.lease import FINISHED, Begun, Ended, Lease
 from airflow_samza.runs.state_history.versions import Version, VersionPin
 from airflow_samza.runs.tables.compacting import CompactionPart
-from airflow_samza.runs.tables.compactions import Compaction
 from airflow_samza.runs.tables.marks import Mark, MarkProposal, Verdict
 from airflow_samza.runs.tables.push_request import (
     PushIntent,
@@ -72,7 +81,7 @@ from airflow_samza.runs.tables.push_request import (
     PushResult,
     request_path,
 )
-from airflow_samza.runs.tables.table_version import FULL, INCREMENTAL, PushBegun, TablePin, TableVersion
+from airflow_samza.runs.tables.table_version import FULL, INCREMENTAL, Compaction, PushBegun, TablePin, TableVersion
 from airflow_samza.runs.upkeep.run_removal import Removal
 from airflow_samza.runs.upkeep.topic_expiry import Slimmed
 from airflow_samza.spark.dataframe_inputs import SparkReading

@@ -25,13 +25,13 @@ from airflow_samza.errors import SamzaError, StageCancelled
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.prepare.run_request import RunRequest
+from airflow_samza.runs.records import liveness
 from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.runs.records.folders import read, write_once
 from airflow_samza.runs.records.folders import replace as put_anew
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.stages import heartbeats
 from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerFolder, RunnerPlace, StageRequest
 from airflow_samza.runs.stages.stage_state import (
     CANCELLED,
@@ -138,7 +138,7 @@ class World:
     def clocks(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         """Have simulated time pass in the body."""
         CURRENT.append(self)
-        heartbeats.SEEN._seen.clear()
+        liveness.SEEN._seen.clear()
         try:
             with monkeypatch.context() as patched:
                 patched.setattr(time, "time", lambda: START + self.now + self.wrong)

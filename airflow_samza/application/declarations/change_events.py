@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from airflow_samza.application.checked_calls import checked_call
 from airflow_samza.application.descriptors import ROW_DELETED, ChangeEvents
-from airflow_samza.application.rejections import did_you_mean, listed, reject
+from airflow_samza.application.rejections import checked_call, did_you_mean, listed, reject
 from airflow_samza.schema import Schema
 
 _WRITES = ("c", "r", "u", "i", "insert", "update", "upsert", "read", "update_after", "update_postimage")

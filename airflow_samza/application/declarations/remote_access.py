@@ -106,7 +106,7 @@ def remote_access(where: str, reader: Any, writer: Any, options: RemoteAccessOpt
         calls_per_second=_rate(where, options.get("rate")),
         concurrency=_count(where, "concurrency", options.get("concurrency"), 1) or 1,
         timeout_ms=_duration(options.get("timeout")),
-        retries=_retries(where, options.get("retries", 3)),
+        retries=_count(where, "retries", options.get("retries", 3), 0) or 0,
         backoff_ms=_duration(options.get("backoff")) or RemoteAccess.backoff_ms,
         retry_on=_errors(where, options.get("retry_on", Exception)),
         cache_rows=_count(where, "cache_rows", options.get("cache_rows"), 1),
@@ -138,10 +138,6 @@ def _count(where: str, word: str, number: object, least: int) -> int | None:
     if isinstance(number, bool) or not isinstance(number, int) or number < least:
         _reject(where, f"{word}={number!r}", f"Write a whole number from {least}.")
     return number
-
-
-def _retries(where: str, number: object) -> int:
-    return _count(where, "retries", number, 0) or 0
 
 
 def _rate(where: str, rate: object) -> float | None:

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
 
 from airflow_samza.application.descriptors import StreamDescriptor
-from airflow_samza.application.identifiers import parts_of
+from airflow_samza.application.operator_checks import parts_of
 from airflow_samza.application.rejections import listed, reject
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypedDict
 
-from airflow_samza.application.checked_calls import reject_unknown
 from airflow_samza.application.columns import Columns, declared_columns, optional_columns
 from airflow_samza.application.declarations.change_events import changed_schema
 from airflow_samza.application.declarations.path_templates import TIMES, path_fields, wrong_in_path
@@ -20,9 +19,8 @@ from airflow_samza.application.descriptors import (
     StreamRole,
 )
 from airflow_samza.application.event_times import SystemTime, time_column
-from airflow_samza.application.identifiers import checked_id
-from airflow_samza.application.operator_checks import checked_doc, former_id
-from airflow_samza.application.rejections import SourceLocation, did_you_mean, listed, reject
+from airflow_samza.application.operator_checks import checked_doc, checked_id, former_id
+from airflow_samza.application.rejections import SourceLocation, did_you_mean, listed, reject, reject_unknown
 from airflow_samza.application.watermarks import WatermarkStrategy, bounded_delay, watermark_strategy
 from airflow_samza.config import INPUTS_BOUNDED, MAX_PARTITIONS, Config
 from airflow_samza.errors import ConfigError

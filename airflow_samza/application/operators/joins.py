@@ -14,7 +14,6 @@ from airflow_samza.application.declarations.remote_access import GIVE_READER
 from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor, TableKind
 from airflow_samza.application.event_times import kept_time
 from airflow_samza.application.operator_checks import (
-    check_same_application,
     former_id,
     named,
     required_id,
@@ -62,7 +61,7 @@ def join_table(stream: Stream[Any], table: Table[Any], options: JoinOptions) -> 
             hint="A table join takes key= (columns of the stream); ttl, left_key and right_key belong to stream joins.",
         )
     where = named("join", id)
-    check_same_application(stream._graph, table, descriptor.table_id, where)
+    stream._graph.check_same_application(table, descriptor.table_id, where)
     name = required_id(id, "join")
     _check_how(how, _TABLE_JOINS, where)
     if descriptor.kind is TableKind.REMOTE and descriptor.reader is None:

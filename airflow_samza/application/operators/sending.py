@@ -13,8 +13,7 @@ from airflow_samza.application.declarations.remote_access import GIVE_WRITER
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, TableDescriptor, TableKind
 from airflow_samza.application.expectations import check_expected_columns, dead_letter_streams, referring
 from airflow_samza.application.graph_builder import GraphBuilder
-from airflow_samza.application.identifiers import checked_id
-from airflow_samza.application.operator_checks import check_same_application, former_id, named, required_id
+from airflow_samza.application.operator_checks import checked_id, former_id, named, required_id
 from airflow_samza.application.operator_specs import (
     BroadcastSpec,
     InputOperatorSpec,
@@ -60,7 +59,7 @@ def _send_to_table(stream: Stream[Any], target: Table[Any], id: str | None, on_e
     """Write every message to a table, and to its changelog if it has one."""
     graph, sender, schema = stream._graph, stream._operator, stream.schema
     table = target.descriptor
-    check_same_application(graph, target, table.table_id, "send_to")
+    graph.check_same_application(target, table.table_id, "send_to")
     _check_table_writable(table)
     for column in table.key:
         check_column(column, schema, f"the key of table {table.table_id!r}")
@@ -70,8 +69,7 @@ def _send_to_table(stream: Stream[Any], target: Table[Any], id: str | None, on_e
     graph.add(SendToTableSpec, id, inputs=(sender,), schema=schema, table=table, time_column=time, **more)
     changelog = graph.changelogs.get(table.table_id)
     if changelog is not None:
-        before = referring(stream, changelog.expect)
-        graph.add(SendToSpec, None, inputs=(before,), schema=schema, stream=changelog)
+        graph.add(SendToSpec, None, inputs=(referring(stream, changelog.expect),), schema=schema, stream=changelog)
 
 
 def check_stream_takes(
@@ -79,7 +77,7 @@ def check_stream_takes(
 ) -> StreamDescriptor:
     """Return the output stream, if it is of this application and declares no column that the schema lacks."""
     stream = target.descriptor
-    check_same_application(graph, target, stream.stream_id, where)
+    graph.check_same_application(target, stream.stream_id, where)
     _check_fits(stream.schema, schema, f"output stream {stream.stream_id!r}")
     for column in (*stream.key, *([stream.timestamp] if stream.timestamp else [])):
         check_column(column, schema, f"output stream {stream.stream_id!r}")

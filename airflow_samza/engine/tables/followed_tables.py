@@ -24,9 +24,8 @@ from airflow_samza.prepare.task_side_inputs import TOPIC_IDENTITY, topic_identit
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent, Manifest
 from airflow_samza.runs.records.run_plan import CONTINUOUS
 from airflow_samza.runs.tables import versions as table_versions
-from airflow_samza.runs.tables.compactions import holds_all
-from airflow_samza.runs.tables.pins import CURRENT
-from airflow_samza.runs.tables.version_history import HISTORY, numbers_in, with_history
+from airflow_samza.runs.tables.pins import CURRENT, HISTORY, numbers_in, with_history
+from airflow_samza.runs.tables.table_version import holds_all
 from airflow_samza.systems.capabilities import ReportsNews, TakesArrivals
 from airflow_samza.task.loop.side_tables import SIDE_INPUT_SECONDS
 from airflow_samza.task.loop.task_tables import tables_in_memory

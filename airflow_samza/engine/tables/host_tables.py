@@ -19,7 +19,7 @@ import pyarrow as pa
 from airflow_samza.config import Config
 from airflow_samza.prepare.task_side_inputs import TOPIC_IDENTITY, tombstone_seconds
 from airflow_samza.runs.records.run_plan import BoundStream
-from airflow_samza.runs.tables.version_history import HISTORY
+from airflow_samza.runs.tables.pins import HISTORY
 from airflow_samza.storage.local_store import LocalStores, default_folder
 from airflow_samza.storage.offsets_file import LocalOffsets, OffsetsFile
 from airflow_samza.storage.row_versions import RowVersions

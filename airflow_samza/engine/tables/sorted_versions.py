@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from airflow_samza.prepare.task_side_inputs import SideInputs, Slice
-from airflow_samza.runs.tables.compactions import is_of_one_push
+from airflow_samza.runs.tables.table_version import is_of_one_push
 from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.systems.system import MessageRun, OffsetRange
 from airflow_samza.task.loop.reading import TaskInput

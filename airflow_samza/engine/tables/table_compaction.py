@@ -26,9 +26,8 @@ from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import write_once
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.compacting import CompactionPart, compact, is_due, staged_path
-from airflow_samza.runs.tables.compactions import Compaction
 from airflow_samza.runs.tables.folder import TableFolder
-from airflow_samza.runs.tables.table_version import DELETED, TableVersion
+from airflow_samza.runs.tables.table_version import DELETED, Compaction, TableVersion
 from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.filesystems.filesystem import Filesystem

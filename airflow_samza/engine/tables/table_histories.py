@@ -15,7 +15,7 @@ import pyarrow as pa
 from airflow_samza.engine.tables.host_tables import HostTables
 from airflow_samza.planner.wording import count_text
 from airflow_samza.prepare.task_side_inputs import TOPIC_IDENTITY, SideInputs
-from airflow_samza.runs.tables.version_history import (
+from airflow_samza.runs.tables.pins import (
     CURRENT_NUMBER,
     HISTORY,
     numbers_in,

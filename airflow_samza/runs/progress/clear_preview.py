@@ -17,7 +17,7 @@ from airflow_samza.runs.progress.later_writers import later_writers, named, writ
 from airflow_samza.runs.progress.progress import NOT_STARTED
 from airflow_samza.runs.progress.run_list import newest_runs, plan_of
 from airflow_samza.runs.progress.stage_progress import newest_handle
-from airflow_samza.runs.records.folders import RunFolder, numbers, read, read_report
+from airflow_samza.runs.records.folders import numbers, read, read_report
 from airflow_samza.runs.records.run_plan import CARRIED, FOLLOWS, RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED, stage_status, written_by
@@ -93,7 +93,7 @@ def clear_preview(
         asked = set(states)
     elif downstream and not run.stages_run_concurrently:
         asked = _with_readers(run, asked)
-    left = _left(run, states, asked, files.exists(RunFolder(run.application, run.run_id).closed))
+    left = _left(run, states, asked, files.exists(run.folder.closed))
     rerun = asked - left
     deleted = {} if plan else dict(_deleted_topics(files, systems, run, rerun))
     cleared_stages = []
@@ -290,7 +290,7 @@ def _sentences(
             "There are no arrows between stages that run at the same time: Airflow's downstream of a stage does not "
             "hold its readers. Clear the whole group, or the stages that have to run again by name."
         )
-    if files.exists(RunFolder(run.application, run.run_id).closed):
+    if files.exists(run.folder.closed):
         behind = "cleanup runs again behind it" if downstream else "clear cleanup, too: Airflow does not run it again"
         yield f"The run is over, and is opened again; {behind}."
     undo = list(_to_undo(files, run)) if plan else []

@@ -15,7 +15,7 @@ from airflow_samza.application.rejections import listed
 from airflow_samza.runs.progress.run_list import origin_of
 from airflow_samza.runs.records.folders import RunFolder, numbers, read_report
 from airflow_samza.runs.records.names import safe
-from airflow_samza.runs.records.run_plan import CARRIED, BoundStream, RunPlan
+from airflow_samza.runs.records.run_plan import CARRIED, BoundStream, RunPlan, newest_plan
 from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.output_slots import MODE, UPSERT
@@ -123,10 +123,9 @@ def written_behind(files: Filesystem, run: RunPlan, stage_id: str, result: Stage
 
 def _ends(files: Filesystem, run: RunPlan, places: Mapping[tuple[str, ...], str]) -> Iterator[float]:
     """Yield when the stages of a run that write one of the places have ended for the last time."""
-    folder = RunFolder(run.application, run.run_id)
     for stage_id in _writers(run, places):
-        for generation in reversed(folder.generations(files, stage_id)):
-            result = read_report(files, folder.stage(stage_id, generation).result, StageResult)
+        for generation in reversed(run.folder.generations(files, stage_id)):
+            result = read_report(files, run.folder.stage(stage_id, generation).result, StageResult)
             if result is not None and result.ran:
                 yield _end_of(result)
                 break
@@ -176,17 +175,14 @@ def near(names: Collection[str], own: str, *, later: bool) -> list[str]:
 
 def _others(files: Filesystem, run: RunPlan, *, later: bool) -> Iterator[RunPlan]:
     for run_id in near(files.list(f"runs/{safe(run.application)}"), safe(run.run_id), later=later):
-        folder = RunFolder(run.application, run_id)
-        generations = folder.plan_generations(files)
-        other = read_report(files, folder.plan(generations[-1]), RunPlan) if generations else None
+        other = newest_plan(files, RunFolder(run.application, run_id))
         if other is not None and other.app_id == run.app_id and other.compares is None:
             yield other
 
 
 def _first_plan(files: Filesystem, run: RunPlan) -> RunPlan | None:
-    folder = RunFolder(run.application, run.run_id)
-    generations = folder.plan_generations(files)
-    return read_report(files, folder.plan(generations[0]), RunPlan) if generations else None
+    generations = run.folder.plan_generations(files)
+    return read_report(files, run.folder.plan(generations[0]), RunPlan) if generations else None
 
 
 def _is_carried(run: RunPlan) -> bool:
@@ -196,8 +192,7 @@ def _is_carried(run: RunPlan) -> bool:
 def _behind(files: Filesystem, run: RunPlan, first: RunPlan | None, other: RunPlan) -> float | None:
     """Return a number by which a later run stands among the later ones; None of a run that is not later."""
     if first is not None and _is_carried(first) and _is_carried(other):
-        theirs = _first_plan(files, other) or other
-        mine, place = _version(first), _version(theirs)
+        mine, place = _version(first), _version(_first_plan(files, other) or other)
     elif run.interval is not None and other.interval is not None:
         mine, place = (datetime.fromisoformat(one.interval[1]).timestamp() for one in (run, other) if one.interval)
     elif first is not None:
@@ -227,11 +222,10 @@ def _writers(run: RunPlan, places: Mapping[tuple[str, ...], str]) -> set[str]:
 
 def _has_written(files: Filesystem, run: RunPlan, places: Mapping[tuple[str, ...], str]) -> bool:
     """Return whether a run has committed an epoch of a stage that writes one of the places."""
-    folder = RunFolder(run.application, run.run_id)
     return any(
         files.exists(records.commit(epoch))
         for stage_id in _writers(run, places)
-        for generation in folder.generations(files, stage_id)
-        for records in [folder.stage(stage_id, generation)]
+        for generation in run.folder.generations(files, stage_id)
+        for records in [run.folder.stage(stage_id, generation)]
         for epoch in numbers(files, records.epochs)
     )

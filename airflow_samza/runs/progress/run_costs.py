@@ -16,7 +16,7 @@ from airflow_samza.application.operator_specs import TransformSpec
 from airflow_samza.config import Config
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.progress.run_list import RunEntry, newest_runs, plan_of, run_state
-from airflow_samza.runs.records.folders import RunFolder, numbers, read_report
+from airflow_samza.runs.records.folders import numbers, read_report
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, RunPlan
 from airflow_samza.runs.records.stage_result import StageResult, requests_of, run_seconds
 from airflow_samza.runs.stages.run_ends import RunEnd
@@ -273,18 +273,14 @@ def _seconds(run: RunCost, factor: float) -> float:
 def _rows(former: Sequence[tuple[int, int]], new_amount: int) -> int:
     """Return the rows that are written for an amount of input.
 
-    Amounts that differ enough show how rows grow with them: those of an aggregation hardly do. Else they are taken to
-    grow in proportion.
+    Amounts of which the greatest is twice the least one show how rows grow with them: those of an aggregation hardly
+    do. Else they are taken to grow in proportion.
     """
     amounts_read = [amount for amount, _ in former]
-    if max(amounts_read) < _APART * min(amounts_read):
+    if max(amounts_read) < 2 * min(amounts_read):
         return round(median(rows * new_amount / amount for amount, rows in former))
     slope, intercept = linear_regression(amounts_read, [rows for _, rows in former])
     return max(0, round(intercept + slope * new_amount))
-
-
-_APART = 2
-"""Times that the greatest amount has to be of the least one."""
 
 
 def run_requests(files: Filesystem, run: RunPlan) -> dict[str, int]:
@@ -295,7 +291,7 @@ def run_requests(files: Filesystem, run: RunPlan) -> dict[str, int]:
     """
     if files.pace.is_free:
         return {}
-    folder = RunFolder(run.application, run.run_id)
+    folder = run.folder
     parts = [run.requests]
     for stage in run.plan.stages:
         for generation in folder.generations(files, stage.stage_id):

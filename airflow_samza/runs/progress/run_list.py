@@ -197,7 +197,7 @@ def active_runs(
 
 def is_over(files: Filesystem, run: RunPlan) -> bool:
     """Return whether a run is closed, or all its stages have succeeded."""
-    return files.exists(RunFolder(run.application, run.run_id).closed) or is_finished(files, run)
+    return files.exists(run.folder.closed) or is_finished(files, run)
 
 
 def note_origin(files: Filesystem, folder: RunFolder, origin: Mapping[str, str]) -> None:

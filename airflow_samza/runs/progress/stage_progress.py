@@ -16,12 +16,11 @@ from airflow_samza.runs.progress.progress import NOT_STARTED, PartitionProgress,
 from airflow_samza.runs.progress.task_facts import Reached, TaskFacts, read_task_facts
 from airflow_samza.runs.records.epoch_records import Commit, Intent, newest_commit, newest_intent, read_commit
 from airflow_samza.runs.records.expectations import Results
-from airflow_samza.runs.records.folders import RunFolder, StageFolder, read, read_report
+from airflow_samza.runs.records.folders import StageFolder, read, read_report
 from airflow_samza.runs.records.names import Generation
-from airflow_samza.runs.records.null_keys import key_warnings
 from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
 from airflow_samza.runs.records.spans import seconds_of
-from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.records.stage_result import StageResult, key_warnings
 from airflow_samza.runs.records.totals import GAUGES, Totals, counters, gauges, summed
 from airflow_samza.runs.stages.running_times import spans_of
 from airflow_samza.runs.stages.stage_state import (
@@ -39,8 +38,6 @@ from airflow_samza.runs.stages.stage_state import (
 from airflow_samza.runs.tables.versions import number_read
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System
-
-Counts = Mapping[str, int]
 
 RATE_SECONDS = 30.0
 """About how far back the present rate looks."""
@@ -85,7 +82,8 @@ def stage_progress(
         )
     committed = newest_commit(files, folder, intent)
     task_facts = _standing_facts(files, folder, intent, committed, read_tasks)
-    totals = committed.totals if committed is not None else _open_totals(intent, task_facts)
+    did = ((task.read, task.written, task.facts, task.seconds) for task in task_facts)
+    totals = committed.totals if committed is not None else Totals(began_at=intent.decided_at).plus(did)
     result = read_report(files, folder.result, StageResult) if status.state == SUCCEEDED else None
     if result is not None:
         report = ended_report(run, result, status.attempt, totals.began_at, at)
@@ -146,7 +144,7 @@ def ended_report(run: RunPlan, result: StageResult, attempt: int, began_at: floa
 
 
 def _of_messages(
-    run: RunPlan, stage_id: str, read: Mapping[str, Counts], sent: int, seconds: float | None
+    run: RunPlan, stage_id: str, read: Mapping[str, Mapping[str, int]], sent: int, seconds: float | None
 ) -> dict[str, Any]:
     """Return the figures of what a stage has read of its inputs and sent in so many seconds."""
     stage = run.plan.stage(stage_id)
@@ -218,9 +216,7 @@ def open_systems(run: RunPlan, stage_id: str) -> set[str]:
 
 def newest_generation(files: Filesystem, run: RunPlan, stage_id: str) -> Generation:
     """The newest generation of a stage that was submitted under this plan; its first one where none was."""
-    planned = [
-        g for g in RunFolder(run.application, run.run_id).generations(files, stage_id) if g.plan == run.generation
-    ]
+    planned = [g for g in run.folder.generations(files, stage_id) if g.plan == run.generation]
     return planned[-1] if planned else Generation(run.generation, 1)
 
 
@@ -246,12 +242,6 @@ def _standing_facts(
         standing = {task: intent.epoch for task in intent.running if f"{task}.json" in manifests}
     paths = [folder.manifest(epoch, task) for task, epoch in standing.items()]
     return [facts for facts in read_tasks(files, paths) if facts is not None]
-
-
-def _open_totals(intent: Intent, tasks: Iterable[TaskFacts]) -> Totals:
-    """Return the sums of those tasks of a first epoch that have finished already."""
-    did = ((task.read, task.written, task.facts, task.seconds) for task in tasks)
-    return Totals(began_at=intent.decided_at).plus(did)
 
 
 def _tables(files: Filesystem, run: RunPlan, intent: Intent) -> dict[str, int]:

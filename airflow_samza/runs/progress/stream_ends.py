@@ -15,7 +15,6 @@ from airflow_samza.errors import UnknownName
 from airflow_samza.runs.progress.run_list import RunEntry, newest_runs, plan_of
 from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records.epoch_records import newest_commit, newest_intent
-from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import written_by
@@ -110,9 +109,8 @@ def _writers(run: RunPlan, stream_id: str) -> list[str]:
 
 def _ended(files: Filesystem, run: RunPlan, stage_id: str) -> int:
     """Return how many tasks of the newest generation of a stage have ended, by its newest commit."""
-    of_run = RunFolder(run.application, run.run_id)
-    written = written_by(files, of_run, stage_id, newest_generation(files, run, stage_id))
-    folder = of_run.stage(stage_id, written)
+    written = written_by(files, run.folder, stage_id, newest_generation(files, run, stage_id))
+    folder = run.folder.stage(stage_id, written)
     intent = newest_intent(files, folder)
     committed = newest_commit(files, folder, intent) if intent is not None else None
     return len(committed.ended) if committed is not None else 0

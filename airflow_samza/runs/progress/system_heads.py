@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from types import SimpleNamespace
 from typing import cast
 
 from airflow_samza.systems.system import StreamMetadata, StreamSpec, System
@@ -22,7 +24,8 @@ class SystemHeads(Mapping[str, System], ABC):
     def __getitem__(self, name: str) -> System:
         if name not in self._names:
             raise KeyError(name)
-        return cast(System, _Admin(self, name))
+        admin = SimpleNamespace(metadata=partial(self.ask, name))  # all of a system that reports need
+        return cast(System, SimpleNamespace(admin=admin))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -34,15 +37,3 @@ class SystemHeads(Mapping[str, System], ABC):
 def unknown_lag(name: str, why: object) -> str:
     """Return the sentence on a system that gave no heads."""
     return f"The lag behind streams of the system {name!r} is not known at present: {why}"
-
-
-class _Admin:
-    """The part of a system that reports need: its own admin, which knows streams or does not."""
-
-    def __init__(self, systems: SystemHeads, name: str) -> None:
-        self._systems, self._name = systems, name
-        self.admin = self
-
-    def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
-        """Return the metadata of those streams of which it can be had now."""
-        return self._systems.ask(self._name, streams)

@@ -13,7 +13,6 @@ from typing import Any
 from airflow_samza.runs.progress.run_list import is_over, newest_runs, plan_of
 from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records.epoch_records import newest_intent
-from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.tables.versions import number_read
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -74,8 +73,7 @@ def freshness(files: Filesystem, expected: Freshness) -> Readers:
 
 
 def _slice(files: Filesystem, run: RunPlan, stage_id: str, stream_id: str) -> Mapping[str, Any]:
-    generation = newest_generation(files, run, stage_id)
-    intent = newest_intent(files, RunFolder(run.application, run.run_id).stage(stage_id, generation))
+    intent = newest_intent(files, run.folder.stage(stage_id, newest_generation(files, run, stage_id)))
     if intent is not None and stream_id in intent.side_inputs:
         return intent.side_inputs[stream_id].slice
     return run.side_input(stream_id).slice or {}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from calendar import monthrange
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
@@ -25,14 +24,8 @@ from airflow_samza.application.declarations.path_templates import (
     unset_key,
     wrong_in_path,
 )
-from airflow_samza.application.partition_keys import FORMS, beginning, is_moment, key_interval
+from airflow_samza.application.partition_keys import FORMS, beginning, is_moment, key_interval, months_later
 from airflow_samza.errors import ConfigError
-
-EMPTY_INTERVAL_HINT = (
-    'Schedule the Dag with CronDataIntervalTimetable("@hourly", timezone="UTC"): '
-    "a plain cron string gives an interval of no length. "
-    'Or read what is new since the last run with slice="checkpoint".'
-)
 
 
 @dataclass(frozen=True)
@@ -126,7 +119,9 @@ def needed_interval(
     if interval.is_empty:
         raise ConfigError(
             f"The data interval {interval} is empty, so the {what} of the input {stream!r} would select nothing.",
-            hint=EMPTY_INTERVAL_HINT,
+            hint='Schedule the Dag with CronDataIntervalTimetable("@hourly", timezone="UTC"): '
+            "a plain cron string gives an interval of no length. "
+            'Or read what is new since the last run with slice="checkpoint".',
             key="data_interval",
             value=str(interval),
             stream=stream,
@@ -169,7 +164,7 @@ def last_intervals(interval: DataInterval, count: int, template: str) -> list[Da
     months = (end.year - start.year) * 12 + end.month - start.month
     of_months = months > 0 and start.replace(year=end.year, month=end.month, day=1) == end.replace(day=1)
     if of_months and start.day == end.day <= 28:
-        moments = [_months_before(end, months * back) for back in range(count, -1, -1)]
+        moments = [months_later(end, -months * back) for back in range(count, -1, -1)]
     elif (end - start) % timedelta(days=1) == timedelta(0):
         moments = [end - (end - start) * back for back in range(count, -1, -1)]
     else:
@@ -178,11 +173,6 @@ def last_intervals(interval: DataInterval, count: int, template: str) -> list[Da
         return [DataInterval(start, start + length) for start in starts]
     borders = [moment.replace(tzinfo=zone) for moment in moments]
     return [*itertools.starmap(DataInterval, itertools.pairwise(borders[:-1])), interval]
-
-
-def _months_before(moment: datetime, months: int) -> datetime:
-    count = moment.year * 12 + moment.month - 1 - months
-    return moment.replace(year=count // 12, month=count % 12 + 1)
 
 
 def render_path(
@@ -221,7 +211,13 @@ def render_path(
             parts.append(_plain(template, RUN_ID, run_id, stream))
         elif field.name == PARTITION_KEY:
             if partition_key is None:
-                raise _no_partition(template, stream)
+                raise ConfigError(
+                    f"The path {template!r} of the stream {stream!r} names the partition key, and this run has none.",
+                    hint="Schedule the Dag with CronPartitionTimetable or PartitionedAssetTimetable (Airflow 3.2 or "
+                    "later), trigger it with a partition key, or give --partition-key on the command line.",
+                    key=PARTITION_KEY,
+                    stream=stream,
+                )
             parts.append(_plain(template, PARTITION_KEY, partition_key, stream))
         elif (key := field.config_key) is not None:
             if key not in config:
@@ -300,23 +296,10 @@ def fixed_folder(template: str, config: Mapping[str, str]) -> str:
         elif field.name is not None:
             whole = False
             break
-    pattern = _PATTERN.search(folder)
+    pattern = re.search(r"[*?\[]", folder)
     if pattern is not None:
         folder, whole = folder[: pattern.start()], False
     return (folder if whole else folder.rpartition("/")[0]).rstrip("/")
-
-
-_PATTERN = re.compile(r"[*?\[]")
-
-
-def _no_partition(template: str, stream: str) -> ConfigError:
-    return ConfigError(
-        f"The path {template!r} of the stream {stream!r} names the partition key, and this run has none.",
-        hint="Schedule the Dag with CronPartitionTimetable or PartitionedAssetTimetable (Airflow 3.2 or later), "
-        "trigger it with a partition key, or give --partition-key on the command line.",
-        key=PARTITION_KEY,
-        stream=stream,
-    )
 
 
 def _bad_template(template: str, stream: str, what: str, hint: str) -> ConfigError:
@@ -356,15 +339,13 @@ _LENGTH = re.compile(r"P(?!$)(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?=
 
 
 def _after(start: datetime, length: str) -> datetime:
-    """Return the moment after a length of ISO 8601; a month after the 31st is the last day of the next."""
+    """Return the moment after a length of ISO 8601."""
     match = _LENGTH.fullmatch(length)
     try:
         if match is None:
             raise ValueError(length)
         years, months, weeks, days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-        count = start.year * 12 + start.month - 1 + 12 * years + months
-        year, month = count // 12, count % 12 + 1
-        moved = start.replace(year=year, month=month, day=min(start.day, monthrange(year, month)[1]))
+        moved = months_later(start, 12 * years + months)
         return moved + timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
     except (ValueError, OverflowError):
         raise ConfigError(

@@ -2,7 +2,8 @@
 
 Epoch n + 1 starts where the manifests of epoch n left off. A task that has ended, or has nothing to do in an epoch, is
 left out of it, and its earlier manifest stands. A commit sums up all epochs before it, so that the older ones need not
-be kept. The stage runner and its tasks write them; progress, state and upkeep read them.
+be kept. Further records are written before the first epoch of a stage. The stage runner and its tasks write them;
+progress, state and upkeep read them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from airflow_samza.errors import StageError, StageLost
 from airflow_samza.records import durable, from_plain, understood
 from airflow_samza.runs.records.expectations import Checked, Rejection, Results, with_epoch
 from airflow_samza.runs.records.folders import (
+    KEPT,
     StageFolder,
     adopt,
     must_read,
@@ -26,9 +28,42 @@ from airflow_samza.runs.records.folders import (
     read_report,
     read_unsynced,
 )
-from airflow_samza.runs.records.kept_records import KEPT
 from airflow_samza.runs.records.totals import Totals
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+
+@dataclass(frozen=True)
+class TaskLeft:
+    """The checkpoint of a task of an earlier run, and the description of its state's files; None: it left nothing."""
+
+    checkpoint: Mapping[str, Any] | None = None
+    state: Mapping[str, Any] | None = None
+
+
+@durable("start of a stage")
+@dataclass(frozen=True)
+class StageStart:
+    """The state of ``version`` by the tasks of a stage of this run; a task that is missing starts empty."""
+
+    stage: str
+    version: int
+    tasks: Mapping[int, TaskLeft]
+
+
+@durable("topics of a stage", 2, upgrades={1: lambda topics: {"topics": topics}})
+@dataclass(frozen=True)
+class StageTopics:
+    """The identities of the run's own topics that a stage writes, by stream; None: the topic had none."""
+
+    topics: Mapping[str, str | None]
+
+
+@durable("note that a stage needs a runner", reports=True)
+@dataclass(frozen=True)
+class NeedsRunner:
+    """A stage writes ``outputs`` that only a stage runner (the driver process) can publish."""
+
+    outputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -297,6 +332,7 @@ def commit(
     standing = {**intent.standing, **dict.fromkeys(intent.running, intent.epoch)}
     ended = ended_tasks(manifests, former)
     totals = former.totals if former is not None else Totals(began_at=intent.decided_at)
+    did = ((one.read, _written(one), one.facts, one.seconds) for one in manifests)
     return adopt(
         files,
         folder.commit(intent.epoch),
@@ -309,7 +345,7 @@ def commit(
             control=control,
             standing=standing,
             ended=ended,
-            totals=_added(totals, manifests).plus_epoch(seconds),
+            totals=totals.plus(did).plus_epoch(seconds),
             committed_at=time.time(),
             expectations=with_epoch(former.expectations if former is not None else {}, expectations or {}),
         ),
@@ -329,11 +365,6 @@ def rejection_of(files: Filesystem, folder: StageFolder, epoch: int, running: Se
         return None
     manifests = [read_unsynced(files, folder.manifest(epoch, task), Manifest) for task in running]
     return rejection if tuple(m.attempt if m is not None else "" for m in manifests) == rejection.attempts else None
-
-
-def _added(totals: Totals, manifests: Sequence[Manifest]) -> Totals:
-    did = ((one.read, _written(one), one.facts, one.seconds) for one in manifests)
-    return totals.plus(did)
 
 
 def _written(manifest: Manifest) -> dict[str, dict[str, int]]:

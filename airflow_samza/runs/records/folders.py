@@ -7,15 +7,67 @@ records are read or written: by the plan step, runners, upkeep, the page and the
 
 from __future__ import annotations
 
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from airflow_samza.errors import RecordUnreadable, TopicError
 from airflow_samza.records import HINT, decode, encode
-from airflow_samza.runs.records.kept_records import KEPT
 from airflow_samza.runs.records.names import Generation, run_folder, safe
 from airflow_samza.systems.filesystems.filesystem import Filesystem
+
+KEPT_SECONDS = 60.0
+_KEPT_AT_MOST = 256
+_LARGEST_KEPT = 1 << 20
+
+
+class KeptRecords:
+    """Bytes of records that never change, by their whole path, kept for a while where reading one is charged.
+
+    A run's folder may be deleted, and made again under the same name. Nobody deletes a run within the minute in which
+    it is read, so a record is kept no longer than that. On a disk nothing is kept: reading costs less than being wrong.
+    Looks at the state of a stage go through it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
+
+    def read(self, files: Filesystem, path: str) -> bytes:
+        """Return the bytes of a record that never changes; FileNotFoundError when there is none yet."""
+        if files.pace.is_free:
+            return files.read(path)
+        with self._lock:
+            since, data = self._kept.get(files.location(path), (0.0, b""))
+        if data and time.monotonic() - since < KEPT_SECONDS:
+            return data
+        data = files.read(path)
+        self.keep(files, path, data)
+        return data
+
+    def keep(self, files: Filesystem, path: str, data: bytes) -> None:
+        """Remember a record that this process has just read or written."""
+        if files.pace.is_free or len(data) > _LARGEST_KEPT:
+            return
+        where = files.location(path)
+        with self._lock:
+            self._kept.pop(where, None)
+            self._kept[where] = (time.monotonic(), data)
+            if len(self._kept) > _KEPT_AT_MOST:
+                self._kept.popitem(last=False)
+
+    def forget(self, files: Filesystem, path: str) -> None:
+        """Read a record anew the next time: it is deleted."""
+        with self._lock:
+            self._kept.pop(files.location(path), None)
+
+
+KEPT = KeptRecords()
+"""The records that this process keeps."""
+
 
 T = TypeVar("T")
 

@@ -80,6 +80,20 @@ def partials_folder(application: str, app_id: str) -> str:
     return f"partials/{state_folder(application, app_id).partition('/')[2]}"
 
 
+KEPT_RESULTS = "kept_results"
+"""The key of an input range under which it names the files of partial results, by stage.
+
+It has their ``folder``, and by interval the name for each partition ("": nothing of it lies there). A file holds what
+one task sends of one partition of an interval to one topic. Its name is a digest of all that this follows from, so it
+is written once, by whoever comes first, and never out of date; who misses it computes it (decision 117).
+"""
+
+
+def partial_path(folder: str, name: str, output: int) -> str:
+    """Return the path of what goes to one of a stage's outputs, by its number."""
+    return f"{folder}/{name}-{output}.arrow"
+
+
 def former_state_folder(application: str, app_id: str) -> str:
     """Return the folder of that state in releases in which two applications could have one folder."""
     return f"state/{safe(application)}-{safe(app_id)}"

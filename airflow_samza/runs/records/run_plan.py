@@ -12,9 +12,11 @@ from typing import Any, TypeVar
 
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.records import durable
-from airflow_samza.runs.records.names import NAMES, Generation, intermediate_topic, producer_id
+from airflow_samza.runs.records.folders import RunFolder, read_report
+from airflow_samza.runs.records.names import KEPT_RESULTS, NAMES, Generation, intermediate_topic, producer_id
 from airflow_samza.runs.records.state_meaning import StateMeaning
 from airflow_samza.system_kinds import traits_of
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.output_slots import OutputSlot, appends
 from airflow_samza.systems.system import StreamSpec, System
 
@@ -194,6 +196,11 @@ class RunPlan:
     bundle: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def folder(self) -> RunFolder:
+        """The records of the run."""
+        return RunFolder(self.application, self.run_id)
+
+    @property
     def partition_key(self) -> str | None:
         """The partition key with which the run was planned."""
         key = self.options.get("partition_key")
@@ -323,6 +330,11 @@ class RunPlan:
         """The producer id of a stage of this run."""
         return producer_id(self.application, self.run_id, stage_id)
 
+    def kept_results(self) -> Iterator[Mapping[str, Any]]:
+        """Yield what the input ranges say about partial results that later runs read instead of the files."""
+        for stream in self.streams.values():
+            yield from ((stream.slice or {}).get(KEPT_RESULTS) or {}).values()
+
     def writer_stage(self, stream_id: str) -> str:
         """The stage that writes an intermediate stream."""
         return next(stage.stage_id for stage in self.plan.stages if stream_id in stage.outputs)
@@ -334,3 +346,9 @@ def range_end(slice_: Mapping[str, Any]) -> bool | None:
     None: as its own messages say. A range of an unbounded input that is flushed is carried on, and ends for good.
     """
     return True if slice_.get("flushed") else slice_.get("final")
+
+
+def newest_plan(files: Filesystem, folder: RunFolder) -> RunPlan | None:
+    """Return the newest plan of a run; None where it has none, or a damaged one."""
+    generations = folder.plan_generations(files)
+    return read_report(files, folder.plan(generations[-1]), RunPlan) if generations else None

@@ -1,6 +1,6 @@
-"""Result of a stage, for XComs and for people: counts, places, and samples of messages that failed.
+"""Result of a stage, for XComs and for people: counts, places, warnings, and samples of messages that failed.
 
-The finish of a stage makes it; operators, lineage, the page and the command line read it.
+The finish of a stage makes it; operators, lineage, the page and the command line read it. Progress repeats warnings.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_samza.figures import counted, duration, size
+from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.planner.titles import stage_names
+from airflow_samza.planner.wording import operator_title
 from airflow_samza.records import durable
 from airflow_samza.runs.records.expectations import ExpectationResult, result_lines
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.spans import Span, covered
-from airflow_samza.runs.records.totals import GAUGES, KEYED, gauges
+from airflow_samza.runs.records.totals import GAUGES, KEYED, WITHOUT_KEY, gauges
 
 VERSIONS = ("snapshot", "version")
 """Facts of tables by which readers find what was committed."""
@@ -161,7 +164,7 @@ def describe_result(result: StageResult, name: str = "") -> list[str]:
             f"{i.messages:,} {i.unit}",
             size(i.bytes),
             "in memory",
-            _read_control(i),
+            f"{i.control:,} control messages" if i.control else "",
         )
         for i in result.inputs
     ]
@@ -234,13 +237,33 @@ def _place(system: str, stream: str) -> str:
     return f"{system}.{stream}"
 
 
-def _read_control(read: InputResult) -> str:
-    return f"{read.control:,} control messages" if read.control else ""
-
-
 def _sent_control(output: OutputResult) -> str:
     if not output.control:
         return ""
     per_partition = output.control // output.partitions if output.partitions else output.control
     partitions = "1 partition" if output.partitions == 1 else f"{output.partitions} partitions"
     return f"{output.control:,} control messages ({per_partition} to each of {partitions})"
+
+
+SIDES = ("", ".left", ".right")
+"""The ends of the names of counters: of an operator with one input, and of each side of a join of streams."""
+
+
+def key_warnings(plan: ExecutionPlan, stage_id: str, facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a sentence for each keyed input of a stage's operators at which every message lacked its key.
+
+    ``facts`` are the counts of its tasks, added up.
+    """
+    warnings = []
+    for operator in map(plan.operator, plan.stage(stage_id).operators):
+        for side in SIDES:
+            messages = facts.get(f"{KEYED}{operator.op_id}{side}", 0)
+            if messages and messages == facts.get(f"{WITHOUT_KEY}{operator.op_id}{side}"):
+                all_of = f"All {messages:,} messages" if messages > 1 else "The only message"
+                warnings.append(
+                    f"{all_of} {f'of the {side[1:]} side ' if side else ''}at {operator_title(operator)} of the stage "
+                    f"{stage_names(plan)[stage_id]} had null in the key ({dict(operator.details).get('key', '')}): a "
+                    "field may have another name in the data than in the schema, which reads it as null. Compare both; "
+                    "or, if keys may be null, leave such messages out before."
+                )
+    return tuple(warnings)

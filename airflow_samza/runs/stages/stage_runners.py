@@ -20,10 +20,9 @@ from airflow_samza.errors import ConfigError, RecordUnreadable, StorageFull
 from airflow_samza.records import durable, plain
 from airflow_samza.runs.records import liveness
 from airflow_samza.runs.records.folders import RunFolder, newest, numbers, read_fixed, read_report, write_once
-from airflow_samza.runs.records.liveness import identity
+from airflow_samza.runs.records.liveness import SEEN, identity
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.disk_room import SILENT_SECONDS, full_disk
-from airflow_samza.runs.stages.heartbeats import SEEN
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.pace import Looks
 
@@ -296,7 +295,7 @@ def enqueue(files: Filesystem, runner: RunnerFolder, request: StageRequest) -> N
 
 def is_worked_on(files: Filesystem, run: RunPlan) -> bool:
     """Return whether a stage runner of a run lives: it publishes what is committed."""
-    return any(runner.is_alive(files) for runner in all_runners(files, RunFolder(run.application, run.run_id)))
+    return any(runner.is_alive(files) for runner in all_runners(files, run.folder))
 
 
 def reject_worked_on(files: Filesystem, run: RunPlan, does: str) -> None:

@@ -14,6 +14,7 @@ from airflow_samza.records import durable, parse_object, understood
 from airflow_samza.runs.records.epoch_records import Manifest, read_commit, rejection_of
 from airflow_samza.runs.records.expectations import Rejection
 from airflow_samza.runs.records.folders import (
+    KEPT,
     RunFolder,
     StageFolder,
     newest,
@@ -22,7 +23,6 @@ from airflow_samza.runs.records.folders import (
     read_unsynced,
     write_once,
 )
-from airflow_samza.runs.records.kept_records import KEPT
 from airflow_samza.runs.records.liveness import process_is_there
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.spans import Span

@@ -262,8 +262,9 @@ def holder_works(files: Filesystem, application: str, app_id: str, grace_seconds
 
 def finished_stage(files: Filesystem, run: RunPlan, stage_id: str) -> StageHandle | None:
     """The newest generation of a stage under this plan, if it has succeeded."""
-    folder = RunFolder(run.application, run.run_id)
-    planned = [generation for generation in folder.generations(files, stage_id) if generation.plan == run.generation]
+    planned = [
+        generation for generation in run.folder.generations(files, stage_id) if generation.plan == run.generation
+    ]
     if not planned:
         return None
     handle = StageHandle(run.application, run.run_id, stage_id, planned[-1])

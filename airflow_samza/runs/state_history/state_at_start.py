@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import StateBusy, StateError, StateFenced
-from airflow_samza.runs.records.folders import RunFolder, numbers, read, write_once
+from airflow_samza.runs.records.folders import RunFolder, read, write_once
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.lease import (
@@ -39,6 +39,7 @@ from airflow_samza.runs.state_history.state_at_end import leave_state
 from airflow_samza.runs.state_history.versions import (
     Version,
     VersionPin,
+    all_versions,
     continued_from,
     find_version,
     finished_version,
@@ -106,11 +107,7 @@ def source_version(files: Filesystem, history: StateHistory, run_id: str, source
             leave_state(files, run)
     start = version_of_run(files, history, source)
     if start is None:
-        runs = [
-            version.run
-            for n in numbers(files, history.versions)
-            if (version := read(files, history.version(n), Version)) is not None
-        ]
+        runs = [version.run for version in all_versions(files, history.versions)]
         raise StateError(
             f"The run {run_id!r} is to start from the state of the run {source!r}, which left no state, or whose "
             "state has expired.",

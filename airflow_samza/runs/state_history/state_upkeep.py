@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from airflow_samza.errors import StateBusy, StateError
 from airflow_samza.planner.plan import ExecutionPlan
-from airflow_samza.runs.records.folders import RunFolder, numbers, read
+from airflow_samza.runs.records.folders import RunFolder, read
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.lease import (
@@ -27,7 +27,14 @@ from airflow_samza.runs.state_history.lease import (
 )
 from airflow_samza.runs.state_history.state_at_end import leave_state
 from airflow_samza.runs.state_history.state_at_start import Patience, take_lease
-from airflow_samza.runs.state_history.versions import Version, commit_version, find_version, finished_version, reset_run
+from airflow_samza.runs.state_history.versions import (
+    Version,
+    all_versions,
+    commit_version,
+    find_version,
+    finished_version,
+    reset_run,
+)
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 _GRACE_SECONDS = 600.0
@@ -45,14 +52,12 @@ class StateReport:
 
 def report_state(files: Filesystem, history: StateHistory) -> StateReport:
     """Reads what is there; nothing is changed."""
-    versions = [read(files, history.version(number), Version) for number in numbers(files, history.versions)]
+    versions = tuple(all_versions(files, history.versions))
     lease = newest_lease(files, history)
     if lease is not None and is_free(files, history, lease):
         lease = None
     standing = standing_of(files, history, lease, _GRACE_SECONDS) if lease is not None else None
-    return StateReport(
-        tuple(version for version in versions if version is not None), lease, standing, tuple(files.list(history.runs))
-    )
+    return StateReport(versions, lease, standing, tuple(files.list(history.runs)))
 
 
 def abandon(files: Filesystem, history: StateHistory, run_id: str, *, force: bool = False) -> Version | None:
@@ -104,7 +109,6 @@ def reset(files: Filesystem, history: StateHistory, to: int) -> Version:
             **error.facts,
         ) from None
     if former is None:
-        plan = ExecutionPlan(history.application, history.app_id, (), (), (), (), ())
-        former = Version(0, 0, lease.run, 1, plan)
+        former = Version(0, 0, lease.run, 1, ExecutionPlan(history.application, history.app_id, (), (), (), (), ()))
     copy = replace(former, number=lease.head + 1, run=lease.run, at=time.time(), copy_of=former.copy_of or to)
     return commit_version(files, history, lease, copy)

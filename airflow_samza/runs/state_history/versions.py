@@ -8,7 +8,7 @@ add to it; upkeep and the page read it.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -153,6 +153,12 @@ def find_version(files: Filesystem, history: StateHistory, number: int) -> Versi
             version=number,
         )
     return version
+
+
+def all_versions(files: Filesystem, folder: str) -> Iterator[Version]:
+    """Yield the versions in a folder of them, oldest first."""
+    versions = (read(files, f"{folder}/{number:020}.json", Version) for number in numbers(files, folder))
+    yield from (version for version in versions if version is not None)
 
 
 def version_of_run(files: Filesystem, history: StateHistory, run_id: str) -> Version | None:

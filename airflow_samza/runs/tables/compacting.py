@@ -20,11 +20,10 @@ from typing import Any
 from airflow_samza.errors import TopicError
 from airflow_samza.records import durable
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.records.folders import numbers, read, write_once
+from airflow_samza.runs.records.folders import read, write_once
 from airflow_samza.runs.records.names import safe
-from airflow_samza.runs.tables.compactions import COMPACTED, Compaction, Compactions
 from airflow_samza.runs.tables.folder import TableFolder
-from airflow_samza.runs.tables.table_version import INCREMENTAL, TableVersion, now
+from airflow_samza.runs.tables.table_version import COMPACTED, INCREMENTAL, Compaction, Compactions, TableVersion, now
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import Publication, StreamSpec, System
 
@@ -132,8 +131,3 @@ def _publish(
     except TopicError:  # what was staged is gone, or the version is given up: the next one begins anew
         files.delete_tree(f"{folder.compacting}/{version.reads:020}")
         raise
-
-
-def staged_numbers(files: Filesystem, folder: TableFolder) -> list[int]:
-    """The versions for which tasks have staged something."""
-    return numbers(files, folder.compacting)

@@ -254,8 +254,8 @@ def discard(files: Filesystem, system: System, request: PushRequest) -> None:
     last = _last_publication(files, request)
     if last is not None:
         if last.digest:
-            nothing = _add_publication(files, request, PushPublication("", ""))
-            _publish(system, request, nothing)  # of a newer generation: what was committed before makes room
+            # Of a newer generation: what was committed before makes room.
+            _publish(system, request, _add_publication(files, request, PushPublication("", "")))
     elif isinstance(system, DiscardsStaged):
         for epoch in numbers(files, folder.epochs):
             for name in files.list(folder.manifests(epoch)):

@@ -17,12 +17,11 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 
 from airflow_samza.errors import TopicError
-from airflow_samza.runs.records.folders import RunFolder, read, write_once
-from airflow_samza.runs.tables.compacting import GENERATION, compaction_producer, staged_numbers
-from airflow_samza.runs.tables.compactions import Compaction, Section
+from airflow_samza.runs.records.folders import RunFolder, numbers, read, write_once
+from airflow_samza.runs.tables.compacting import GENERATION, compaction_producer
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.marks import Mark, make_mark
-from airflow_samza.runs.tables.table_version import TablePin, TableVersion, now
+from airflow_samza.runs.tables.table_version import Compaction, Section, TablePin, TableVersion, now
 from airflow_samza.runs.tables.versions import expired_numbers, from_newest, newest
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import Publication, StreamSpec, System
@@ -40,7 +39,8 @@ _RELEASED = ".released.json"
 def expire_versions(files: Filesystem, bound: System, system: str, topic: str, keep: int) -> list[int]:
     """Give up all versions but the newest ``keep``, the current one and pinned ones; return those given up now."""
     folder = TableFolder(system, topic)
-    settled = _released_numbers(files, folder) - set(staged_numbers(files, folder))
+    released = (name.removesuffix(_RELEASED) for name in files.list(folder.expired) if name.endswith(_RELEASED))
+    settled = set(map(int, released)) - set(numbers(files, folder.compacting))
     expired = expired_numbers(files, system, topic)
     current = newest(files, system, topic)
     left = [version for version in from_newest(files, system, topic, but=settled) if version.number not in expired]
@@ -67,16 +67,10 @@ def expire_versions(files: Filesystem, bound: System, system: str, topic: str, k
                 f"{folder.expired}/{version.number:020}{_RELEASED}",
             )
         elif version.compacted is not None and any(section not in needed for section in version.compacted.chain):
-            released = f"{folder.compactions}/{version.reads:020}{_RELEASED}"
-            _release(files, bound, topic, version, version.compacted.chain, needed, released)
+            note = f"{folder.compactions}/{version.reads:020}{_RELEASED}"
+            _release(files, bound, topic, version, version.compacted.chain, needed, note)
     _release_compacted(files, bound, folder, all_versions, kept, needed)
     return given_up
-
-
-def _released_numbers(files: Filesystem, folder: TableFolder) -> set[int]:
-    """The versions of which nothing is left to give up."""
-    marks = (name.removesuffix(_RELEASED) for name in files.list(folder.expired) if name.endswith(_RELEASED))
-    return {int(number) for number in marks}
 
 
 def readers_of(files: Filesystem, folder: TableFolder, number: int) -> Iterator[tuple[str, str]]:
@@ -155,7 +149,7 @@ def _release_compacted(
     """Give up what compactions have written that no version needs, also those that died before their record stood."""
     read_ = {version.reads for version in kept}
     by_number = {version.number: version for version in all_versions}
-    for number in staged_numbers(files, folder):
+    for number in numbers(files, folder.compacting):
         version = by_number.get(number)
         if version is None or number in read_ or (compaction_producer(version.table, number), GENERATION) in needed:
             continue

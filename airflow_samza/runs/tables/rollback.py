@@ -80,23 +80,20 @@ def rollback(
     try:
         if bound is not None:
             _reject_without_rows(bound, topic, former)
-        return add(files, system, topic, _brought_back(files, system, topic, former, push_id))
+        brought_back = replace(
+            former,
+            number=highest_number(files, system, topic) + 1,
+            push_id=push_id,
+            kind=ROLLBACK,
+            base=former.reads,
+            rows=0,
+            deletes=0,
+            bytes=0,
+            pushed_at=now(),
+        )
+        return add(files, system, topic, brought_back)
     finally:
         files.delete(TableFolder(system, topic).pin(target, reader))
-
-
-def _brought_back(files: Filesystem, system: str, topic: str, former: TableVersion, push_id: str) -> TableVersion:
-    return replace(
-        former,
-        number=highest_number(files, system, topic) + 1,
-        push_id=push_id,
-        kind=ROLLBACK,
-        base=former.reads,
-        rows=0,
-        deletes=0,
-        bytes=0,
-        pushed_at=now(),
-    )
 
 
 def _reject_without_rows(bound: System, topic: str, version: TableVersion) -> None:

@@ -18,13 +18,13 @@ from typing import Any
 from airflow_samza.errors import ConcurrentPush, NoSuchVersion, PushError
 from airflow_samza.records import encode
 from airflow_samza.runs.records.folders import must_read, numbers, read, write_once
-from airflow_samza.runs.tables.compactions import Compactions
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.marks import withdraw_proposals
 from airflow_samza.runs.tables.table_version import (
     FULL,
     INCREMENTAL,
     ROLLBACK,
+    Compactions,
     PushBegun,
     TablePin,
     TableVersion,
@@ -50,8 +50,7 @@ def by_number(files: Filesystem, system: str, topic: str, number: int) -> TableV
 
 def by_push_id(files: Filesystem, system: str, topic: str, push_id: str) -> TableVersion | None:
     """The version that a push has become; None when it has not, or not yet."""
-    folder = TableFolder(system, topic)
-    begun = read(files, f"{folder.push(push_id)}/adding.json", PushBegun)
+    begun = read(files, f"{TableFolder(system, topic).push(push_id)}/adding.json", PushBegun)
     if begun is None:
         return None
     return next(
@@ -240,8 +239,7 @@ def _readable(files: Filesystem, folder: TableFolder, version: TableVersion) -> 
 
 def _those_left(files: Filesystem, folder: TableFolder) -> str:
     system, topic = folder.system, folder.topic
-    expired = expired_numbers(files, system, topic)
-    left = islice(from_newest(files, system, topic, but=expired), 5)
+    left = islice(from_newest(files, system, topic, but=expired_numbers(files, system, topic)), 5)
     return ", ".join(f"{version.number} (current from {version.current_from[:19]}Z)" for version in left)
 
 

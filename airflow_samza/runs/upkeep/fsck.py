@@ -13,23 +13,21 @@ from airflow_samza.errors import SamzaError, StoreError
 from airflow_samza.records import parse_object
 from airflow_samza.runs.progress.run_list import NotPlanned, Origin
 from airflow_samza.runs.records.comparison import Comparison
-from airflow_samza.runs.records.epoch_records import Commit, Intent, Manifest
+from airflow_samza.runs.records.epoch_records import Commit, Intent, Manifest, NeedsRunner, StageStart, StageTopics
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, numbers, read
 from airflow_samza.runs.records.names import Generation, producer_id
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
-from airflow_samza.runs.records.stage_start import NeedsRunner, StageStart, StageTopics
 from airflow_samza.runs.stages.run_ends import Abort, EndRequest, RunEnd
 from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerEnd, StageRequest
 from airflow_samza.runs.stages.stage_state import StatusRecord
 from airflow_samza.runs.state_history.arrivals import Intake, Look
 from airflow_samza.runs.state_history.lease import Begun, Ended, Lease
 from airflow_samza.runs.state_history.versions import Version, VersionPin
-from airflow_samza.runs.tables.compactions import Compaction
 from airflow_samza.runs.tables.folder import GIVEN_UP
 from airflow_samza.runs.tables.marks import Mark
 from airflow_samza.runs.tables.push_request import PushIntent, PushManifest, PushRequest, PushResult
-from airflow_samza.runs.tables.table_version import TableVersion
+from airflow_samza.runs.tables.table_version import Compaction, TableVersion
 from airflow_samza.runs.upkeep.run_removal import Removal
 from airflow_samza.runs.upkeep.topic_expiry import Slimmed
 from airflow_samza.storage.snapshots import MISSING, damaged_files
@@ -153,8 +151,7 @@ def _stages(files: Filesystem, run: RunFolder) -> Iterator[tuple[Generation, Sta
 def _fsck_stage(files: Filesystem, folder: StageFolder, *, goes_on: bool) -> Iterator[Finding]:
     for name in files.list(folder.path):
         if name.endswith(".json"):
-            path = f"{folder.path}/{name}"
-            yield from checked(files, path, _OF_STAGE.get(name))
+            yield from checked(files, f"{folder.path}/{name}", _OF_STAGE.get(name))
     yield from _fsck_attempts(files, folder)
     newest: Commit | None = None
     for epoch in numbers(files, folder.epochs):

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.held_outputs import has_open_outputs
-from airflow_samza.runs.records.folders import RunFolder, numbers, read, read_report
+from airflow_samza.runs.records.folders import RunFolder, newest, read, read_report
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.lease import is_free, newest_lease
-from airflow_samza.runs.state_history.versions import Version
-from airflow_samza.runs.upkeep.topic_expiry import Slimmed, expiry, find_own, own_topics
+from airflow_samza.runs.state_history.versions import Version, all_versions
+from airflow_samza.runs.upkeep.topic_expiry import Slimmed, expiry, topics_there
 from airflow_samza.runs.upkeep.waiting_output import waiting_output
 from airflow_samza.systems.capabilities import HasSections
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -49,8 +49,9 @@ class UnreadOutputs:
             self._take(f"state/{history}/versions")
 
     def _take(self, versions: str) -> None:
-        all_numbers = numbers(self._files, versions)
-        version = read(self._files, f"{versions}/{all_numbers[-1]:020}.json", Version) if all_numbers else None
+        version = newest(
+            self._files, versions, lambda number: read(self._files, f"{versions}/{number:020}.json", Version)
+        )
         if version is None:
             return
         application = version.plan.application
@@ -221,11 +222,7 @@ class Reasons:
 
     def _topics(self, run: OverRun) -> Iterator[str]:
         newest = run.plans[-1]
-        systems = self._systems_of(newest)
-        for system, name in own_topics(self._files, newest):
-            topic = find_own(systems, system, name)
-            if topic is None:
-                continue
+        for name, topic in topics_there(self._files, self._systems_of(newest), newest):
             if expiry(topic, run.at) > self._now:
                 yield f"its topic {name!r} is kept"
                 return
@@ -234,10 +231,8 @@ class Reasons:
         """The runs that an application's state needs, by id, and why."""
         if history.path not in self._states:
             held: dict[str, str] = dict.fromkeys(self._files.list(history.runs), "it has a state of its own")
-            for number in numbers(self._files, history.versions):
-                version = read(self._files, history.version(number), Version)
-                if version is not None:
-                    held[version.run] = f"it left version {number} of the state"
+            for version in all_versions(self._files, history.versions):
+                held[version.run] = f"it left version {version.number} of the state"
             lease = newest_lease(self._files, history)
             if lease is not None and not is_free(self._files, history, lease):
                 held[lease.run] = "it holds the state"

@@ -16,7 +16,6 @@ from airflow_samza.runs.held_outputs import has_open_outputs
 from airflow_samza.runs.records.epoch_records import Commit
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, newest, read
 from airflow_samza.runs.records.names import writer_name
-from airflow_samza.runs.records.partials import kept_by, kept_paths
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.upkeep.kept_runs import SystemsOf, load_plans, over_since
 from airflow_samza.runs.upkeep.topic_expiry import Slimmed
@@ -140,7 +139,6 @@ def _waits(files: Filesystem, run: str) -> bool:
 
 def _hold(files: Filesystem, plan: RunPlan, held: _Held, *, whole: bool) -> None:
     """Hold what a run reads and writes; with ``whole`` commits of it may wait, however old they are."""
-    folder = RunFolder(plan.application, plan.run_id)
     for bound in plan.streams.values():
         for file in (bound.slice or {}).get("files") or ():
             if isinstance(file, dict) and "path" in file:
@@ -152,10 +150,10 @@ def _hold(files: Filesystem, plan: RunPlan, held: _Held, *, whole: bool) -> None
                 continue
             from airflow_samza.systems.tables.output import name_prefix
 
-            for generation in folder.generations(files, stage.stage_id):
+            for generation in plan.folder.generations(files, stage.stage_id):
                 writer = writer_name(stage.stage_id, generation, 0, 0)
                 prefix = name_prefix(str(fixed["run"]), writer, plan.stream(stream_id).spec.name)
-                held.prefixes[prefix] = 0.0 if whole else _since(files, folder.stage(stage.stage_id, generation))
+                held.prefixes[prefix] = 0.0 if whole else _since(files, plan.folder.stage(stage.stage_id, generation))
 
 
 def _since(files: Filesystem, stage: StageFolder) -> float:
@@ -170,7 +168,7 @@ PARTIALS = "partials"
 
 def folders_of(plans: Iterable[RunPlan]) -> set[str]:
     """Return the folders, by application, of the partial results that plans name."""
-    return {str(kept["folder"]).rpartition("/")[0] for plan in plans for kept in kept_by(plan)}
+    return {str(kept["folder"]).rpartition("/")[0] for plan in plans for kept in plan.kept_results()}
 
 
 def unnamed_partials(files: Filesystem, applications: Iterable[str], folders: Iterable[str]) -> list[str]:
@@ -189,7 +187,8 @@ def unnamed_partials(files: Filesystem, applications: Iterable[str], folders: It
             for run_id in files.list(f"runs/{application}")
             for plan in load_plans(files, RunFolder(application, run_id))
         ]
-        named = {path for plan in plans for path in kept_paths(plan)}
+        kept = (each for plan in plans for each in plan.kept_results())
+        named = {f"{each['folder']}/{name}" for each in kept for names in each["names"] for name in names if name}
         meanings = {path.rpartition("/")[0] for path in named}
         return [path for folder, meaning in listed for path in _unnamed(files, f"{folder}/{meaning}", meanings, named)]
     except SamzaError:

@@ -24,7 +24,7 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.lease import Ended
-from airflow_samza.runs.state_history.versions import Version
+from airflow_samza.runs.state_history.versions import all_versions
 from airflow_samza.runs.upkeep.keep import Keep
 from airflow_samza.runs.upkeep.kept_runs import OverRun, Reasons, SystemsOf, load_plans, over_runs
 from airflow_samza.runs.upkeep.output_sweep import (
@@ -193,8 +193,7 @@ def sweep_root(
 def sweep_log(files: Filesystem, log: LogSystem, *, now: float | None = None, dry: bool = False) -> Swept:
     """Sweeps a log; topics of runs that are open are spared, however they are marked."""
     at = None if now is None else int(now * 1000)
-    held = OpenTopics(files)
-    return sweep(log.filesystem, log.name, at, is_held=held.holds, dry=dry, store=log.store)
+    return sweep(log.filesystem, log.name, at, is_held=OpenTopics(files).holds, dry=dry, store=log.store)
 
 
 def _orphans(files: Filesystem, log: LogSystem, now: float) -> Iterator[Topic]:
@@ -235,7 +234,7 @@ class OpenTopics:
         run_id = name.rpartition("/")[0].rpartition("/")[2]  # as runs/records/names.py names topics of a run
         if run_id not in self._topics:
             self._topics[run_id] = {
-                topic: RunFolder(plan.application, plan.run_id)
+                topic: plan.folder
                 for application in (self._files.list("runs") if run_id else ())
                 for plan in _unless_link(load_plans, self._files, RunFolder(application, run_id))
                 for _, topic in own_topics(self._files, plan)
@@ -273,10 +272,9 @@ def orphaned_state(files: Filesystem, history: str) -> list[str]:
     A lease that has ended with a version that is not among the versions yet counts as one; the newest lease's files
     stay in any case.
     """
-    folder = f"{history}/versions"
-    versions = [read(files, f"{folder}/{number:020}.json", Version) for number in numbers(files, folder)]
-    needed = {version.files for version in versions if version is not None}
-    newest = max((version.number for version in versions if version is not None), default=0)
+    versions = list(all_versions(files, f"{history}/versions"))
+    needed = {version.files for version in versions}
+    newest = max((version.number for version in versions), default=0)
     fences = numbers(files, f"{history}/leases")
     orphaned = []
     for fence in numbers(files, f"{history}/files"):

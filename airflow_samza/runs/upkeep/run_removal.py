@@ -24,7 +24,14 @@ from airflow_samza.runs.state_history.lease import finished_stage
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.upkeep.kept_runs import OverRun, SystemsOf, is_half_removed, over_since
 from airflow_samza.runs.upkeep.output_sweep import written_places
-from airflow_samza.runs.upkeep.topic_expiry import Slimmed, expiry, find_own, forget_dead_slimming, own_topics
+from airflow_samza.runs.upkeep.topic_expiry import (
+    Slimmed,
+    expiry,
+    find_own,
+    forget_dead_slimming,
+    own_topics,
+    topics_there,
+)
 from airflow_samza.runs.upkeep.waiting_output import waiting_output
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.trash import move_to_trash
@@ -174,10 +181,7 @@ def _sweep_topics(
         return not files.exists(run.folder.closed)
 
     left = False
-    for system, name in own_topics(files, plan):
-        topic = find_own(systems, system, name)
-        if topic is None:
-            continue
+    for name, topic in topics_there(files, systems, plan):
         if expiry(topic, run.at) > now or is_open():
             left = True
         elif dry or topic.delete(is_open):

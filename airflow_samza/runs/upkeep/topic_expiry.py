@@ -7,7 +7,7 @@ the plan step opens a run again by it.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from airflow_samza.errors import UnknownName
@@ -45,7 +45,6 @@ class Slimmed:
 
 def own_topics(files: Filesystem, run: RunPlan) -> list[tuple[str, str]]:
     """Return the run's own topics, of every generation of its stages under this plan: system and name; there or not."""
-    folder = RunFolder(run.application, run.run_id)
     topics: dict[tuple[str, str], None] = {}
     first = Generation(run.generation, 1)
     for stream in (run.stream(stream_id) for stage in run.plan.stages for stream_id in stage.inputs):
@@ -53,7 +52,7 @@ def own_topics(files: Filesystem, run: RunPlan) -> list[tuple[str, str]]:
         if read.spec.through is not None:
             topics[read.system, read.spec.through] = None
     for stage in run.plan.stages:
-        generations = {first, *(g for g in folder.generations(files, stage.stage_id) if g.plan == run.generation)}
+        generations = {first, *(g for g in run.folder.generations(files, stage.stage_id) if g.plan == run.generation)}
         kept = run.kept_generation(stage.stage_id)
         for generation in sorted(generations if kept is None else {kept, *generations}):
             for stream_id in stage.outputs:
@@ -61,6 +60,14 @@ def own_topics(files: Filesystem, run: RunPlan) -> list[tuple[str, str]]:
                 if run.is_own(stream_id) or topic.spec.through is not None:
                     topics[topic.system, topic.spec.through or topic.spec.name] = None
     return list(topics)
+
+
+def topics_there(files: Filesystem, systems: Mapping[str, System], run: RunPlan) -> Iterator[tuple[str, ExpiringTopic]]:
+    """Yield those of the run's own topics that are there and whose system does not look after itself, by name."""
+    for system, name in own_topics(files, run):
+        topic = find_own(systems, system, name)
+        if topic is not None:
+            yield name, topic
 
 
 def expire_topics(files: Filesystem, systems: Mapping[str, System], run: RunPlan, at: float) -> list[str]:
@@ -71,11 +78,9 @@ def expire_topics(files: Filesystem, systems: Mapping[str, System], run: RunPlan
     marked: list[str] = []
     if waiting_output(files, systems, run):
         return marked
-    for system, name in own_topics(files, run):
-        topic = find_own(systems, system, name)
-        if topic is not None:
-            topic.expire(int(at * 1000))
-            marked.append(name)
+    for name, topic in topics_there(files, systems, run):
+        topic.expire(int(at * 1000))
+        marked.append(name)
     return marked
 
 
@@ -85,11 +90,10 @@ def reopen(files: Filesystem, systems: Mapping[str, System], run: RunPlan) -> No
     The note that it is closed goes first: a sweep looks for it after it has begun to take a topic, and gives the topic
     back. While a run is open, no mark makes a sweep delete its topics, so an open one is left as it is.
     """
-    if not remove_closed_note(files, RunFolder(run.application, run.run_id)):
+    if not remove_closed_note(files, run.folder):
         return
-    for system, name in own_topics(files, run):
-        topic = find_own(systems, system, name)
-        if topic is not None and topic.expires_at is not None:
+    for _, topic in topics_there(files, systems, run):
+        if topic.expires_at is not None:
             topic.expire(None)
 
 
@@ -104,7 +108,12 @@ def remove_closed_note(files: Filesystem, folder: RunFolder) -> bool:
     if files.exists(folder.removing):
         if closed is not None:
             write_once(files, folder.closed, closed)
-        raise being_removed(folder.application, folder.run_id)
+        raise UnknownName(
+            f"The run {folder.run_id!r} of {folder.application!r} is not kept any more: its records are being deleted.",
+            hint="Plan it anew (clear its plan task with its downstream; on the command line: another --run-id). "
+            "keep_runs and keep_runs_days say how many runs are kept.",
+            name=folder.run_id,
+        )
     if closed is not None and not files.renames_folders:
         _await_slimming(files, folder)
     return closed is not None
@@ -138,16 +147,6 @@ def expiry(topic: ExpiringTopic, over: float) -> float:
     """
     at = topic.expires_at
     return at / 1000 if at is not None else over + KEEP_AFTER_FAILURE_SECONDS
-
-
-def being_removed(application: str, run_id: str) -> UnknownName:
-    """The error for a run whose records retention has begun to delete."""
-    return UnknownName(
-        f"The run {run_id!r} of {application!r} is not kept any more: its records are being deleted.",
-        hint="Plan it anew (clear its plan task with its downstream; on the command line: another --run-id). "
-        "keep_runs and keep_runs_days say how many runs are kept.",
-        name=run_id,
-    )
 
 
 def find_own(systems: Mapping[str, System], system: str, name: str) -> ExpiringTopic | None:

@@ -13,7 +13,6 @@ from typing import Any
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.finish import end_stage, finish_epoch, output_stream, watch_of_finisher
 from airflow_samza.runs.records.epoch_records import newest_intent, read_commit, read_manifests
-from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.state_history.state_at_end import reject_fenced
@@ -59,7 +58,7 @@ def publish_waiting(files: Filesystem, systems: Mapping[str, System], run: RunPl
     outputs = waiting_output(files, systems, run)
     for stage_id, number in dict.fromkeys((waiting.stage_id, waiting.generation) for waiting in outputs):
         generation = Generation.parse(number)
-        folder = RunFolder(run.application, run.run_id).stage(stage_id, generation)
+        folder = run.folder.stage(stage_id, generation)
         intent = newest_intent(files, folder)
         assert intent is not None
         watch = watch_of_finisher(files, run, stage_id, generation, intent)
@@ -73,12 +72,11 @@ def publish_waiting(files: Filesystem, systems: Mapping[str, System], run: RunPl
 
 
 def _of_stage(files: Filesystem, systems: Mapping[str, System], run: RunPlan, stage_id: str) -> Iterator[WaitingOutput]:
-    folder = RunFolder(run.application, run.run_id)
-    for generation in reversed(folder.generations(files, stage_id)):
+    for generation in reversed(run.folder.generations(files, stage_id)):
         if generation.plan != run.generation:
             continue
         outputs = dict(_staged(systems, run, stage_id, generation))
-        stage = folder.stage(stage_id, generation)
+        stage = run.folder.stage(stage_id, generation)
         intent = newest_intent(files, stage) if outputs and not files.exists(stage.result) else None
         if intent is not None and read_commit(files, stage, intent.epoch) is not None:
             manifests = read_manifests(files, stage, intent)

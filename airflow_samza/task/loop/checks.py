@@ -21,7 +21,7 @@ from airflow_samza.partitioner import partition_array
 from airflow_samza.planner.plan import KeyCheck
 from airflow_samza.planner.wording import columns_text, partition_before
 from airflow_samza.quoting import one_line
-from airflow_samza.runs.records.null_keys import SIDES
+from airflow_samza.runs.records.stage_result import SIDES
 from airflow_samza.runs.records.totals import KEYED, WITHOUT_KEY
 from airflow_samza.schema import Field
 from airflow_samza.task.messages.event_times import micros_or_null

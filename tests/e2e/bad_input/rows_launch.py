@@ -25,10 +25,10 @@ from airflow_samza.launch.java.installed_java import check_user
 from airflow_samza.launch.masters import SubmitOptions
 from airflow_samza.launch.warm import places
 from airflow_samza.prepare.run_request import RunRequest
+from airflow_samza.runs.records import liveness
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.names import Generation
-from airflow_samza.runs.stages import heartbeats
 from airflow_samza.runs.stages.disk_room import full_disk
 from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerFolder, RunnerPlace, StageRequest
 from airflow_samza.runs.stages.stage_state import StageHandle
@@ -250,7 +250,7 @@ def _(scene: Scene) -> str:
     files = open_filesystem(str(scene.folder / "samza"))
     handle = StageHandle(run.application, run.run_id, "views", Generation(1, 1), 1)
     runner = RunnerFolder(handle.run, "key", 1)
-    scene.monkeypatch.setattr(heartbeats, "CONFIRM_SECONDS", 0.0)
+    scene.monkeypatch.setattr(liveness, "CONFIRM_SECONDS", 0.0)
     frozen = psutil.Process()  # it is there
     write_once(files, runner.claim, Claim(**{**identity(), "host": "worker-7"}, claimed_at=NEW_YEAR))
     write_once(files, runner.heartbeat, Heartbeat(NEW_YEAR))

@@ -10,8 +10,8 @@ import pytest
 
 from airflow_samza.errors import ConfigError, StateBusy, TopicError
 from airflow_samza.prepare.run_request import RunRequest
+from airflow_samza.runs.records.epoch_records import StageStart
 from airflow_samza.runs.records.folders import must_read
-from airflow_samza.runs.records.stage_start import StageStart
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.state_upkeep import abandon, reset
 from airflow_samza.runs.state_history.versions import version_of_run

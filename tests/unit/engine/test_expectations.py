@@ -18,7 +18,7 @@ from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ExpectationFailed, InvalidApplication
 from airflow_samza.provider.stage_summary import summary
 from airflow_samza.provider.stats import gauges_of
-from airflow_samza.runs.progress.progress_text import describe_progress
+from airflow_samza.runs.progress.progress import describe_progress
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.expectations import ExpectationResult
 from airflow_samza.runs.records.run_plan import RunPlan

@@ -10,8 +10,7 @@ import pytest
 
 from airflow_samza import InitableTask, StreamTask, task_application
 from airflow_samza.engine.tables import followed_tables
-from airflow_samza.runs.progress.progress import ProgressReport
-from airflow_samza.runs.progress.progress_text import describe_progress
+from airflow_samza.runs.progress.progress import ProgressReport, describe_progress
 from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_samza.planner.titles import stage_names
-from airflow_samza.runs.progress.progress_text import describe_progress
+from airflow_samza.runs.progress.progress import describe_progress
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import StageResult, describe_result

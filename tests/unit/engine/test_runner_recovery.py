@@ -22,9 +22,9 @@ from airflow_samza.launch import own_process
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records import liveness
 from airflow_samza.runs.records.folders import RunFolder, must_read, read, replace, write_once
+from airflow_samza.runs.records.liveness import Heartbeats
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.stages import heartbeats, stage_runners
-from airflow_samza.runs.stages.heartbeats import Heartbeats
+from airflow_samza.runs.stages import stage_runners
 from airflow_samza.runs.stages.stage_runners import (
     Claim,
     Heartbeat,
@@ -134,7 +134,7 @@ def impatience(frozen: psutil.Process) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
             if who.get("pid") == frozen.pid:
                 patch.setattr(liveness, "FROZEN_AFTER_SECONDS", 1.0)
-                patch.setattr(heartbeats, "CONFIRM_SECONDS", 1.0)
+                patch.setattr(liveness, "CONFIRM_SECONDS", 1.0)
             return judge(self, path, who, at, beat)
 
     with pytest.MonkeyPatch.context() as patch:

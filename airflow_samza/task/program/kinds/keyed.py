@@ -18,7 +18,7 @@ from airflow_samza.application.operator_specs import (
     TableJoinSpec,
     WindowOperatorSpec,
 )
-from airflow_samza.application.operators.applied_changes import HISTORY, applied_schema
+from airflow_samza.application.operators.keyed_results import HISTORY, applied_schema
 from airflow_samza.application.output_schemas import WINDOW_COLUMNS, joined_schema, joined_streams_schema
 from airflow_samza.grouping import grouped
 from airflow_samza.runs.records.state_meaning import StateMeaning

@@ -16,7 +16,7 @@ import pytest
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_setup import StageSetup
 from airflow_samza.engine.tables import followed_tables
-from airflow_samza.runs.progress.progress_text import describe_progress
+from airflow_samza.runs.progress.progress import describe_progress
 from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.progress.table_readers import Freshness, freshness
 from airflow_samza.runs.records.epoch_records import InputIntent, newest_intent

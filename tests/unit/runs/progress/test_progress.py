@@ -16,10 +16,10 @@ from airflow_samza.runs.progress.progress import (
     PartitionProgress,
     ProgressReport,
     Rate,
+    describe_progress,
     idle_partitions,
     lowest_watermark,
 )
-from airflow_samza.runs.progress.progress_text import describe_progress
 from airflow_samza.runs.progress.stage_progress import _OfLate, _publishing, stage_progress
 from airflow_samza.runs.records.epoch_records import Commit, InputIntent, Intent, Manifest, Staged, commit
 from airflow_samza.runs.records.folders import RunFolder, replace, write_once

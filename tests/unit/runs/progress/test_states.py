@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.engine.runner_records import AttemptState
-from airflow_samza.runs.progress.progress import ProgressReport
-from airflow_samza.runs.progress.progress_text import describe_progress
+from airflow_samza.runs.progress.progress import ProgressReport, describe_progress
 from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.folders import must_read
 from airflow_samza.runs.records.stage_result import StageResult

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_samza.runs.records import kept_records
-from airflow_samza.runs.records.kept_records import KEPT_SECONDS, KeptRecords
+from airflow_samza.runs.records import folders
+from airflow_samza.runs.records.folders import KEPT_SECONDS, KeptRecords
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.filesystems.pace import CHARGED, FREE
 
@@ -68,7 +68,7 @@ def test_a_record_that_is_missing_is_asked_for_again(store: Store) -> None:
 
 
 def test_of_too_many_records_the_one_kept_longest_goes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_records, "_MOST", 2)
+    monkeypatch.setattr(folders, "_KEPT_AT_MOST", 2)
     kept = KeptRecords()
     for name in "abac":  # the second time "a" is written, it is the newest
         kept.keep(store, name, b"kept")

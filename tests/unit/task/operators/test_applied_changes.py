@@ -21,7 +21,7 @@ SCHEMA = Schema.of("k string, v string, s bigint, _deleted boolean")
 
 
 def operator_of(scd_type: int = 1, schema: Schema = SCHEMA, sequence_by: tuple[str, ...] = ("s",)) -> ApplyChanges:
-    from airflow_samza.application.operators.applied_changes import applied_schema
+    from airflow_samza.application.operators.keyed_results import applied_schema
 
     spec = ApplyChangesSpec("test-1-apply_changes-x", "x", key=("k",), sequence_by=sequence_by, scd_type=scd_type)
     return ApplyChanges(spec, schema, applied_schema(schema, sequence_by[0], scd_type, "x"))

@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 
 from airflow_samza.runs.records import liveness
-from airflow_samza.runs.records.liveness import FROZEN_AFTER_SECONDS, STALE_AFTER_SECONDS, identity
-from airflow_samza.runs.stages import heartbeats
-from airflow_samza.runs.stages.heartbeats import CONFIRM_SECONDS, FRESH_SECONDS, Heartbeats
+from airflow_samza.runs.records.liveness import (
+    CONFIRM_SECONDS,
+    FRESH_SECONDS,
+    FROZEN_AFTER_SECONDS,
+    STALE_AFTER_SECONDS,
+    Heartbeats,
+    identity,
+)
 
 HERE = identity()
 ELSEWHERE = {**HERE, "place": "another host"}
@@ -37,7 +42,7 @@ class Clocks:
 @pytest.fixture
 def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
     made = Clocks()
-    monkeypatch.setattr(heartbeats, "time", made)
+    monkeypatch.setattr(liveness, "time", made)
     return made
 
 
