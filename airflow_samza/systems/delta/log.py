@@ -20,7 +20,7 @@ import pyarrow.fs as pafs
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.failures import is_missing, storage_errors
 from airflow_samza.systems.files.formats.file_format import InputFile, reading
-from airflow_samza.systems.files.location import Location, storage_in_order
+from airflow_samza.systems.files.location import Location, object_store_of
 
 FOLDER = "_delta_log"
 SIDECARS = "_sidecars"
@@ -191,7 +191,7 @@ def last_checkpoint(table: Location) -> int:
 
     It may be older than the last one. It is not asked where it saves nothing: where all is listed in any case.
     """
-    if not _is_disk(table) and storage_in_order(table.filesystem) is None:
+    if not _is_disk(table) and object_store_of(table.filesystem) is None:
         return 0
     try:
         with table.filesystem.open_input_stream((table / LAST_CHECKPOINT).path, compression=None) as source:
@@ -203,7 +203,7 @@ def last_checkpoint(table: Location) -> int:
 def old_part(log: DeltaLog, at: datetime) -> DeltaLog | None:
     """Return the beginning of a log, with the commits that were written before a time; None: none was."""
     part: DeltaLog | None = log
-    if (storage := storage_in_order(log.table.filesystem)) is not None:  # older files may have been left out
+    if (storage := object_store_of(log.table.filesystem)) is not None:  # older files may have been left out
         folder = (log.table / FOLDER).path
         part = _log_of(log.table, log.name, log.stream, storage.list_in_order(folder, "0", partial(_is_old, at=at)))
     elif _is_disk(log.table):
@@ -242,7 +242,7 @@ def _listed(table: Location, stream: str, first: str) -> list[pafs.FileInfo]:
             if _is_disk(table):
                 names = [name for name in os.listdir(folder.path) if name >= first]
                 return list(table.filesystem.get_file_info([(folder / name).path for name in names]))
-            if (storage := storage_in_order(table.filesystem)) is not None:
+            if (storage := object_store_of(table.filesystem)) is not None:
                 return storage.list_in_order(folder.path, first, _is_numbered)
             return list(table.filesystem.get_file_info(pafs.FileSelector(folder.path, allow_not_found=True)))
         except OSError as error:

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import pyarrow.fs as pafs
 
 from airflow_samza.errors import TopicError
-from airflow_samza.systems.files.location import Location, has_glob, named_part, storage_with_versions
+from airflow_samza.systems.files.location import Location, has_glob, named_part, object_store_of
 from airflow_samza.systems.files.published_files import PublishedFiles
 
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -62,7 +62,7 @@ class _Walk:
 
     def list_at_once(self, directory: str) -> None:
         """List all below a directory by one request, if the storage allows; an empty one is as if not listed."""
-        storage = storage_with_versions(self.root.filesystem)
+        storage = object_store_of(self.root.filesystem)
         entries = storage.list_all(directory) if storage is not None else []
         if not entries:
             return
@@ -95,7 +95,7 @@ class _Walk:
         return self.listed[directory]
 
     def _listed(self, directory: str) -> list[pafs.FileInfo]:
-        storage = storage_with_versions(self.root.filesystem)
+        storage = object_store_of(self.root.filesystem)
         if storage is None:
             return self.root.at(directory).entries()
         entries = storage.list_folder(directory)

@@ -11,19 +11,17 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 from urllib.parse import unquote
 
-import pyarrow as pa
 import pyarrow.fs as pafs
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, RuntimeMissing, TopicError
 from airflow_samza.secrecy import without
-from airflow_samza.systems.capabilities import has
 from airflow_samza.systems.filesystems.arrow_handler import ObjectStoreHandler, RemoteHandler
 from airflow_samza.systems.filesystems.object_store.address import is_object_store
 from airflow_samza.systems.filesystems.opening import check_obstore
@@ -186,45 +184,16 @@ def _without_credentials(rest: str) -> str:
     return authority.rpartition("@")[2] + slash + path
 
 
-@runtime_checkable
-class HasVersions(Protocol):
-    """A storage that lists all below a folder at once, and has a version of each file (an ETag)."""
-
-    def list_folder(self, path: str) -> list[tuple[pafs.FileInfo, str | None]]:
-        """Return the files and folders in a folder, each file with its version, by one list; none without a folder."""
-
-    def list_all(self, path: str) -> list[tuple[pafs.FileInfo, str | None]]:
-        """Return all files and folders below a folder, each file with its version, by one list."""
-
-    def info_and_version(self, path: str) -> tuple[pafs.FileInfo, str | None]:
-        """Return a file and its version, by one request."""
-
-    def open_version(self, path: str, version: str) -> pa.NativeFile:
-        """Return a file to read at any place.
-
-        One that has another version raises a :class:`~airflow_samza.systems.filesystems.contents.WrittenAgain`, also
-        while it is read.
-        """
-
-
-def storage_with_versions(filesystem: pafs.FileSystem) -> HasVersions | None:
-    """Return the storage behind a filesystem, if it has versions."""
+def object_store_of(filesystem: pafs.FileSystem) -> ObjectStoreHandler | None:
+    """Return the object store behind a filesystem, if it is one: it has versions of files, and lists in order."""
     handler = getattr(filesystem, "handler", None)
-    return handler if has(handler, HasVersions) else None
+    return handler if isinstance(handler, ObjectStoreHandler) else None
 
 
-@runtime_checkable
-class ListsInOrder(Protocol):
-    """A storage that lists a folder by names, from any of them on: what comes before costs nothing."""
-
-    def list_in_order(self, path: str, behind: str, more: Callable[[pafs.FileInfo], bool]) -> list[pafs.FileInfo]:
-        """Return the files whose names come behind a text, in order, until one that is no ``more``."""
-
-
-def storage_in_order(filesystem: pafs.FileSystem) -> ListsInOrder | None:
-    """Return the storage behind a filesystem, if it lists in order."""
-    handler = getattr(filesystem, "handler", None)
-    return handler if has(handler, ListsInOrder) else None
+def info_and_version(filesystem: pafs.FileSystem, path: str) -> tuple[pafs.FileInfo, str | None]:
+    """Return a file as it is in the storage, and its version; a bucket is not asked whether it may be a folder."""
+    storage = object_store_of(filesystem)
+    return storage.info_and_version(path) if storage is not None else (filesystem.get_file_info(path), None)
 
 
 def has_glob(path: str) -> bool:

@@ -90,8 +90,7 @@ class FilesProducer:
             if self.writer is not None and self.sink is not None:
                 with storage_errors(path=str(self.staged), stream=self.stream.name, doing="write"):
                     self.writer.close()
-                    if not self.sink.closed:
-                        self.sink.close()
+                    self.sink.close()
                     sync_file(self.staged)
                     sync_directory(self.staged.parent)
                     size = int(self.output.filesystem.get_file_info(self.staged.path).size)
@@ -113,7 +112,7 @@ class FilesProducer:
             with suppress(OSError, pa.ArrowException, ValueError):
                 self.writer.close()  # first, or it would try when it is collected, on a closed sink
         with suppress(OSError, pa.ArrowException, ValueError):
-            if self.sink is not None and not self.sink.closed:
+            if self.sink is not None:
                 self.sink.close()
         with suppress(OSError):
             self.output.filesystem.delete_file(self.staged.path)

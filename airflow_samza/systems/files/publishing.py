@@ -29,7 +29,7 @@ from airflow_samza.systems.files.durable_files import (
 from airflow_samza.systems.files.failures import is_missing, storage_errors
 from airflow_samza.systems.files.formats.file_format import open_format
 from airflow_samza.systems.files.formats.options import FileOptions
-from airflow_samza.systems.files.location import Location, storage_with_versions
+from airflow_samza.systems.files.location import Location, info_and_version
 from airflow_samza.systems.files.namesakes import STALE, Namesakes
 from airflow_samza.systems.files.output_records import (
     Manifest,
@@ -236,9 +236,8 @@ class _Publisher:
             delete_file(staged)
 
     def _info(self, path: str) -> pafs.FileInfo:
-        """Return a file as it is in the storage; of a bucket it is not asked whether it may be a folder."""
-        storage = storage_with_versions(self.filesystem)
-        return storage.info_and_version(path)[0] if storage is not None else self.filesystem.get_file_info(path)
+        """Return a file as it is in the storage."""
+        return info_and_version(self.filesystem, path)[0]
 
     def _write_empty(self, view: View) -> list[tuple[str, int, int]]:
         """Return a file without rows, so that the directory can be read with its schema though no task had output."""

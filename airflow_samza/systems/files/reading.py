@@ -40,7 +40,7 @@ from airflow_samza.systems.files.formats.options import FileOptions
 from airflow_samza.systems.files.formats.text_values import is_text, parse_text
 from airflow_samza.systems.files.formats.times import unit_of
 from airflow_samza.systems.files.listing import FileEntry
-from airflow_samza.systems.files.location import Location, storage_with_versions
+from airflow_samza.systems.files.location import Location, info_and_version
 from airflow_samza.systems.files.packing import Split
 from airflow_samza.systems.files.slicing import files_of, input_file, time_range
 from airflow_samza.systems.files.split_reading import SplitConsumer, projected_schema
@@ -236,16 +236,10 @@ class UnchangedFile:
 
     def __init__(self, root: Location, file: InputFile, listed: FileEntry) -> None:
         self._is_local = isinstance(root.filesystem, pafs.LocalFileSystem)
-        self._storage = storage_with_versions(root.filesystem)
         self._listed = listed
         self._inode = _inode(file.path) if self._is_local else None
-        self.file = file
-        version = None
-        if self._storage is not None:
-            info, version = self._storage.info_and_version(file.path)
-            self.file = dataclasses.replace(file, version=version)
-        else:
-            info = file.filesystem.get_file_info(file.path)
+        info, version = info_and_version(file.filesystem, file.path)
+        self.file = dataclasses.replace(file, version=version)
         if not info.is_file:
             raise self._changed("it is gone")
         if int(info.size or 0) != listed.size:
@@ -260,7 +254,7 @@ class UnchangedFile:
 
     def check_end(self) -> None:
         """Reject what was read where the file is another one by now."""
-        if self._storage is not None:
+        if self.file.version is not None:
             return  # each request has checked it
         info = self.file.filesystem.get_file_info(self.file.path)
         if info.type == pafs.FileType.NotFound:

@@ -43,10 +43,6 @@ from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
 from airflow_samza.systems.system import ColumnBound, Publication, StreamMetadata, StreamSpec, SystemBinding
 
-_LOCAL_LOOK_SECONDS = 1.0
-_REMOTE_LOOK_SECONDS = 10.0
-"""Pauses between two looks for new files; elsewhere than on a disk a look is a request, which costs money."""
-
 
 class FilesSystem:
     """System of files of any format below a root (or at absolute paths and URLs): bounded input, and output.
@@ -154,7 +150,7 @@ class FilesSystem:
         if look_every is not None:
             return look_every / 1000
         local = isinstance(self._place(stream)[0].filesystem, pafs.LocalFileSystem)
-        return _LOCAL_LOOK_SECONDS if local else _REMOTE_LOOK_SECONDS
+        return 1.0 if local else 10.0  # elsewhere than on a disk a look is a request, which costs money
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
         """Return the files of a stream and which partition reads what of them, as JSON.

@@ -153,7 +153,11 @@ class ObjectStoreHandler(RemoteHandler):
 
     @as_os_errors()
     def open_version(self, path: str, version: str) -> pa.NativeFile:
-        """Return an object to read at any place, which has this version whenever it is asked for bytes."""
+        """Return an object to read at any place.
+
+        One that has another version raises a :class:`~airflow_samza.systems.filesystems.contents.WrittenAgain`, also
+        while it is read.
+        """
         return self._client.open(key_of(path), version)
 
 

@@ -8,7 +8,7 @@ import mmap
 import os
 import stat
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 from airflow_samza.errors import TopicError
@@ -145,12 +145,12 @@ class LocalFilesystem:
             raise error
         raise_storage_error(error, doing, where)
 
-    def _created(self, path: str, name: Callable[[str], str] = str) -> tuple[int, str, BinaryIO]:
-        """Return a directory, opened, the name of a new file in it, and the file; ``name`` makes it of the path's.
+    def _created(self, path: str, name: str) -> tuple[int, BinaryIO]:
+        """Return the directory of a path, opened, and a new file of this name in it.
 
         A sweep may delete an empty directory at just this moment, so they are made again.
         """
-        directory, _, last = path.rpartition("/")
+        directory = path.rpartition("/")[0]
         left = 5
         while True:
             left -= 1
@@ -158,10 +158,10 @@ class LocalFilesystem:
             try:
                 folder = self._folder(directory, make=True)
                 mode = 0o600 | _writers(folder) << 1 if path.startswith(_PRIVATE) else 0o666
-                file = os.open(name(last), _NEW, mode, dir_fd=folder)
+                file = os.open(name, _NEW, mode, dir_fd=folder)
                 if mode & ~os.fstat(file).st_mode & 0o044 and path.startswith(_PRIVATE):
                     os.fchmod(file, mode)
-                return folder, name(last), os.fdopen(file, "wb")
+                return folder, os.fdopen(file, "wb")
             except BaseException as error:
                 if folder >= 0:
                     os.close(folder)
@@ -206,37 +206,27 @@ class LocalFilesystem:
     def put_if_absent(self, path: str, data: bytes, *, durable: bool = True) -> bool:
         if durable and self.exists(path):  # which saves a wait for the disk
             return False
-        with storage_errors("write", self.location(path)):
-            folder, temporary = self._write_temporary(path, data, durable=durable)
+        with storage_errors("write", self.location(path)), self._temporary(path, data, durable) as (folder, temporary):
+            self.step("link", path)
             try:
-                self.step("link", path)
                 os.link(temporary, path.rpartition("/")[2], src_dir_fd=folder, dst_dir_fd=folder)
-                if durable:
-                    _sync_directory(folder)
             except FileExistsError:
                 return False
-            finally:
-                self._remove_temporary(folder, temporary, path)
-                os.close(folder)
+            if durable:
+                _sync_directory(folder)
         return True
 
     def put(self, path: str, data: bytes) -> None:
-        with storage_errors("write", self.location(path)):
-            folder, temporary = self._write_temporary(path, data)
-            try:
-                self.step("replace", path)
-                os.replace(temporary, path.rpartition("/")[2], src_dir_fd=folder, dst_dir_fd=folder)
-            except BaseException:
-                self._remove_temporary(folder, temporary, path)
-                raise
-            finally:
-                os.close(folder)
+        with storage_errors("write", self.location(path)), self._temporary(path, data, True) as (folder, temporary):
+            self.step("replace", path)
+            os.replace(temporary, path.rpartition("/")[2], src_dir_fd=folder, dst_dir_fd=folder)
 
-    def _write_temporary(self, path: str, data: bytes, *, durable: bool = True) -> tuple[int, str]:
-        """Return the directory of a path, opened, and the name of a new file in it that holds the data."""
+    @contextlib.contextmanager
+    def _temporary(self, path: str, data: bytes, durable: bool) -> Iterator[tuple[int, str]]:
+        """Yield the directory of a path, opened, and the name of a new file in it that holds the data until the end."""
         self.step("create", path)
-        unique = f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
-        folder, temporary, file = self._created(path, lambda _: unique)
+        temporary = f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+        folder, file = self._created(path, temporary)
         try:
             with file:
                 self.step("write", path)
@@ -245,19 +235,14 @@ class LocalFilesystem:
                 if durable:
                     self.step("sync", path)
                     os.fsync(file.fileno())
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
+            yield folder, temporary
+        finally:
+            # What was decided by the link stands: a temporary file that cannot be removed must not undo it. The sweeper
+            # takes it.
+            with contextlib.suppress(OSError):
+                self.step("unlink", path)
                 os.unlink(temporary, dir_fd=folder)
             os.close(folder)
-            raise
-        return folder, temporary
-
-    def _remove_temporary(self, folder: int, temporary: str, path: str) -> None:
-        # What was decided by the link stands: a temporary file that cannot be removed must not undo it. The sweeper
-        # takes it.
-        with contextlib.suppress(OSError):
-            self.step("unlink", path)
-            os.unlink(temporary, dir_fd=folder)
 
     def read(self, path: str) -> bytes:
         check_below(self, path)
@@ -291,7 +276,7 @@ class LocalFilesystem:
     def open_output(self, path: str, *, durable: bool = True) -> BinaryIO:
         with storage_errors("write", self.location(path)):
             self.step("create", path)
-            folder, _, file = self._created(path)
+            folder, file = self._created(path, path.rpartition("/")[2])
             os.close(folder)
         return LocalOutput(file, self.step, path, self.location(path), durable)  # type: ignore[return-value]  # the part of a file that writers use
 

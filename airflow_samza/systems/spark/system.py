@@ -185,13 +185,11 @@ class SparkSystem:
     def _staged(self, stream: StreamSpec, publication: Publication, facts: Mapping[str, Any], *, whole: bool) -> Staged:
         topic = _topic(stream)
         slice_ = dict(self.log.slice(topic))
-        if whole:  # all that this generation's epochs have staged: the topic is its own
-            offsets = slice_["offsets"]
-        else:
-            offsets = slice_["offsets"] = facts["offsets"]
+        if not whole:  # else all that this generation's epochs have staged: the topic is its own
+            slice_["offsets"] = facts["offsets"]
         plan, stage = parse_generation(publication.generation, numbers=2)
         version = (plan * 10**6 + stage) * 10**9 + publication.epoch
-        rows = sum(end - start for start, end in offsets)
+        rows = sum(end - start for start, end in slice_["offsets"])
         schema = self.log.admin.metadata([topic])[topic.name].schema
         self._identity = self._identity or root_identity(self.log.filesystem)
         writer = f"{self._identity}/{publication.producer}/{stream.name}"

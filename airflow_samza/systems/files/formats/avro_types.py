@@ -60,14 +60,11 @@ def without_logical(schema: Any) -> Any:
         return [without_logical(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    plain = {
-        key: without_logical(value) if key in _INSIDE else value
+    return {
+        LOGICAL if key == "logicalType" else key: without_logical(value) if key in _INSIDE else value
         for key, value in schema.items()
         if key not in ("default", "aliases")  # a file holds every field, so these say nothing about it
     }
-    if "logicalType" in plain:
-        plain[LOGICAL] = plain.pop("logicalType")
-    return plain
 
 
 _INSIDE = ("type", "items", "values", "fields")
@@ -96,10 +93,8 @@ class AvroTypes:
         elif isinstance(schema, dict):
             if schema.get("type") in ("record", "error", "enum", "fixed"):
                 self.named[schema["name"]] = schema
-            for inner in (schema.get("type"), schema.get("items"), schema.get("values")):
-                self._register(inner)
-            for field in schema.get("fields", ()):
-                self._register(field["type"])
+            for key in _INSIDE:
+                self._register(schema.get(key))
 
     def _all_of(self, parts: Iterable[Any]) -> Iterator[dict[str, Any]]:
         """Yield the types of which parts are made, unions resolved; what is inside of named ones apart."""

@@ -19,7 +19,7 @@ from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.quoting import are_shown, one_line
 from airflow_samza.systems.files.failures import is_missing, is_of_storage, translate
 from airflow_samza.systems.files.formats.options import CODECS, FORMATS, FileOptions, compression_of
-from airflow_samza.systems.files.location import storage_with_versions
+from airflow_samza.systems.files.location import object_store_of
 from airflow_samza.systems.files.packing import Unit
 from airflow_samza.systems.filesystems.contents import WrittenAgain
 from airflow_samza.systems.system import ColumnBound
@@ -76,7 +76,7 @@ class InputFile:
 
     def random_access(self) -> pa.NativeFile:
         """Return the file, seekable."""
-        storage = storage_with_versions(self.filesystem) if self.version is not None else None
+        storage = object_store_of(self.filesystem) if self.version is not None else None
         if storage is not None:
             return storage.open_version(self.path, str(self.version))
         return self.filesystem.open_input_file(self.path)

@@ -105,11 +105,18 @@ class JsonLinesInput(OpenFile):
             self._beginning: bytes = source.read(_LOOKED_AT)
         reject_binary(file, "JSON lines", self._beginning)
         self._line_end = line_end(self._beginning)
-        self.schema = declared if declared is not None else inferred_schema(file, self._blocks(0, None), self._line_end)
+        self.schema = declared if declared is not None else self._inferred()
 
     def sample(self) -> Sample:
         """Return the fields of the lines at the beginning of the file; lines that are no objects have none."""
-        return sampled_fields(self._beginning.removeprefix(BOM), self._line_end)
+        fields: dict[str, None] = {}
+        lines = 0
+        for line in self._beginning.removeprefix(BOM).split(self._line_end):
+            if line.strip():
+                with suppress(BadValue):  # the last one may be cut off
+                    fields.update(dict.fromkeys(parsed_line(line, 0)))
+                    lines += 1
+        return Sample(tuple(fields), lines)
 
     def batches(
         self, start: int, end: int | None, names: Sequence[str], within: TimeRange | None
@@ -121,8 +128,7 @@ class JsonLinesInput(OpenFile):
             if block.truncated:
                 reason = f"a line of more than {LONGEST_LINE // 2**20} MiB"
                 if not self.file.tolerant:
-                    place = place_of(self.file, block.offset, self._line_end)
-                    raise bad_record(self.file, "JSON lines", f"{reason} {place}", place.line, block.data)
+                    raise self._rejection(BadValue(reason, offset=block.offset), block)
                 yield Unreadable(as_text(block.data), reason)
                 continue
             if self.file.tolerant:
@@ -143,6 +149,40 @@ class JsonLinesInput(OpenFile):
             )  # in JSON a CR is never part of a value
             if data.strip() or block.truncated:
                 yield Block(block.offset + len(block.data) - len(data), data, block.truncated)
+
+    def _inferred(self) -> pa.Schema:
+        """Return the columns and types that Arrow finds; of a tolerant file lines that cannot be read play no part."""
+        for block in self._blocks(0, None):
+            data = b"" if block.truncated else block.data
+            if count_objects(data) is None:
+                data = self._objects(Block(block.offset, data))
+            if not data.strip():
+                continue
+            try:
+                schema = arrow_table(data).schema
+            except pa.ArrowInvalid as error:
+                if not self.file.tolerant:
+                    raise _untold(self.file, error) from error
+                try:
+                    schema = arrow_table(b"\n".join(line for line in data.split(b"\n") if _is_readable(line))).schema
+                except pa.ArrowInvalid as left:
+                    raise _untold(self.file, left) from left
+            return pa.schema([field.with_type(pa.string()) if types.is_null(field.type) else field for field in schema])
+        return pa.schema([])
+
+    def _objects(self, block: Block) -> bytes:
+        """Return the lines that are objects; another one is an error, unless the file is tolerant."""
+        lines, offset = [], block.offset
+        for line in block.data.split(b"\n"):
+            if line.strip():
+                try:
+                    parsed_line(line, offset)
+                    lines.append(line)
+                except BadValue as bad:
+                    if not self.file.tolerant:
+                        raise self._rejection(bad, block) from bad
+            offset += len(line) + 1
+        return b"\n".join(lines)
 
     def _rejection(self, bad: BadValue, block: Block) -> SamzaError:
         place = place_of(self.file, bad.offset, self._line_end)
@@ -249,46 +289,6 @@ class JsonLinesOutput(FileWriter):
             self.sink.write(to_lines(piece))
 
 
-def inferred_schema(file: InputFile, blocks: Iterator[Block], ending: bytes) -> pa.Schema:
-    """Return the columns and types that Arrow finds; of a tolerant file lines that cannot be read play no part.
-
-    ``ending`` ends the lines of the file; those of the blocks end with LF.
-    """
-    for block in blocks:
-        data = b"" if block.truncated else block.data
-        if count_objects(data) is None:
-            data = _objects(file, Block(block.offset, data), ending)
-        if not data.strip():
-            continue
-        try:
-            schema = arrow_table(data).schema
-        except pa.ArrowInvalid as error:
-            if not file.tolerant:
-                raise _untold(file, error) from error
-            try:
-                schema = arrow_table(b"\n".join(line for line in data.split(b"\n") if _is_readable(line))).schema
-            except pa.ArrowInvalid as left:
-                raise _untold(file, left) from left
-        return pa.schema([field.with_type(pa.string()) if types.is_null(field.type) else field for field in schema])
-    return pa.schema([])
-
-
-def sampled_fields(beginning: bytes, ending: bytes) -> Sample:
-    r"""Return the fields of the whole lines with which a file begins; a line that is cut off has none.
-
-    >>> sampled_fields(b'{"a": 1}\n{"b": 2}\n{"c', b"\n")
-    Sample(fields=('a', 'b'), lines=2)
-    """
-    fields: dict[str, None] = {}
-    lines = 0
-    for line in beginning.split(ending):
-        if line.strip():
-            with suppress(BadValue):
-                fields.update(dict.fromkeys(parsed_line(line, 0)))
-                lines += 1
-    return Sample(tuple(fields), lines)
-
-
 def _untold(file: InputFile, error: pa.ArrowInvalid) -> SchemaError:
     """Return the error of lines that are objects, and have no columns for all that."""
     several = "changed from" in str(error)
@@ -315,19 +315,3 @@ def arrow_table(data: bytes, parse: pajson.ParseOptions | None = None) -> pa.Tab
     """Return a block of lines as Arrow reads it; what it cannot read is a ``pyarrow.ArrowInvalid``."""
     whole = pajson.ReadOptions(use_threads=False, block_size=len(data) + 1)
     return pajson.read_json(pa.BufferReader(data), read_options=whole, parse_options=parse)
-
-
-def _objects(file: InputFile, block: Block, ending: bytes) -> bytes:
-    """Return the lines that are objects; another one is an error, unless the file is tolerant."""
-    lines, offset = [], block.offset
-    for line in block.data.split(b"\n"):
-        if line.strip():
-            try:
-                parsed_line(line, offset)
-                lines.append(line)
-            except BadValue as bad:
-                if not file.tolerant:
-                    place = place_of(file, offset, ending)
-                    raise bad_record(file, "JSON lines", f"{bad} {place}", place.line, line) from bad
-        offset += len(line) + 1
-    return b"\n".join(lines)

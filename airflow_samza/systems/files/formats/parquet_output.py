@@ -132,7 +132,8 @@ class ParquetOutput:
             if types.is_dictionary(field.type):
                 columns.append(_in_one_dictionary(chunks, field.type.value_type))
             else:
-                columns.append(pa.chunked_array([_decoded(chunk) for chunk in chunks], field.type))
+                plain = [chunk.dictionary_decode() if types.is_dictionary(chunk.type) else chunk for chunk in chunks]
+                columns.append(pa.chunked_array(plain, field.type))
         table = pa.Table.from_arrays(columns, schema=self._written)
         is_in_pieces = len(self.held) * _FEW_ROWS > self.rows and self.size <= _COPIED_BYTES
         return table.combine_chunks() if is_in_pieces else table
@@ -149,10 +150,6 @@ def _in_one_dictionary(chunks: list[pa.Array], kind: pa.DataType) -> pa.ChunkedA
     alike = pa.dictionary(pa.int32(), kind)
     encoded = [chunk if types.is_dictionary(chunk.type) else chunk.dictionary_encode() for chunk in chunks]
     return pa.chunked_array([chunk.cast(alike) for chunk in encoded], alike).unify_dictionaries()
-
-
-def _decoded(column: pa.Array) -> pa.Array:
-    return column.dictionary_decode() if types.is_dictionary(column.type) else column
 
 
 def columns_with_statistics(schema: pa.Schema) -> bool | list[str]:

@@ -47,7 +47,6 @@ PART_BYTES = 16 << 20
 ONE_REQUEST = 2 * PART_BYTES
 """A file that is not longer goes in one request."""
 
-_PARTS_AT_ONCE = 4
 _PAGE, _S3_DELETES, _AZURE_DELETES = 1000, 1000, 256
 _GCS_DELETES = 100  # single requests, several at once
 _CONFLICTS = 20
@@ -188,7 +187,7 @@ class ObjectClient:
                 content,
                 use_multipart=True,
                 chunk_size=PART_BYTES,
-                max_concurrency=_PARTS_AT_ONCE,
+                max_concurrency=4,
             )
 
         self._persist("PUT", send, "write", key)

@@ -24,8 +24,6 @@ _user = 0
 
 _connections: list[Any] = []
 
-_PARTS_IN_PATIENCE = timedelta(seconds=60)
-
 
 def connect(address: Address, access: Access, timeout: float, *, retries: bool) -> S3Store | GCSStore | AzureStore:
     """Return a new connection.
@@ -42,7 +40,7 @@ def connect(address: Address, access: Access, timeout: float, *, retries: bool) 
             "connect_timeout": timedelta(seconds=min(timeout, 5.0)),
             **dict(access.client),
         },
-        "retry_config": {"max_retries": 8, "retry_timeout": _PARTS_IN_PATIENCE} if retries else {"max_retries": 0},
+        "retry_config": {"max_retries": 8, "retry_timeout": timedelta(seconds=60)} if retries else {"max_retries": 0},
         **dict(access.settings),
     }
     if access.provider is not None:

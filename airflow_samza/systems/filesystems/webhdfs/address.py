@@ -67,8 +67,7 @@ def parse_address(
             key="root",
         )
     settings = hadoop_settings(os.environ if environment is None else environment)
-    if not authority:
-        authority = urlsplit(settings.get("fs.defaultFS", "")).netloc
+    authority = authority or urlsplit(settings.get("fs.defaultFS", "")).netloc
     if not authority:
         raise ConfigError(
             f"The URL {url!r} names no NameNode, and there is no fs.defaultFS in HADOOP_CONF_DIR.",
@@ -78,9 +77,8 @@ def parse_address(
         )
     secure = scheme == "swebhdfs" or (scheme == "hdfs" and settings.get("dfs.http.policy") == "HTTPS_ONLY")
     path = unquote(parts.path) or "/"
-    namenodes = _of_configuration(scheme, authority, settings, secure)
-    if not namenodes and scheme == "hdfs":
-        namenodes = tuple(fallback)
+    known = tuple(fallback) if scheme == "hdfs" else ()
+    namenodes = _of_configuration(scheme, authority, settings, secure) or known
     if not namenodes:
         hosts = [_with_port(host, secure, keep=scheme != "hdfs") for host in authority.split(",") if host]
         namenodes = tuple(f"{'https' if secure else 'http'}://{host}" for host in hosts)

@@ -6,7 +6,6 @@ of serdes makes it.
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Mapping
 from typing import Any
@@ -37,9 +36,7 @@ def framed_values(values: pa.Array) -> tuple[dict[int, Any], list[BadMessage]]:
     framed = np.diff(offsets) >= _HEAD_BYTES
     framed[framed] = data[offsets[:-1][framed]] == 0
     starts = offsets[:-1][framed]
-    ids = np.zeros(len(starts), np.int64)
-    for byte in range(1, _HEAD_BYTES):
-        ids = ids << 8 | data[starts + byte]
+    ids = data[starts[:, None] + np.arange(1, _HEAD_BYTES)].view(">u4").reshape(-1)
     places = np.flatnonzero(framed)
     if len(ids) and (ids == ids[0]).all():
         by_id = {int(ids[0]): places}
@@ -207,6 +204,4 @@ def registry_serde(
             key=f"{PREFIX}url",
             stream=stream,
         )
-    if own is not None:
-        own = json.dumps(json.loads(own))
     return RegistrySerde(_BODIES[form](), schema, Registry(system, settings), subject, own)

@@ -14,7 +14,7 @@ import pytest
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.formats.file_format import InputFile
-from airflow_samza.systems.files.location import open_location, storage_with_versions
+from airflow_samza.systems.files.location import object_store_of, open_location
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.filesystems.contents import WrittenAgain
 from airflow_samza.systems.filesystems.object_store import requests
@@ -183,7 +183,7 @@ def test_rejects_an_object_that_is_written_again_while_it_is_read(url: str) -> N
 
 def input_file(url: str, name: str) -> InputFile:
     place = open_location(url) / name
-    storage = storage_with_versions(place.filesystem)
+    storage = object_store_of(place.filesystem)
     assert storage is not None
     info, version = storage.info_and_version(place.path)
     return InputFile(place.filesystem, place.path, info.size, str(place), "in", version=version)
