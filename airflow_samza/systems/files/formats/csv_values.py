@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from airflow_samza.errors import SchemaError
+from airflow_samza.quoting import quoted
 from airflow_samza.systems.files.formats.csv_records import Dialect
 from airflow_samza.systems.files.formats.file_format import FileWriter, concatenated, pieces_of
 from airflow_samza.systems.files.formats.options import FileOptions
@@ -164,7 +165,7 @@ class CsvOutput(FileWriter):
             value = column.filter(bad)[0].as_py()
             brief = value if len(value) <= 60 else value[:57] + "…"
             raise SchemaError(
-                f"Column {name!r} has {what} in {brief!r}, which CSV with these options cannot hold.",
+                f"Column {name!r} has {what} in {quoted(brief)}, which CSV with these options cannot hold.",
                 hint=f"{way_out[0].upper()}{way_out[1:]} on the output stream, or write another format.",
                 column=name,
             )

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_samza.errors import ConfigError, SchemaError, StorageFull, StorageUnavailable, TopicError
+from airflow_samza.quoting import show_messages
 from airflow_samza.schema import Schema
 from airflow_samza.systems.files.formats import parquet_output
 from airflow_samza.systems.files.formats.options import FORMATS
@@ -275,6 +276,17 @@ def test_floats_at_any_depth_get_no_statistics(tmp_path: Path) -> None:
     group = pq.ParquetFile(tmp_path / "out" / facts["files"][0]).metadata.row_group(0)
     columns = [group.column(place) for place in range(group.num_columns)]
     assert [c.path_in_schema for c in columns if c.statistics is not None] == ["id", "s.n", "m.key_value.key"]
+
+
+def test_a_value_that_csv_cannot_hold_is_not_shown_where_messages_are_not(tmp_path: Path) -> None:
+    stream = StreamSpec("out", schema="v string", format="csv", options=(("multiline", "false"),))
+    show_messages(False)
+    try:
+        with pytest.raises(SchemaError, match="Column 'v' has a line end in .*, which CSV with these") as caught:
+            system(tmp_path).producer(stream, "a").write(0, pa.RecordBatch.from_pydict({"v": ["a secret\n"]}))
+    finally:
+        show_messages(True)
+    assert "secret" not in str(caught.value)
 
 
 def test_an_aborted_attempt_leaves_nothing(tmp_path: Path) -> None:
