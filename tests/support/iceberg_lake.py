@@ -135,9 +135,14 @@ def _file(
 
 
 def delete_positions(
-    table: Table, positions: Mapping[str, Sequence[int]], partition: Sequence[Any] = (), *, vectors: bool = False
+    table: Table,
+    positions: Mapping[str, Sequence[int]],
+    partition: Sequence[Any] = (),
+    *,
+    vectors: bool = False,
+    said: FileFormat = FileFormat.PARQUET,
 ) -> None:
-    """Commit deletes of rows of data files by their positions: a file of deletes, or a Puffin file of vectors."""
+    """Commit deletes of rows of data files by their positions: a Puffin file of vectors, or a file ``said`` to be of a format."""
     path = f"{table.location()}/data/{next(_numbers):05d}-deletes.{'puffin' if vectors else 'parquet'}"
     local = Path(path.removeprefix("file://"))
     if vectors:
@@ -147,7 +152,7 @@ def delete_positions(
         columns = {"file_path": [file for file, _ in pairs], "pos": [one for _, one in pairs]}
         pq.write_table(pa.table(columns), local)
     count = sum(len(many) for many in positions.values())
-    kind = FileFormat.PUFFIN if vectors else FileFormat.PARQUET
+    kind = FileFormat.PUFFIN if vectors else said
     _commit_deletes(table, _file(table, DataFileContent.POSITION_DELETES, path, kind, partition, record_count=count))
 
 

@@ -56,7 +56,7 @@ def files_of(
         index.add_delete_file(entry, partition_key=entry.data_file.partition)
     data = [one for one in manifests if one.content == ManifestContent.DATA]
     files = _Files(table, schema, stream)
-    vectors = _Vectors(storage, stream.name)
+    vectors = _Vectors(storage, name, stream.name)
     found = []
     for entry in _entries(_planner(table, schema, where), data):
         file = entry.data_file
@@ -193,8 +193,9 @@ def _plain(value: Any) -> Any:
 class _Vectors:
     """Deletion vectors in Puffin files, of which one may have those of many data files; each is looked at once."""
 
-    def __init__(self, storage: TableStorage, stream: str) -> None:
+    def __init__(self, storage: TableStorage, table: str, stream: str) -> None:
         self._storage = storage
+        self._table = table
         self._stream = stream
         self._known: dict[str, dict[str, tuple[int, int]]] = {}
 
@@ -207,7 +208,7 @@ class _Vectors:
                 if vector is not None:
                     yield DeleteFile(file.file_path, file.file_size_in_bytes, *vector)
             else:
-                raise _rejected(file.file_path, self._stream, f"has deletes in {file.file_format.value}", path)
+                raise _rejected(self._table, self._stream, f"has deletes in {file.file_format.value}", file.file_path)
 
     def _of(self, file: DataFile) -> dict[str, tuple[int, int]]:
         found = self._known.get(file.file_path)

@@ -282,7 +282,7 @@ def test_a_value_that_csv_cannot_hold_is_not_shown_where_messages_are_not(tmp_pa
     stream = StreamSpec("out", schema="v string", format="csv", options=(("multiline", "false"),))
     show_messages(False)
     try:
-        with pytest.raises(SchemaError, match="Column 'v' has a line end in .*, which CSV with these") as caught:
+        with pytest.raises(SchemaError, match=r"Column 'v' has a line end in .*, which CSV with these") as caught:
             system(tmp_path).producer(stream, "a").write(0, pa.RecordBatch.from_pydict({"v": ["a secret\n"]}))
     finally:
         show_messages(True)

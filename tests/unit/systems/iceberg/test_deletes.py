@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.manifest import FileFormat
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.iceberg.deletes import puffin_vectors
@@ -114,6 +115,13 @@ def test_equality_deletes_are_rejected_by_the_plan_whatever_is_read(tmp_path: Pa
     with pytest.raises(TopicError, match=r"web\.views of stream 'views' has equality deletes, which are not") as error:
         system_at(tmp_path).slice_within(stream(), [ColumnBound("id", "=", 99)])
     assert "a system of kind spark" in error.value.hint
+
+
+def test_deletes_of_another_format_are_rejected_with_the_table_and_the_file(tmp_path: Path) -> None:
+    table = table_of(tmp_path, SCHEMA, [{"id": 1, "name": "a"}])
+    delete_positions(table, {"file:///elsewhere": [0]}, said=FileFormat.ORC)
+    with pytest.raises(TopicError, match=r"web\.views of stream 'views' has deletes in ORC, .*-deletes\.parquet\)"):
+        rows_of(system_at(tmp_path), stream())
 
 
 ROARING = b"\xd1\xd3\x39\x64"
