@@ -223,11 +223,9 @@ def _run_stage(runtime: SparkRuntime, run: RunPlan, stage_id: str, lines: PlainL
 
 
 def _run_together(runtime: SparkRuntime, run: RunPlan, lines: PlainLines) -> list[StageResult]:
-    from airflow_samza.launch.run_together import run_together
-
     for stage in run.plan.stages:
         lines.submitting(stage.stage_id)
-    return run_together(runtime, run, on_progress=lines.progress, on_result=lines.done)
+    return runtime.run_together(run, on_progress=lines.progress, on_result=lines.done)
 
 
 def parse_length(text: str | None, mode: str) -> float | None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from airflow_samza.application.loader import load_application
+from airflow_samza.errors import SamzaError
 from airflow_samza.launch.bindings import with_root_access
 from airflow_samza.launch.class_archive import configured
 from airflow_samza.launch.code_shipping import ShippedCode, ship_archive, ship_code, ship_package, shipped_digests
@@ -22,7 +24,6 @@ from airflow_samza.launch.masters import DEFAULT_MASTER, SubmitOptions, options_
 from airflow_samza.launch.recorded_runs import RecordedRuns
 from airflow_samza.launch.root_upkeep import RootUpkeep
 from airflow_samza.launch.run_code import bring_code, code_for, present_code
-from airflow_samza.launch.run_together import run_together
 from airflow_samza.launch.runner_python import checked_path
 from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, IDLE_OF_ONE_SECONDS, POLL_SECONDS, RunnerSettings
 from airflow_samza.launch.spark_settings import is_per_job, reject_static
@@ -327,7 +328,7 @@ class SparkRuntime(RecordedRuns):
         results: list[StageResult] = []
         try:
             if run.stages_run_concurrently:
-                results = run_together(self, run, generation, spark_conf, on_result=on_result)
+                results = self.run_together(run, generation, spark_conf, on_result=on_result)
             for stage in run.plan.stages if not run.stages_run_concurrently else ():
                 results.append(self.run_stage(run, stage.stage_id, generation, spark_conf))
                 if on_result is not None:
@@ -337,6 +338,48 @@ class SparkRuntime(RecordedRuns):
             raise
         self.close(run)
         return results
+
+    def run_together(
+        self,
+        run: RunPlan,
+        generation: int = 1,
+        spark_conf: Mapping[str, str] | None = None,
+        on_progress: Callable[[str, StageStatus], None] | None = None,
+        on_result: Callable[[StageResult], None] | None = None,
+    ) -> list[StageResult]:
+        """Run all stages of a run at once; their results in the order of the plan.
+
+        The first error cancels the rest and is raised.
+        """
+        handles = {
+            stage.stage_id: self.submit(run, stage.stage_id, generation, spark_conf) for stage in run.plan.stages
+        }
+        results: dict[str, StageResult] = {}
+        shown: dict[str, str] = {}
+        looks = Looks(self.pace)
+        try:
+            while len(results) < len(handles):
+                for stage_id, handle in handles.items():
+                    if stage_id in results:
+                        continue
+                    status = self.status(handle)
+                    if shown.get(stage_id) != str(status):
+                        shown[stage_id] = str(status)
+                        looks.news()
+                        if on_progress is not None:
+                            on_progress(stage_id, status)
+                    if status.is_final:
+                        results[stage_id] = self.finish(handle)
+                        if on_result is not None:
+                            on_result(results[stage_id])
+                time.sleep(looks.pause(POLL_SECONDS))
+        except BaseException:
+            for stage_id, handle in handles.items():
+                if stage_id not in results:
+                    with suppress(SamzaError, OSError):  # what ended the run is what has to be heard
+                        self.cancel(handle)
+            raise
+        return [results[stage.stage_id] for stage in run.plan.stages]
 
     @opens_root
     def close(
