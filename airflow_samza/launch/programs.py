@@ -1,15 +1,41 @@
-"""Variables of the environment that are set for a while, in which this process starts programs or calls a library.
+"""Programs that this process starts: those that outlive it, and variables of the environment that are set meanwhile.
 
-Starts of a local Spark give Java its options so, and the command line shows Airflow where its connections are.
+Stage runners, warm runners and spark-submit are started by it. Starts of a local Spark give Java its options by
+variables, and the command line shows Airflow where its connections are.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 
 _SUBMIT_OPTIONS = "SPARK_SUBMIT_OPTS"
+
+
+def start_detached(
+    command: Sequence[str], output: str, environment: Mapping[str, str], given: Mapping[str, object] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a process that outlives this one; it prints into a file, and what it is ``given`` is its standard input."""
+    with open(output, "ab") as file:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # it lives on when the Airflow task, with its process group, is killed
+            env=environment,
+            cwd="/",
+        )
+    # Whoever starts a child must also take its exit code, or it stays behind as a zombie that looks alive.
+    threading.Thread(target=process.wait, name="reap-child", daemon=True).start()
+    if process.stdin is not None:
+        with suppress(BrokenPipeError), process.stdin as pipe:  # it died at once; its log has the reason
+            pipe.write(json.dumps(given).encode())
+    return process
 
 
 @contextmanager
