@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.launch.java.installed_java import find_java
@@ -45,13 +44,13 @@ def lasting_environment(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def warm_facts(settings: RunnerSettings, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return everything that one Java is made of; it holds secrets, so only its digest leaves this process.
+def warm_key(settings: RunnerSettings, environment: Mapping[str, str]) -> str:
+    """Return the digest of everything that one Java is made of, which holds secrets and stays in this process.
 
     Who it belongs to (user, root, tenant), where it is (host and container), which programs it runs (Python, packages,
     Spark, Java), its static settings, and the environment of its processes.
     """
-    return {
+    facts = {
         "user": os.geteuid(),
         "place": [liveness.place(), _mounts()],
         "root": settings.root,
@@ -66,11 +65,7 @@ def warm_facts(settings: RunnerSettings, environment: Mapping[str, str]) -> dict
         "class_archives": settings.class_archives,
         "environment": lasting_environment(environment),
     }
-
-
-def warm_key(settings: RunnerSettings, environment: Mapping[str, str]) -> str:
-    """Return the digest of :func:`warm_facts`."""
-    return hashlib.sha256(json.dumps(warm_facts(settings, environment), sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _site_packages(python: str) -> Iterator[list[int | str]]:

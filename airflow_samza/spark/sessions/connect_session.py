@@ -58,7 +58,7 @@ class ConnectSession(DriverSession):
         )
         import pyspark
 
-        check_installed({})
+        check_installed()
         try:
             self._spare: SparkSession | None = self._connect()
             version = str(self._spare.version)

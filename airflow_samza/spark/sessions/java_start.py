@@ -42,7 +42,7 @@ class SessionRequest:
         """Start Java, unless one runs already, and return the settings of the session."""
         if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else a Java runs already: spark-submit's, which started us
             find_java()
-            check_installed()
+            check_installed(os.environ.get("SPARK_HOME", ""))
         choose_pythons(self.conf)
         settings = self._settings()
         is_local = parse_master(self.master).is_local
