@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 
 import psutil
@@ -96,10 +96,8 @@ class EarlyJava:
         """End a Java that nobody will use, so that its settings do not stay in their file."""
         while True:
             for child in psutil.Process().children(recursive=True):
-                try:
+                with suppress(psutil.NoSuchProcess):
                     child.kill()
-                except psutil.NoSuchProcess:
-                    continue
             self._thread.join(_LOOK_SECONDS)
             if not self._thread.is_alive():
                 break
