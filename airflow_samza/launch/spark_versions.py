@@ -31,7 +31,7 @@ def check_installed(home: str = "") -> None:
 
     What is not installed is not compared. ``home`` is the SPARK_HOME, where it counts.
     """
-    spark, client = _installed(PYSPARK), _installed(CLIENT)
+    spark, client = installed_version(PYSPARK), installed_version(CLIENT)
     if spark is not None and client is not None and spark != client:
         raise RuntimeMissing(
             f"pyspark is of version {spark} here, and pyspark-client, which installs into its folder, of {client}.",
@@ -72,7 +72,8 @@ def check_server(place: str, server: str, client: str) -> None:
     )
 
 
-def _installed(name: str) -> str | None:
+def installed_version(name: str) -> str | None:
+    """Return the version of an installed distribution, which is looked up and not loaded; None where there is none."""
     try:
         return version(name)
     except PackageNotFoundError:

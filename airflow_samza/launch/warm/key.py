@@ -9,13 +9,14 @@ import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.launch.java.installed_java import find_java
 from airflow_samza.launch.masters import parse_master
+from airflow_samza.launch.runner_python import state_of
 from airflow_samza.launch.runner_settings import RunnerSettings
+from airflow_samza.launch.spark_versions import PYSPARK, installed_version
 from airflow_samza.launch.warm.settings import VARIABLE
 from airflow_samza.runs.records import liveness
 
@@ -57,11 +58,11 @@ def warm_key(settings: RunnerSettings, environment: Mapping[str, str]) -> str:
         "tenant": settings.tenant,
         "python": [settings.python or sys.executable, sys.version, *_site_packages(settings.python)],
         "package": _package_state(),
-        "spark": _version_of("pyspark"),
+        "spark": installed_version(PYSPARK) or "",
         "java": _java(),
         "master": parse_master(settings.master).url,
         "conf": dict(settings.conf),
-        "archives": [[path, *_state(path.partition("#")[0])] for path in settings.archives],
+        "archives": [[path, *state_of(path.partition("#")[0])] for path in settings.archives],
         "class_archives": settings.class_archives,
         "environment": lasting_environment(environment),
     }
@@ -76,7 +77,7 @@ def _site_packages(python: str) -> Iterator[list[int | str]]:
     else:
         folders = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     for folder in folders:
-        yield [folder, *_state(folder)]
+        yield [folder, *state_of(folder)]
 
 
 def _package_state() -> list[list[int | str]]:
@@ -99,19 +100,6 @@ def _mounts() -> str:
     """Return the namespace of mounts: containers may share a folder for temporary files, and see other files else."""
     with suppress(OSError):
         return os.readlink("/proc/self/ns/mnt")
-    return ""
-
-
-def _state(path: str) -> list[int]:
-    with suppress(OSError):
-        about = os.stat(path)
-        return [about.st_size, about.st_mtime_ns]
-    return []
-
-
-def _version_of(package: str) -> str:
-    with suppress(PackageNotFoundError):
-        return version(package)
     return ""
 
 
