@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,9 @@ from airflow_samza.launch.programs import start_detached, submit_options, variab
 def test_variables_have_their_former_values_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SAMZA_KEPT", "before")
     monkeypatch.delenv("SAMZA_NEW", raising=False)
-    with pytest.raises(ValueError, match="fails"), variables_set({"SAMZA_KEPT": "now", "SAMZA_NEW": "new"}):
+    with suppress(ValueError), variables_set({"SAMZA_KEPT": "now", "SAMZA_NEW": "new"}):
         assert (os.environ["SAMZA_KEPT"], os.environ["SAMZA_NEW"]) == ("now", "new")
-        raise ValueError("fails")
+        raise ValueError("the program fails")
     assert os.environ["SAMZA_KEPT"] == "before"
     assert "SAMZA_NEW" not in os.environ
 
