@@ -116,8 +116,8 @@ class SparkRuntime(RecordedRuns):
         else:
             with access_within(root, access):
                 super().__init__(open_filesystem(root))
-        self._access = access
-        for written in (root, self._root) if access else ():
+        self.access = access
+        for written in (root, self.root) if access else ():
             give_access(written, access or RootAccess())
         self._systems = dict(systems or {})
         self._default_system = default_system
@@ -133,11 +133,6 @@ class SparkRuntime(RecordedRuns):
         self._warm = configured_warm_runners(warm_runners)
         self._tenant = tenant
         self._plan_anew = plan_anew
-
-    @property
-    def access(self) -> RootAccess | None:
-        """The access to the root; None: as this process was given."""
-        return self._access
 
     @opens_root
     def prepare(self, request: RunRequest, on_wait: Callable[[str], None] | None = None) -> RunPlan:
@@ -193,7 +188,7 @@ class SparkRuntime(RecordedRuns):
         conf = {**self._conf, **checked_conf(spark_conf or {})}
         handle = StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, generation))
         bindings = run_bindings(run.systems, self._systems)
-        systems = bind_systems(bindings, self._root)
+        systems = bind_systems(bindings, self.root)
         if keep_result(self._files, run, handle):
             reopen(self._files, systems, run)
             return handle
@@ -248,7 +243,7 @@ class SparkRuntime(RecordedRuns):
         )
         conf = {**self._conf, **checked_conf(spark_conf or {})}
         bindings = push_bindings(self._systems, request, secrets or {})
-        system = bind_systems({request.system: bindings[request.system]}, self._root)[request.system]
+        system = bind_systems({request.system: bindings[request.system]}, self.root)[request.system]
         return submit_push(
             files,
             system,
@@ -270,7 +265,7 @@ class SparkRuntime(RecordedRuns):
             raise stage_error(handle, status, dict, self._why_ended)  # a version is published once
         request = standing_request(self._files, handle)
         bindings = push_bindings(self._systems, request, {})
-        return finish_push(self._files, bind_systems(bindings, self._root)[request.system], request)
+        return finish_push(self._files, bind_systems(bindings, self.root)[request.system], request)
 
     @opens_root
     def pushed_table(self, application: str, table: str, config: Mapping[str, str] | None = None) -> TableFolder:
@@ -438,7 +433,7 @@ class SparkRuntime(RecordedRuns):
     @property
     def upkeep(self) -> RootUpkeep:
         """Delete what has expired under the root."""
-        return RootUpkeep(self._files, self._systems, self._access)
+        return RootUpkeep(self._files, self._systems, self.access)
 
     def _planned(self, handle: StageHandle) -> tuple[RunPlan, dict[str, System]]:
         """Return the plan of a stage's run, and its systems."""
@@ -446,7 +441,7 @@ class SparkRuntime(RecordedRuns):
         return run, self._systems_of(run)
 
     def _systems_of(self, run: RunPlan) -> dict[str, System]:
-        return bind_systems(run_bindings(run.systems, self._systems), self._root)
+        return bind_systems(run_bindings(run.systems, self._systems), self.root)
 
     def _settings(
         self,
@@ -466,8 +461,8 @@ class SparkRuntime(RecordedRuns):
             on_workers = self._files.local_path(package) or package.rpartition("/")[2]
             static = cluster_conf(self._master, self._submit, static, on_workers, self._runner_python)
         return RunnerSettings(
-            root=self._root,
-            bindings=with_root_access(bindings, self._root),
+            root=self.root,
+            bindings=with_root_access(bindings, self.root),
             code=(code.path,),
             origins={code.path: code.origin},
             archives=archives,
