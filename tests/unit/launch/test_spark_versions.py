@@ -75,7 +75,7 @@ def test_accepts_a_spark_home_of_the_same_spark_or_without_one(tmp_path: Path, i
 
 
 def test_whoever_submits_is_told_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPARK_HOME", spark_home(tmp_path, "3.5.7")["SPARK_HOME"])
+    monkeypatch.setenv("SPARK_HOME", spark_home(tmp_path, "3.5.7"))
     with pytest.raises(RuntimeMissing, match=r"has Spark 3\.5\.7"):
         check_place(parse_master("local[2]"), SubmitOptions())
 
