@@ -41,7 +41,8 @@ def aligned(
       declared
     out    1 partition
     """
-    widths = [max((len(row[place]) for row in rows if place < len(row)), default=0) for place in range(_longest(rows))]
+    cells = max(map(len, rows), default=0)
+    widths = [max((len(row[place]) for row in rows if place < len(row)), default=0) for place in range(cells)]
     shown = [place for place, longest in enumerate(widths) if longest]
     widths = [
         max([longest, *least[place : place + 1]]) if place in shown else 0 for place, longest in enumerate(widths)
@@ -56,10 +57,6 @@ def aligned(
         lines[-1].append(place)
         used += needed
     return ["\n".join(_lines_of(row, lines, widths, margin, further, right)) for row in rows]
-
-
-def _longest(rows: Sequence[Sequence[str]]) -> int:
-    return max(map(len, rows), default=0)
 
 
 def _lines_of(

@@ -107,10 +107,8 @@ class Config(Mapping[str, str]):
         self, values: Mapping[str, Any] | None = None, source: str = "the application's configuration"
     ) -> None:
         self.source = source
-        self._values: dict[str, str] = {}
-        for key, value in (values or {}).items():
-            if value is not None:  # None unsets a key, as an absent one
-                self._values[str(key)] = str(value)
+        # None unsets a key, as an absent one
+        self._values = {str(key): str(value) for key, value in (values or {}).items() if value is not None}
 
     def __getitem__(self, key: str) -> str:
         return self._values[key]

@@ -122,12 +122,10 @@ def _mix_rows(hashed: Any, key: Any, other: Any) -> None:
 
 def _finish_rows(hashed: Any, length: Any, other: Any) -> None:
     hashed ^= np.asarray(length, np.uint32)
-    np.right_shift(hashed, np.uint32(16), out=other)
-    hashed ^= other
-    hashed *= np.uint32(0x85EBCA6B)
-    np.right_shift(hashed, np.uint32(13), out=other)
-    hashed ^= other
-    hashed *= np.uint32(0xC2B2AE35)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        np.right_shift(hashed, np.uint32(shift), out=other)
+        hashed ^= other
+        hashed *= np.uint32(factor)
     np.right_shift(hashed, np.uint32(16), out=other)
     hashed ^= other
 

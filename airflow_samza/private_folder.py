@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import errno
 import getpass
+import grp
 import os
+import pwd
 import stat
 import tempfile
 
@@ -24,7 +26,7 @@ _LINKS = 40
 
 def scratch_folder(*below: str) -> str:
     """Return the folder of this user among those for temporary files, or one below it; each is made, and is private."""
-    top, name = tempfile.gettempdir(), f"airflow-samza-{_user()}"
+    top, name = tempfile.gettempdir(), f"airflow-samza-{os.geteuid()}"
     if f"{os.sep}{name}{os.sep}" in top:  # while Java starts, this process's temporary files go below it already
         top = top.partition(f"{os.sep}{name}{os.sep}")[0]
     folder = private_folder(os.path.join(top, name))
@@ -47,7 +49,7 @@ def private_folder(path: str) -> str:
     else:
         return path
     status = os.lstat(path)
-    _reject_others(path, status, _owners())
+    _reject_others(path, status, {os.geteuid()})
     if stat.S_IMODE(status.st_mode) & 0o077:  # made before this rule was: nobody else could write there
         os.chmod(path, OURS_ONLY)
     return path
@@ -64,15 +66,14 @@ def named_folder(path: str, *, may_be_roots: bool = False) -> str:
     """
     if not os.path.lexists(path):
         return private_folder(path)
-    _reject_others(path, os.stat(path), _owners() | ({0} if may_be_roots else set()))
+    _reject_others(path, os.stat(path), {os.geteuid(), 0} if may_be_roots else {os.geteuid()})
     return path
 
 
 def is_ours_alone(path: str) -> bool:
     """Return whether a file is no link, ours or root's, and written by nobody else."""
     status = os.lstat(path)
-    owners = _owners() | {0}
-    return stat.S_ISREG(status.st_mode) and (not owners or status.st_uid in owners) and not status.st_mode & 0o022
+    return stat.S_ISREG(status.st_mode) and status.st_uid in (os.geteuid(), 0) and not status.st_mode & 0o022
 
 
 def planted_by(path: str) -> str | None:
@@ -107,9 +108,9 @@ def user_name() -> str | None:
 def _reject_others(path: str, status: os.stat_result, owners: set[int]) -> None:
     if not stat.S_ISDIR(status.st_mode):
         why = "is a link" if stat.S_ISLNK(status.st_mode) else "is no folder"
-    elif owners and status.st_uid not in owners:
+    elif status.st_uid not in owners:
         why = "belongs to another user"
-    elif owners and status.st_mode & 0o022:
+    elif status.st_mode & 0o022:
         why = "can be written by others"
     else:
         return
@@ -123,10 +124,7 @@ def _reject_others(path: str, status: os.stat_result, owners: set[int]) -> None:
 
 def _foreign(status: os.stat_result) -> str | None:
     """Return why somebody who is neither this user nor root may write a file, or names in a folder."""
-    owners = _owners()
-    if not owners:
-        return None
-    if status.st_uid not in owners | {0}:
+    if status.st_uid not in (os.geteuid(), 0):
         return f"belongs to the user {_name_of(status.st_uid)}"
     shared = stat.S_ISLNK(status.st_mode) or (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX)
     if not shared and status.st_mode & stat.S_IWOTH:
@@ -138,9 +136,6 @@ def _foreign(status: os.stat_result) -> str | None:
 
 def _is_own_group(gid: int) -> bool:
     """Return whether a group has nobody but this user or root: where each user has one, files are often its group's."""
-    import grp
-    import pwd
-
     try:
         group, user = grp.getgrgid(gid), pwd.getpwuid(os.geteuid())
     except KeyError:
@@ -149,8 +144,6 @@ def _is_own_group(gid: int) -> bool:
 
 
 def _name_of(uid: int) -> str:
-    import pwd
-
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -158,18 +151,7 @@ def _name_of(uid: int) -> str:
 
 
 def _group_of(gid: int) -> str:
-    import grp
-
     try:
         return grp.getgrgid(gid).gr_name
     except KeyError:
         return str(gid)
-
-
-def _owners() -> set[int]:
-    """Us; empty on a system without users of this kind."""
-    return {os.geteuid()} if hasattr(os, "geteuid") else set()
-
-
-def _user() -> str:
-    return str(os.geteuid()) if hasattr(os, "geteuid") else "user"

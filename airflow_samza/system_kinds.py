@@ -152,14 +152,14 @@ BUILT_IN = {
 
 def kinds() -> tuple[str, ...]:
     """Return the names of all kinds: ours, then those that installed packages add."""
-    return (*BUILT_IN, *(name for name in _plugged() if name not in BUILT_IN))
+    return (*BUILT_IN, *(name for name in plugged(GROUP) if name not in BUILT_IN))
 
 
 def find_kind(name: str) -> SystemKind | None:
     """Return the kind of this name, or None; only one that an installed package adds is loaded."""
     if name in BUILT_IN:
         return BUILT_IN[name]
-    point = _plugged().get(name)
+    point = plugged(GROUP).get(name)
     if point is None:
         return None
     kind = point.load()
@@ -180,7 +180,8 @@ def traits_of(kind: str | None) -> SystemTraits:
 
 
 @cache
-def _plugged() -> dict[str, EntryPoint]:
+def plugged(group: str) -> dict[str, EntryPoint]:
+    """Return the entry points of a group by their names, which installed packages have."""
     from importlib.metadata import entry_points  # takes 20 ms to load, and Dag files are parsed all the time
 
-    return {point.name: point for point in entry_points(group=GROUP)}
+    return {point.name: point for point in entry_points(group=group)}

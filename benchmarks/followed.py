@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from airflow_samza import count, stream_application, sum_
-from airflow_samza.launch.run_together import run_together
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -80,12 +79,12 @@ def measured(root: Path, name: str, *, follows: bool) -> tuple[float, int]:
         consumer = planned("follower", **named)
         for stage in producer.plan.stages:
             runtime.submit(producer, stage.stage_id)
-        results = run_together(runtime, consumer)
+        results = runtime.run_together(consumer)
         took = time.monotonic() - began
-        run_together(runtime, producer)
+        runtime.run_together(producer)
     else:
-        run_together(runtime, producer)
-        results = run_together(runtime, planned("follower", **named))
+        runtime.run_together(producer)
+        results = runtime.run_together(planned("follower", **named))
         took = time.monotonic() - began
     for run in made:
         runtime.close(run, wait_seconds=60)

@@ -21,7 +21,6 @@ import numpy as np
 import psutil
 import pyarrow as pa
 
-from airflow_samza.launch.run_together import run_together
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -157,12 +156,12 @@ def measure_throughput(rows: int, work: Path) -> Throughput:
     flow.send(0, rows)
     try:
         run = flow.runtime.prepare(RunRequest(APPLICATION, "full", mode="pipelined", config={"bounded": "true"}))
-        results = run_together(flow.runtime, run)
+        results = flow.runtime.run_together(run)
         run = flow.runtime.prepare(
             RunRequest(APPLICATION, "full", generation=2, mode="pipelined", config={"bounded": "true"}, reuse=False)
         )
         began = time.monotonic()
-        results = run_together(flow.runtime, run)
+        results = flow.runtime.run_together(run)
         seconds = time.monotonic() - began
     finally:
         if run is not None:

@@ -17,7 +17,7 @@ from airflow_samza.cli.options import Json
 from airflow_samza.cli.terminal import columns, json_line
 from airflow_samza.errors import ConfigError
 from airflow_samza.figures import duration, size
-from airflow_samza.launch.variables import variables_set
+from airflow_samza.launch.programs import variables_set
 from airflow_samza.records import plain
 from airflow_samza.runs.progress.later_writers import merged
 from airflow_samza.runs.progress.run_costs import total

@@ -6,7 +6,7 @@ import os
 from contextlib import AbstractContextManager
 
 from airflow_samza.cli.environment import Environment
-from airflow_samza.launch.variables import variables_set
+from airflow_samza.launch.programs import variables_set
 
 _PROCESS = "_AIRFLOW_PROCESS_CONTEXT"
 

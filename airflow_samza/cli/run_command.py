@@ -62,7 +62,6 @@ def run_application(
     ``runtime`` that is taken. ``resumed_by`` is the command that resumes the run ("": ``airflow-samza run``).
     """
     from airflow_samza.application.loader import load_application
-    from airflow_samza.launch.run_together import run_together
     from airflow_samza.planner.explain import explain
     from airflow_samza.prepare.plan_step import leave_why_not_planned
     from airflow_samza.runs.progress.run_list import note_origin
@@ -102,7 +101,7 @@ def run_application(
         if run.stages_run_concurrently:
             for stage in run.plan.stages:
                 lines.submitting(stage.stage_id)
-            results = run_together(runtime, run, on_progress=lines.progress, on_result=lines.done)
+            results = runtime.run_together(run, on_progress=lines.progress, on_result=lines.done)
         else:
             results = [_run_stage(runtime, run, stage.stage_id, lines) for stage in run.plan.stages]
     except BaseException as error:

@@ -7,7 +7,6 @@ driver program runs it, and so does the process that a warm runner forks.
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import os
@@ -281,14 +280,12 @@ def start_failure(error: Exception, files: Filesystem, log_path: str, output: st
     return StageFailed(f"Spark does not start: {why}", hint=details_in(files.location(log_path)), log=log_path)
 
 
-def run_process(arguments: list[str], open_engine: OpenEngine, settings: dict[str, Any] | None = None) -> int:
+def run_process(arguments: list[str], open_engine: OpenEngine, settings: dict[str, Any]) -> int:
     """Be the process: claim the runner's place, or give way to one that lives; return the exit code.
 
-    ``arguments`` are ROOT APPLICATION RUN KEY. What must not lie in files (bindings with secrets) is in the settings,
-    which come as JSON on standard input unless they are given.
+    ``arguments`` are ROOT APPLICATION RUN KEY. What must not lie in files (bindings with secrets) is in the settings.
     """
     root, application, run_id, key = arguments
-    settings = json.load(sys.stdin) if settings is None else settings
     starting_log, output = settings.pop("starting_log"), settings.get("output", "")
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     take_root_access(root, settings["bindings"])

@@ -26,8 +26,8 @@ from typing import Any
 from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.launch.java.installed_java import find_java
 from airflow_samza.launch.masters import parse_master
+from airflow_samza.launch.programs import submit_options, variables_set
 from airflow_samza.launch.spark_versions import pyspark_home
-from airflow_samza.launch.variables import submit_options, variables_set
 from airflow_samza.private_folder import is_ours_alone, named_folder
 
 log = logging.getLogger("airflow_samza.runner")
@@ -71,16 +71,8 @@ class ClassArchive:
     def find(self) -> str | None:
         """Return the path of the archive, if it is there and whole."""
         with suppress(OSError):
-            for name in os.listdir(self.folder):
-                match = _NAME.fullmatch(name)
-                path = os.path.join(self.folder, name)
-                if (
-                    not match
-                    or (match[1], match[2]) != (self.place, self.state)
-                    or os.path.getsize(path) != int(match[3])
-                ):
-                    continue
-                if self._is_safe(path):
+            for path in map(str, Path(self.folder).glob(f"{self.place}-{self.state}-*.jsa")):
+                if path == self.path(os.path.getsize(path)) and self._is_safe(path):
                     return path
         return None
 
@@ -146,9 +138,6 @@ class ClassArchive:
             if time.time() - os.path.getmtime(self.note) < _NOTE_SECONDS:
                 return Path(self.note).read_text(encoding="utf-8").strip()
         return None
-
-
-_NAME = re.compile(r"([0-9a-f]{12})-([0-9a-f]{12})-(\d+)\.jsa")
 
 
 def class_archive(folder: str, conf: Mapping[str, str] | None = None) -> ClassArchive:

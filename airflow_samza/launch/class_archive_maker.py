@@ -76,17 +76,14 @@ def _new_archive(archive: ClassArchive, extra_class_path: str, lock: int, train:
     for name in os.listdir(archive.folder):
         if name.startswith(beginning):  # of a maker that died: one that lives would hold the lock
             shutil.rmtree(os.path.join(archive.folder, name), ignore_errors=True)
-    work = Path(tempfile.mkdtemp(prefix=beginning, dir=archive.folder))
-    try:
-        new = work / "new.jsa"
+    with tempfile.TemporaryDirectory(prefix=beginning, dir=archive.folder, ignore_cleanup_errors=True) as work:
+        new = Path(work, "new.jsa")
         train(new, extra_class_path, lock)
         with new.open("rb") as written:
             os.fsync(written.fileno())
         os.chmod(new, 0o444)
         path = archive.path(new.stat().st_size)
         os.replace(new, path)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     _sweep(archive, path)
     return path
 

@@ -6,6 +6,7 @@ The runtime submits stages through it, and the hook gives it what Airflow's conn
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -98,7 +99,7 @@ def check_place(master: Master, submit: SubmitOptions, python: str = "") -> None
         driver_service(master.url).check()
         return
     if not python:  # SPARK_HOME counts where pyspark starts Java: spark-submit has the pyspark of its own Spark
-        check_installed(None if master.is_local else {})
+        check_installed(os.environ.get("SPARK_HOME", "") if master.is_local else "")
     if not master.is_connect:
         check_user()
         find_java()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import subprocess
 import sys
-import threading
 import uuid
 from collections.abc import Mapping, Sequence
 
 from airflow_samza.errors import StageFailed
 from airflow_samza.launch.log_lines import killed_by, most_informative_line
+from airflow_samza.launch.programs import start_detached
 from airflow_samza.launch.runner_python import OUR_FOLDER, environment_for, workers_path
 from airflow_samza.launch.runner_settings import GAVE_WAY, RunnerSettings
 from airflow_samza.launch.starts import Started, StartState
@@ -100,13 +99,7 @@ def start_process(files: Filesystem, run: RunFolder, settings: RunnerSettings) -
             logger.warning("no warm runner is used: %s", error)
         if lent is not None:
             return OwnProcess(files, lent, log)
-    process = spawn(files, [python, "-m", RUNNER_MODULE, *arguments], log, subprocess.PIPE, settings.python)
-    assert process.stdin is not None
-    try:
-        with process.stdin as pipe:
-            pipe.write(json.dumps(handed).encode())
-    except BrokenPipeError:  # it died at once; its log has the reason
-        pass
+    process = spawn(files, [python, "-m", RUNNER_MODULE, *arguments], log, settings.python, given=handed)
     return OwnProcess(files, process, log)
 
 
@@ -114,24 +107,12 @@ def spawn(
     files: Filesystem,
     command: Sequence[str],
     log: str,
-    stdin: int,
     python: str,
     more: Mapping[str, str] = NOTHING_MORE,
+    given: Mapping[str, object] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a process that outlives this one; ``log`` is where its output lies, from the root."""
-    with open(scratch_path(files, log), "wb") as output:
-        process = subprocess.Popen(
-            command,
-            stdin=stdin,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # it lives on when the Airflow task, with its process group, is killed
-            env={**runner_environment(python), **more},
-            cwd="/",
-        )
-    # Whoever starts a child must also take its exit code, or it stays behind as a zombie that looks alive.
-    threading.Thread(target=process.wait, name="reap-stage-runner", daemon=True).start()
-    return process
+    """Start a process in the environment of a runner; ``log`` is where its output lies, from the root."""
+    return start_detached(command, scratch_path(files, log), {**runner_environment(python), **more}, given)
 
 
 def runner_environment(python: str) -> dict[str, str]:

@@ -17,6 +17,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from airflow_samza.errors import SamzaError
@@ -47,8 +48,7 @@ def own_scratch(*below: str) -> str:
         identity = liveness.identity()
         name = f"{_short(pid)}-{_short(int(identity['started'] * 100))}"
         _folders[pid] = folder = private_folder(os.path.join(scratch_folder(_FOLDER), name))
-        with open(os.path.join(folder, _OWNER), "w", encoding="utf-8") as file:
-            json.dump(identity, file)
+        Path(folder, _OWNER).write_text(json.dumps(identity), encoding="utf-8")
         atexit.register(leave_scratch)
     folder = private_folder(_folders[pid])
     for name in below:
@@ -129,8 +129,8 @@ def _is_of_earlier_boot(place: str) -> bool:
 
 def noted(path: str) -> dict[str, Any]:
     """Return what a process has noted of itself in a file; empty before it has."""
-    with suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
-        about = json.load(file)
+    with suppress(OSError, ValueError):
+        about = json.loads(Path(path).read_text(encoding="utf-8"))
         return about if isinstance(about, dict) else {}
     return {}
 

@@ -17,16 +17,11 @@ from airflow_samza.systems.filesystems.pace import Looks, Pace
 
 
 class RecordedRuns:
-    """The runs under a root, by what their records say; no application is loaded, and no system is asked."""
+    """The runs under a ``root``, by what their records say; no application is loaded, and no system is asked."""
 
     def __init__(self, files: Filesystem) -> None:
         self._files = files
-        self._root = files.root
-
-    @property
-    def root(self) -> str:
-        """The folder in which topics and records of runs lie."""
-        return self._root
+        self.root = files.root
 
     @property
     def pace(self) -> Pace:

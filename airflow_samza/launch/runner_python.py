@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -163,8 +164,8 @@ def environment_for(python: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in left_out}
 
 
-_environments: dict[tuple[str, str], tuple[tuple[int, ...], Environment]] = {}
-"""Environments by program and path, with the times of the files that they hang on. Failures are not kept."""
+_environments: dict[tuple[str, str], tuple[tuple[tuple[int, ...], ...], Environment]] = {}
+"""Environments by program and path, with the states of the files that they hang on. Failures are not kept."""
 
 
 def find_environment(python: str, named_by: str, path: str = "") -> Environment:
@@ -173,10 +174,10 @@ def find_environment(python: str, named_by: str, path: str = "") -> Environment:
     ``path`` is its PYTHONPATH.
     """
     cached = _environments.get((python, path))
-    if cached is not None and cached[0] == _times(cached[1]):
+    if cached is not None and cached[0] == _states(cached[1]):
         return cached[1]
     environment = _environment(python, named_by, _probed(python, named_by, path))
-    _environments[python, path] = (_times(environment), environment)
+    _environments[python, path] = (_states(environment), environment)
     return environment
 
 
@@ -302,8 +303,8 @@ def _path_of(python: str) -> str | None:
     return None if not python else shutil.which(python) or python
 
 
-def _times(environment: Environment) -> tuple[int, ...]:
-    """Return the times of the files by which an environment changes: its Python, and the folders of its libraries."""
+def _states(environment: Environment) -> tuple[tuple[int, ...], ...]:
+    """Return the states of the files by which an environment changes: its Python, and the folders of its libraries."""
     places: Sequence[str] = (
         environment.python,
         os.path.join(os.path.dirname(environment.python), os.pardir, "pyvenv.cfg"),
@@ -311,10 +312,12 @@ def _times(environment: Environment) -> tuple[int, ...]:
         environment.spark_home,
         os.path.dirname(environment.spark_home),
     )
-    times = []
-    for place in places:
-        try:
-            times.append(os.stat(place).st_mtime_ns)
-        except OSError:
-            times.append(0)
-    return tuple(times)
+    return tuple(map(state_of, places))
+
+
+def state_of(path: str) -> tuple[int, ...]:
+    """Return size and time of a file or folder, which change with its content; nothing of one that is missing."""
+    with suppress(OSError):
+        about = os.stat(path)
+        return about.st_size, about.st_mtime_ns
+    return ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from airflow_samza.launch.bindings import access_digest, bindings_to_json, without_secrets
@@ -120,5 +120,5 @@ class RunnerSettings:
             "conf": dict(self.conf),
             "archives": list(self.archives),
             "class_archives": self.class_archives,
-            "bounds": str(self.warm),
+            "bounds": asdict(self.warm),
         }

@@ -8,9 +8,11 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from airflow_samza.application.loader import load_application
+from airflow_samza.errors import SamzaError
 from airflow_samza.launch.bindings import with_root_access
 from airflow_samza.launch.class_archive import configured
 from airflow_samza.launch.code_shipping import ShippedCode, ship_archive, ship_code, ship_package, shipped_digests
@@ -22,7 +24,6 @@ from airflow_samza.launch.masters import DEFAULT_MASTER, SubmitOptions, options_
 from airflow_samza.launch.recorded_runs import RecordedRuns
 from airflow_samza.launch.root_upkeep import RootUpkeep
 from airflow_samza.launch.run_code import bring_code, code_for, present_code
-from airflow_samza.launch.run_together import run_together
 from airflow_samza.launch.runner_python import checked_path
 from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, IDLE_OF_ONE_SECONDS, POLL_SECONDS, RunnerSettings
 from airflow_samza.launch.spark_settings import is_per_job, reject_static
@@ -115,8 +116,8 @@ class SparkRuntime(RecordedRuns):
         else:
             with access_within(root, access):
                 super().__init__(open_filesystem(root))
-        self._access = access
-        for written in (root, self._root) if access else ():
+        self.access = access
+        for written in (root, self.root) if access else ():
             give_access(written, access or RootAccess())
         self._systems = dict(systems or {})
         self._default_system = default_system
@@ -132,11 +133,6 @@ class SparkRuntime(RecordedRuns):
         self._warm = configured_warm_runners(warm_runners)
         self._tenant = tenant
         self._plan_anew = plan_anew
-
-    @property
-    def access(self) -> RootAccess | None:
-        """The access to the root; None: as this process was given."""
-        return self._access
 
     @opens_root
     def prepare(self, request: RunRequest, on_wait: Callable[[str], None] | None = None) -> RunPlan:
@@ -192,7 +188,7 @@ class SparkRuntime(RecordedRuns):
         conf = {**self._conf, **checked_conf(spark_conf or {})}
         handle = StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, generation))
         bindings = run_bindings(run.systems, self._systems)
-        systems = bind_systems(bindings, self._root)
+        systems = bind_systems(bindings, self.root)
         if keep_result(self._files, run, handle):
             reopen(self._files, systems, run)
             return handle
@@ -247,7 +243,7 @@ class SparkRuntime(RecordedRuns):
         )
         conf = {**self._conf, **checked_conf(spark_conf or {})}
         bindings = push_bindings(self._systems, request, secrets or {})
-        system = bind_systems({request.system: bindings[request.system]}, self._root)[request.system]
+        system = bind_systems({request.system: bindings[request.system]}, self.root)[request.system]
         return submit_push(
             files,
             system,
@@ -269,7 +265,7 @@ class SparkRuntime(RecordedRuns):
             raise stage_error(handle, status, dict, self._why_ended)  # a version is published once
         request = standing_request(self._files, handle)
         bindings = push_bindings(self._systems, request, {})
-        return finish_push(self._files, bind_systems(bindings, self._root)[request.system], request)
+        return finish_push(self._files, bind_systems(bindings, self.root)[request.system], request)
 
     @opens_root
     def pushed_table(self, application: str, table: str, config: Mapping[str, str] | None = None) -> TableFolder:
@@ -327,7 +323,7 @@ class SparkRuntime(RecordedRuns):
         results: list[StageResult] = []
         try:
             if run.stages_run_concurrently:
-                results = run_together(self, run, generation, spark_conf, on_result=on_result)
+                results = self.run_together(run, generation, spark_conf, on_result=on_result)
             for stage in run.plan.stages if not run.stages_run_concurrently else ():
                 results.append(self.run_stage(run, stage.stage_id, generation, spark_conf))
                 if on_result is not None:
@@ -337,6 +333,48 @@ class SparkRuntime(RecordedRuns):
             raise
         self.close(run)
         return results
+
+    def run_together(
+        self,
+        run: RunPlan,
+        generation: int = 1,
+        spark_conf: Mapping[str, str] | None = None,
+        on_progress: Callable[[str, StageStatus], None] | None = None,
+        on_result: Callable[[StageResult], None] | None = None,
+    ) -> list[StageResult]:
+        """Run all stages of a run at once; their results in the order of the plan.
+
+        The first error cancels the rest and is raised.
+        """
+        handles = {
+            stage.stage_id: self.submit(run, stage.stage_id, generation, spark_conf) for stage in run.plan.stages
+        }
+        results: dict[str, StageResult] = {}
+        shown: dict[str, str] = {}
+        looks = Looks(self.pace)
+        try:
+            while len(results) < len(handles):
+                for stage_id, handle in handles.items():
+                    if stage_id in results:
+                        continue
+                    status = self.status(handle)
+                    if shown.get(stage_id) != str(status):
+                        shown[stage_id] = str(status)
+                        looks.news()
+                        if on_progress is not None:
+                            on_progress(stage_id, status)
+                    if status.is_final:
+                        results[stage_id] = self.finish(handle)
+                        if on_result is not None:
+                            on_result(results[stage_id])
+                time.sleep(looks.pause(POLL_SECONDS))
+        except BaseException:
+            for stage_id, handle in handles.items():
+                if stage_id not in results:
+                    with suppress(SamzaError, OSError):  # what ended the run is what has to be heard
+                        self.cancel(handle)
+            raise
+        return [results[stage.stage_id] for stage in run.plan.stages]
 
     @opens_root
     def close(
@@ -395,7 +433,7 @@ class SparkRuntime(RecordedRuns):
     @property
     def upkeep(self) -> RootUpkeep:
         """Delete what has expired under the root."""
-        return RootUpkeep(self._files, self._systems, self._access)
+        return RootUpkeep(self._files, self._systems, self.access)
 
     def _planned(self, handle: StageHandle) -> tuple[RunPlan, dict[str, System]]:
         """Return the plan of a stage's run, and its systems."""
@@ -403,7 +441,7 @@ class SparkRuntime(RecordedRuns):
         return run, self._systems_of(run)
 
     def _systems_of(self, run: RunPlan) -> dict[str, System]:
-        return bind_systems(run_bindings(run.systems, self._systems), self._root)
+        return bind_systems(run_bindings(run.systems, self._systems), self.root)
 
     def _settings(
         self,
@@ -423,8 +461,8 @@ class SparkRuntime(RecordedRuns):
             on_workers = self._files.local_path(package) or package.rpartition("/")[2]
             static = cluster_conf(self._master, self._submit, static, on_workers, self._runner_python)
         return RunnerSettings(
-            root=self._root,
-            bindings=with_root_access(bindings, self._root),
+            root=self.root,
+            bindings=with_root_access(bindings, self.root),
             code=(code.path,),
             origins={code.path: code.origin},
             archives=archives,

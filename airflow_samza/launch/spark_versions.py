@@ -7,9 +7,7 @@ loading pyspark, before a runner is started and by the runner.
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,14 +26,12 @@ own, where no Airflow requires one."""
 _CORE = re.compile(r"spark-core_[\d.]+-(\d[^/]*)\.jar")
 
 
-def check_installed(environment: Mapping[str, str] | None = None, look_up: Callable[[str], str] | None = None) -> None:
+def check_installed(home: str = "") -> None:
     """Reject pyspark beside another version of pyspark-client, and a SPARK_HOME with another Spark than pyspark's.
 
-    What is not installed is not compared.
+    What is not installed is not compared. ``home`` is the SPARK_HOME, where it counts.
     """
-    environment = os.environ if environment is None else environment
-    look_up = look_up or version
-    spark, client = _installed(PYSPARK, look_up), _installed(CLIENT, look_up)
+    spark, client = installed_version(PYSPARK), installed_version(CLIENT)
     if spark is not None and client is not None and spark != client:
         raise RuntimeMissing(
             f"pyspark is of version {spark} here, and pyspark-client, which installs into its folder, of {client}.",
@@ -43,7 +39,6 @@ def check_installed(environment: Mapping[str, str] | None = None, look_up: Calla
             pyspark=spark,
             client=client,
         )
-    home = environment.get("SPARK_HOME")
     core = _spark_of(Path(home)) if home else None
     if spark is not None and core is not None and spark != core:
         raise RuntimeMissing(
@@ -77,9 +72,10 @@ def check_server(place: str, server: str, client: str) -> None:
     )
 
 
-def _installed(name: str, look_up: Callable[[str], str]) -> str | None:
+def installed_version(name: str) -> str | None:
+    """Return the version of an installed distribution, which is looked up and not loaded; None where there is none."""
     try:
-        return look_up(name)
+        return version(name)
     except PackageNotFoundError:
         return None
 

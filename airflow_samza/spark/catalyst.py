@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.application.operator_spec import CATALYST, OperatorSpec
 from airflow_samza.application.operator_specs import SelectSpec, TransformSpec, WhereSpec
 from airflow_samza.application.rejections import USER_ERRORS, let_interrupts_through
+from airflow_samza.application.stream import placed
 from airflow_samza.errors import InvalidApplication, MessageError, SamzaError, UnsupportedShape
 from airflow_samza.schema import Schema
 from airflow_samza.spark.arrow_types import arrow_schema
@@ -131,7 +132,7 @@ def _rejections(operator: OperatorSpec, frame: DataFrame) -> Iterator[None]:
     except USER_ERRORS as error:
         let_interrupts_through(error)
         raise MessageError(
-            f"The function of {_named(operator)} failed with {type(error).__name__}: {error}",
+            f"The function of {placed(operator)} failed with {type(error).__name__}: {error}",
             hint="It gets a DataFrame and must return one.",
             operator=operator.op_id,
             file=operator.location.file if operator.location else None,
@@ -151,7 +152,7 @@ def reject_wide(frame: DataFrame, operator: OperatorSpec) -> None:
         if "Exchange" in node.name:
             text = str(node)
             raise UnsupportedShape(
-                f"{_named(operator)} moves rows between partitions ({_short(_NUMBERS.sub('', text))}), which is not "
+                f"{placed(operator)} moves rows between partitions ({_short(_NUMBERS.sub('', text))}), which is not "
                 "allowed inside of a stage.",
                 hint=_way_out(_keys(text)),
                 operator=operator.op_id,
@@ -272,12 +273,7 @@ class _Nothing:
 
 
 def _rejected(operator: OperatorSpec, what: str, hint: str) -> InvalidApplication:
-    return InvalidApplication(f"{_named(operator)} {what}.", hint=hint, operator=operator.op_id)
-
-
-def _named(operator: OperatorSpec) -> str:
-    at = f" ({operator.location})" if operator.location is not None else ""
-    return f"{operator.title}{at}"
+    return InvalidApplication(f"{placed(operator)} {what}.", hint=hint, operator=operator.op_id)
 
 
 def _short(text: str) -> str:

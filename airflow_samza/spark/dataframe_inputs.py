@@ -13,8 +13,7 @@ import dataclasses
 import json
 import logging
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -23,9 +22,8 @@ from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.callables import name_of
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.loader import load_application
-from airflow_samza.application.rejections import USER_ERRORS, did_you_mean, let_interrupts_through
+from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.engine.stage_context import StageContext
-from airflow_samza.engine.worker_errors import find_error
 from airflow_samza.errors import ConfigError, SamzaError, SchemaError, StageFailed
 from airflow_samza.launch.bindings import with_root_access
 from airflow_samza.records import durable
@@ -38,9 +36,9 @@ from airflow_samza.secrecy import secret_names
 from airflow_samza.spark.arrow_types import arrow_schema
 from airflow_samza.spark.hidden_options import is_remote, read_hidden, reject_secrets
 from airflow_samza.spark.lacking_jars import find_lacking
-from airflow_samza.spark.sessions.driver_session import DriverSession, is_spark_lost
+from airflow_samza.spark.sessions.driver_session import DriverSession
 from airflow_samza.spark.shuffles import shuffles
-from airflow_samza.spark.stage_job import most_specific_line
+from airflow_samza.spark.stage_job import failures, most_specific_line
 from airflow_samza.spark.staging_tasks import PLACE_COLUMN, READ_RESULT, VALUE_COLUMN, ReadTask
 from airflow_samza.systems.spark.system import CarriedByDriver
 from airflow_samza.systems.spark.tables import SparkTable
@@ -138,7 +136,10 @@ class _Reading:
             description = (
                 f"reads {self._stream.stream_id} for {context.handle.application}, run {context.handle.run_id}"
             )
-            with self._driver.tagged(spark, context.attempt.group, description), self._failures():
+            with (
+                self._driver.tagged(spark, context.attempt.group, description),
+                failures(context.origins, self._failed),
+            ):
                 frame = self._columns(self._frame(spark))
                 notes = shuffles(frame) if self._stream.reader is not None else []
                 for note in notes:
@@ -242,22 +243,6 @@ class _Reading:
             f"{name_of(reader)}, the function of from_dataframe "
             f"{self._stream.stream_id!r}{f' ({at})' if at is not None else ''}"
         )
-
-    @contextmanager
-    def _failures(self) -> Iterator[None]:
-        """Report failures of Spark as our errors, without secrets."""
-        try:
-            yield
-        except SamzaError:
-            raise
-        except USER_ERRORS as error:
-            let_interrupts_through(error)
-            if is_spark_lost(error):
-                raise
-            user_error = find_error(str(error), self._context.origins)
-            if user_error is not None:
-                raise user_error from None
-            raise self._failed(error) from None
 
     def _failed(self, error: BaseException) -> SamzaError:
         stream_id = self._stream.stream_id

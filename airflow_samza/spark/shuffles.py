@@ -44,9 +44,8 @@ def planned_shuffles(spec: ApplicationSpec, conf: Mapping[str, str]) -> dict[str
     readers = {stream.stream_id: stream.reader for stream in spec.inputs.values() if stream.reader is not None}
     if not readers:
         return {}
-    spark = start_session("airflow_samza explain", conf.get("spark.master", "local[1]"), conf)
-    try:
-        sentences = {}
+    sentences = {}
+    with start_session("airflow_samza explain", conf.get("spark.master", "local[1]"), conf) as spark:
         for stream_id, reader in readers.items():
             try:
                 sentences[stream_id] = shuffles(reader(spark))
@@ -55,9 +54,7 @@ def planned_shuffles(spec: ApplicationSpec, conf: Mapping[str, str]) -> dict[str
                 sentences[stream_id] = [
                     f"its shuffles are not known: here the function fails with {type(error).__name__}: {line[:200]}"
                 ]
-        return sentences
-    finally:
-        spark.stop()
+    return sentences
 
 
 def _exchanges(node: PlanNode, above: PlanNode | None) -> list[tuple[PlanNode, PlanNode | None]]:

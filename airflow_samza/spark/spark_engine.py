@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
@@ -112,11 +112,8 @@ class SparkEngine:
             bindings = self.driver.for_workers(spark, bindings_of_tasks(context.bindings))
             has_hosts = self.driver.knows_executors
             setup = set_up_stage(context, inputs, source, program, bindings, has_hosts=has_hosts)
-            stage = SparkStage(self.driver, session, context, setup, self._forker)
-            try:
+            with closing(SparkStage(self.driver, session, context, setup, self._forker)) as stage:
                 yield stage
-            finally:
-                stage.close()
 
     def open_source(self, push: PushContext) -> AbstractContextManager[SparkSource]:
         """Open the source in a session of its own."""

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from airflow_samza.application.rejections import USER_ERRORS, let_interrupts_through
+from airflow_samza.application.stream import placed
 from airflow_samza.engine.stage_context import PushContext, StageContext, reject_stopped
 from airflow_samza.engine.worker_errors import find_error
 from airflow_samza.errors import RuntimeMissing, SamzaError, StageFailed, StageLost
@@ -125,19 +127,32 @@ def losses(driver: DriverSession, handle: StageHandle) -> Iterator[None]:
         raise
     except Exception as error:
         if is_spark_lost(error):
-            raise lost(driver, handle) from error
+            raise StageLost(
+                f"{driver.place[0].upper()}{driver.place[1:]} went away while the stage {handle.stage_id} "
+                "ran, or lost its session.",
+                hint="Try again when it is back.",
+                stage=handle.stage_id,
+                run=handle.run_id,
+            ) from error
         raise
 
 
-def lost(driver: DriverSession, handle: StageHandle) -> StageLost:
-    """Return the error for a stage whose Spark is gone."""
-    return StageLost(
-        f"{driver.place[0].upper()}{driver.place[1:]} went away while the stage {handle.stage_id} "
-        "ran, or lost its session.",
-        hint="Try again when it is back.",
-        stage=handle.stage_id,
-        run=handle.run_id,
-    )
+@contextmanager
+def failures(origins: Mapping[str, str], failed: Callable[[BaseException], SamzaError]) -> Iterator[None]:
+    """Report what Spark, or a function of the user's, raises as an error of ours, without what it was made of.
+
+    It is that of the worker that has failed, else the one that ``failed`` makes of it. A Spark that is gone is left to
+    :func:`losses`.
+    """
+    try:
+        yield
+    except SamzaError:
+        raise
+    except USER_ERRORS as error:
+        let_interrupts_through(error)
+        if is_spark_lost(error):
+            raise
+        raise find_error(str(error), origins) or failed(error) from None
 
 
 def _of_memory(error: SamzaError) -> SamzaError:
@@ -183,13 +198,12 @@ def _suspects(program: StageProgram) -> str:
 
     What fails without an error of ours fails in one of them.
     """
-    run = [
-        program.operators[op_id].spec
+    named = [
+        placed(program.operators[op_id].spec)
         for section in program.sections
         if section.kind == "catalyst"
         for op_id in section.operators
     ]
-    named = [f"{spec.title} ({spec.location})" if spec.location is not None else spec.title for spec in run]
     return f" in {' or '.join(named)}" if named else ""
 
 

@@ -9,7 +9,6 @@ import logging
 from typing import TYPE_CHECKING
 
 from airflow_samza.engine.stage_context import StageContext
-from airflow_samza.engine.worker_errors import find_error
 from airflow_samza.errors import SamzaError, SchemaError, StageFailed, TopicError
 from airflow_samza.launch.bindings import with_root_access
 from airflow_samza.runs.failpoints import reach
@@ -19,8 +18,8 @@ from airflow_samza.spark.databases.upserts import upsert
 from airflow_samza.spark.dataframe_inputs import first_line, reject_hidden
 from airflow_samza.spark.hidden_options import hidden_view, is_remote
 from airflow_samza.spark.lacking_jars import find_lacking
-from airflow_samza.spark.sessions.driver_session import DriverSession, is_spark_lost
-from airflow_samza.spark.stage_job import losses, lost
+from airflow_samza.spark.sessions.driver_session import DriverSession
+from airflow_samza.spark.stage_job import failures, losses
 from airflow_samza.spark.staging_tasks import VALUE_COLUMN, WriteTask
 from airflow_samza.systems.spark.system import CarriedByDriver, Staged
 from airflow_samza.systems.spark.tables import (
@@ -64,15 +63,12 @@ class SparkTableWriter:
         }
         with self._driver.stage_session(conf, own=False) as spark:
             description = f"writes {table.stream} for {context.handle.application}, run {context.handle.run_id}"
-            with self._driver.tagged(spark, context.attempt.group, description, pool=context.handle.stage_id):
-                try:
-                    _write(self._frame(spark, table, staged), table, staged)
-                except SamzaError:
-                    raise
-                except Exception as error:
-                    if is_spark_lost(error):
-                        raise lost(self._driver, context.handle) from None
-                    raise find_error(str(error), context.origins) or self._failed(error, table) from None
+            with (
+                self._driver.tagged(spark, context.attempt.group, description, pool=context.handle.stage_id),
+                losses(self._driver, context.handle),
+                failures(context.origins, lambda error: self._failed(error, table)),
+            ):
+                _write(self._frame(spark, table, staged), table, staged)
         log.info("%s: Spark has written %d messages to %s", context.attempt.group, staged.rows, table.place)
         reach("table-after-write")
 
@@ -93,7 +89,7 @@ class SparkTableWriter:
             f"{VALUE_COLUMN} binary" if table.serde is not None else spark_schema(Schema.of(staged.schema).to_arrow()),
         )
 
-    def _failed(self, error: Exception, table: SparkTable) -> SamzaError:
+    def _failed(self, error: BaseException, table: SparkTable) -> SamzaError:
         lacking = find_lacking(str(error))
         if lacking is not None:
             return lacking.error(f"the output {table.stream!r} (system {table.system!r})")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -23,16 +22,10 @@ def task_context() -> TaskContext:
     """Return Spark's context of the task that runs here, on one core."""
     from pyspark import TaskContext
 
-    _one_thread()
+    pa.set_cpu_count(1)  # Arrow's own threads would compete with Spark's
     context = TaskContext.get()
     assert context is not None, "this runs in a Python worker of Spark"
     return context
-
-
-@functools.lru_cache(maxsize=1)
-def _one_thread() -> None:
-    """Keep Arrow's own threads from competing with Spark's: a task runs on one core."""
-    pa.set_cpu_count(1)
 
 
 def own_partition(batches: Iterator[pa.RecordBatch]) -> int:

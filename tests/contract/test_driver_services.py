@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_samza import system_kinds
 from airflow_samza.errors import ConfigError, SamzaError, StageFailed
 from airflow_samza.launch.code_shipping import ship_package
 from airflow_samza.launch.drivers import driver_services
@@ -57,9 +58,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     (info / "entry_points.txt").write_text(f"[{driver_services.GROUP}]\nown-cloud = own_cloud:OwnCloud\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("OWN_CLOUD_LOGS", str(tmp_path))
-    driver_services._plugged.cache_clear()
+    system_kinds.plugged.cache_clear()
     yield
-    driver_services._plugged.cache_clear()
+    system_kinds.plugged.cache_clear()
     sys.modules.pop("own_cloud", None)
 
 

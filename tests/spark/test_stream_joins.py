@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_samza.launch.run_together import run_together
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import read
@@ -66,7 +65,7 @@ def test_joins_in_epochs_equal_those_in_memory_also_when_the_runner_is_killed(tm
             assert claim is not None
             os.kill(claim.pid, signal.SIGKILL)
         until(lambda: all(runtime.status(handle).is_final for handle in handles))
-        results = run_together(runtime, run)
+        results = runtime.run_together(run)
     finally:
         runtime.close(run, wait_seconds=60)
     assert results[-1].epochs >= 2

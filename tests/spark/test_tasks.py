@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_samza.launch.run_together import run_together
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import read
@@ -42,7 +41,7 @@ class Visits:
         self.prepared = self.runtime.prepare(
             RunRequest(f"samza_spark_apps.tasks:{application}", "run", mode="pipelined")
         )
-        return [result.epochs for result in run_together(self.runtime, self.prepared)]
+        return [result.epochs for result in self.runtime.run_together(self.prepared)]
 
     def rows(self, topic: str) -> list[tuple[Any, ...]]:
         (consumer, found) = self.log.consumer(StreamSpec(topic)), self.log.admin.metadata([StreamSpec(topic)])[topic]

@@ -10,6 +10,7 @@ Spark.
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import signal
@@ -186,7 +187,7 @@ def main() -> int:
     """Becomes the runner."""
     dials = Dials(Path(os.environ[VARIABLE]))
     quicken(dials)
-    return run_process(sys.argv[1:], lambda name, settings, files: open_engine(dials))
+    return run_process(sys.argv[1:], lambda name, settings, files: open_engine(dials), json.load(sys.stdin))
 
 
 if __name__ == "__main__":

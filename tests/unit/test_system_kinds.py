@@ -44,9 +44,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     points = "plugged = plugged_system:PLUGGED\nwrong = plugged_system:Plugged\nlog = plugged_system:PLUGGED\n"
     (info / "entry_points.txt").write_text(f"[{system_kinds.GROUP}]\n{points}")
     monkeypatch.syspath_prepend(str(tmp_path))
-    system_kinds._plugged.cache_clear()
+    system_kinds.plugged.cache_clear()
     yield
-    system_kinds._plugged.cache_clear()
+    system_kinds.plugged.cache_clear()
 
 
 def test_traits_are_known_without_loading_a_system() -> None:

@@ -21,7 +21,7 @@ import os
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -133,15 +133,12 @@ def _way_to(files: Filesystem, handover: str, settings: RunnerSettings) -> dict[
     return {"link": link} if link.startswith("http") else {"access": dict(access.options)}
 
 
-def take_sealed(
-    root: str, handover: str, environment: MutableMapping[str, str] | None = None
-) -> tuple[Filesystem, dict[str, Any]]:
+def take_sealed(root: str, handover: str) -> tuple[Filesystem, dict[str, Any]]:
     """Return the root, and the settings that the submitter has left under it, which are deleted there.
 
     :class:`~airflow_samza.errors.StageFailed` when there are none, or no key to them.
     """
-    variables = os.environ if environment is None else environment
-    secret = variables.pop(HANDOVER_SECRET, "")
+    secret = os.environ.pop(HANDOVER_SECRET, "")
     if not secret:
         raise StageFailed(
             f"The driver was started without {HANDOVER_SECRET}, the key to what it is handed.",

@@ -10,15 +10,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING
 
 from airflow_samza.errors import ConfigError
 from airflow_samza.launch.starts import StartState
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+from airflow_samza.system_kinds import plugged
 
 GROUP = "airflow_samza.driver_services"
 
@@ -78,7 +74,7 @@ class DriverService(ABC):
 
 def is_service(scheme: str) -> bool:
     """Return whether a master URL of this scheme selects a service."""
-    return scheme in BUILT_IN or scheme in _plugged()
+    return scheme in BUILT_IN or scheme in plugged(GROUP)
 
 
 def driver_service(url: str) -> DriverService:
@@ -92,12 +88,5 @@ def driver_service(url: str) -> DriverService:
             value=scheme,
         )
     made: Callable[[str], DriverService]
-    made = resolve_name(BUILT_IN[scheme]) if scheme in BUILT_IN else _plugged()[scheme].load()
+    made = resolve_name(BUILT_IN[scheme]) if scheme in BUILT_IN else plugged(GROUP)[scheme].load()
     return made(url)
-
-
-@cache
-def _plugged() -> dict[str, EntryPoint]:
-    from importlib.metadata import entry_points  # takes 20 ms to load, and Dag files are parsed all the time
-
-    return {point.name: point for point in entry_points(group=GROUP)}

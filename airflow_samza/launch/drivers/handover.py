@@ -12,11 +12,11 @@ the driver's first program reads it.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 from airflow_samza.errors import StageFailed
@@ -37,8 +37,7 @@ def take_settings(path: str) -> dict[str, Any]:
     :class:`~airflow_samza.errors.StageFailed` when there is none, or another user's.
     """
     try:
-        with open(path, "rb") as file:
-            settings: dict[str, Any] = json.loads(file.read())
+        settings: dict[str, Any] = json.loads(Path(path).read_bytes())
     except FileNotFoundError:
         raise StageFailed(
             f"There is no hand-over {path}: the submitter gave up waiting, or this host's root is another folder than "
@@ -58,8 +57,7 @@ def take_settings(path: str) -> dict[str, Any]:
 
 def withdraw_settings(path: str) -> None:
     """Delete the file if no driver has read it: one that comes later ends by itself."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
+    Path(path).unlink(missing_ok=True)
 
 
 KEY_BYTES = 32

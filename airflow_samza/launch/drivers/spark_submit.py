@@ -101,10 +101,9 @@ def reach_master(master: Master) -> None:
         )
 
 
-def check_hadoop_conf(environment: Mapping[str, str] | None = None) -> None:
+def check_hadoop_conf() -> None:
     """Check that a client of YARN knows where YARN is; Spark reads it from a folder that the environment names."""
-    environment = os.environ if environment is None else environment
-    named = {name: environment[name] for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR") if environment.get(name)}
+    named = {name: os.environ[name] for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR") if os.environ.get(name)}
     hint = (
         "Set HADOOP_CONF_DIR, where Airflow's workers run, "
         "to the folder with the cluster's yarn-site.xml and core-site.xml."

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from airflow_samza.errors import StageFailed
 from airflow_samza.launch.drivers.driver_files import DriverFiles, leave_driver
@@ -114,8 +115,7 @@ class ClusterDriver(SubmittedDriver):
         else:
             written = scratch_path(files, self.log)
             carry(files, written, kept)
-            with suppress(FileNotFoundError):
-                os.unlink(written)
+            Path(written).unlink(missing_ok=True)
         super().stop()
 
     def stop(self) -> None:
@@ -199,7 +199,7 @@ def submit_driver(files: Filesystem, run: RunFolder, settings: RunnerSettings) -
         arguments=driver.arguments,
         pyspark=find_environment(python, KEY).spark_home if python else "",
     )
-    process = spawn(files, command, log, subprocess.DEVNULL, python, driver.environment)
+    process = spawn(files, command, log, python, driver.environment)
     return (ClusterDriver if submit.in_cluster else SubmittedDriver)(
         files, process, log, settings, driver, properties, command, pod
     )

@@ -19,8 +19,8 @@ from airflow_samza.launch.class_archive import user_options
 from airflow_samza.launch.drivers.handover import leave_settings
 from airflow_samza.launch.drivers.spark_submit import properties_text
 from airflow_samza.launch.own_scratch import own_local_dirs, own_scratch, socket_folder
+from airflow_samza.launch.programs import submit_options, variables_set
 from airflow_samza.launch.spark_settings import UNIX_SOCKETS
-from airflow_samza.launch.variables import submit_options, variables_set
 
 LOOPBACK = "127.0.0.1"
 SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"

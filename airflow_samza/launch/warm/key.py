@@ -9,14 +9,14 @@ import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.launch.java.installed_java import find_java
 from airflow_samza.launch.masters import parse_master
+from airflow_samza.launch.runner_python import state_of
 from airflow_samza.launch.runner_settings import RunnerSettings
+from airflow_samza.launch.spark_versions import PYSPARK, installed_version
 from airflow_samza.launch.warm.settings import VARIABLE
 from airflow_samza.runs.records import liveness
 
@@ -45,32 +45,28 @@ def lasting_environment(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def warm_facts(settings: RunnerSettings, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return everything that one Java is made of; it holds secrets, so only its digest leaves this process.
+def warm_key(settings: RunnerSettings, environment: Mapping[str, str]) -> str:
+    """Return the digest of everything that one Java is made of, which holds secrets and stays in this process.
 
     Who it belongs to (user, root, tenant), where it is (host and container), which programs it runs (Python, packages,
     Spark, Java), its static settings, and the environment of its processes.
     """
-    return {
+    facts = {
         "user": os.geteuid(),
         "place": [liveness.place(), _mounts()],
         "root": settings.root,
         "tenant": settings.tenant,
         "python": [settings.python or sys.executable, sys.version, *_site_packages(settings.python)],
         "package": _package_state(),
-        "spark": _version_of("pyspark"),
+        "spark": installed_version(PYSPARK) or "",
         "java": _java(),
         "master": parse_master(settings.master).url,
         "conf": dict(settings.conf),
-        "archives": [[path, *_state(path.partition("#")[0])] for path in settings.archives],
+        "archives": [[path, *state_of(path.partition("#")[0])] for path in settings.archives],
         "class_archives": settings.class_archives,
         "environment": lasting_environment(environment),
     }
-
-
-def warm_key(settings: RunnerSettings, environment: Mapping[str, str]) -> str:
-    """Return the digest of :func:`warm_facts`."""
-    return hashlib.sha256(json.dumps(warm_facts(settings, environment), sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _site_packages(python: str) -> Iterator[list[int | str]]:
@@ -81,7 +77,7 @@ def _site_packages(python: str) -> Iterator[list[int | str]]:
     else:
         folders = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     for folder in folders:
-        yield [folder, *_state(folder)]
+        yield [folder, *state_of(folder)]
 
 
 def _package_state() -> list[list[int | str]]:
@@ -104,19 +100,6 @@ def _mounts() -> str:
     """Return the namespace of mounts: containers may share a folder for temporary files, and see other files else."""
     with suppress(OSError):
         return os.readlink("/proc/self/ns/mnt")
-    return ""
-
-
-def _state(path: str) -> list[int]:
-    with suppress(OSError):
-        about = os.stat(path)
-        return [about.st_size, about.st_mtime_ns]
-    return []
-
-
-def _version_of(package: str) -> str:
-    with suppress(PackageNotFoundError):
-        return version(package)
     return ""
 
 

@@ -15,6 +15,7 @@ from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 from airflow_samza.launch.own_scratch import is_abandoned, noted
@@ -74,8 +75,8 @@ class WarmPlace:
 
     def want_spark(self) -> None:
         """Have its Spark started before a run asks for it."""
-        with suppress(OSError), open(self._wanted, "wb"):
-            pass
+        with suppress(OSError):
+            Path(self._wanted).touch()
 
     def wants_spark(self) -> bool:
         """Return whether its Spark is to be started."""
@@ -83,20 +84,18 @@ class WarmPlace:
 
     def start_for(self, run: str) -> None:
         """Note the run that gets it first, by a text that names the run."""
-        with open(self._first_run, "w", encoding="utf-8") as file:
-            file.write(run)
+        Path(self._first_run).write_text(run, encoding="utf-8")
 
     def is_started_for(self, runs: Container[str]) -> bool:
         """Return whether one of the runs gets it: stages that begin together share one runner, and need one Java."""
-        with suppress(OSError), open(self._first_run, encoding="utf-8") as file:
-            return file.read() in runs
+        with suppress(OSError):
+            return Path(self._first_run).read_text(encoding="utf-8") in runs
         return False
 
     def describe(self, about: Mapping[str, Any]) -> None:
         """Write who this process is, and what it serves."""
         temporary = f"{self._about}.new"
-        with open(temporary, "w", encoding="utf-8") as file:
-            json.dump({**liveness.identity(), **about}, file)
+        Path(temporary).write_text(json.dumps({**liveness.identity(), **about}), encoding="utf-8")
         os.rename(temporary, self._about)
 
     def about(self) -> dict[str, Any]:
@@ -144,8 +143,7 @@ def note_end(name: str, why: str) -> None:
     ends = os.path.join(scratch_folder(_FOLDER), _ENDS)
     with suppress(OSError):
         long = os.path.exists(ends) and os.path.getsize(ends) > _ENDS_BYTES
-        descriptor = os.open(ends, os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if long else os.O_APPEND), 0o600)
-        with os.fdopen(descriptor, "a", encoding="utf-8") as file:
+        with open(ends, "w" if long else "a", encoding="utf-8") as file:
             file.write(f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} {name}: {why}\n")
 
 
@@ -178,9 +176,6 @@ def sweep_orphans() -> list[WarmPlace]:
 @contextmanager
 def counted() -> Iterator[None]:
     """Let one process at a time count the warm runners and start another."""
-    descriptor = os.open(os.path.join(scratch_folder(_FOLDER), _LOCK), os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with open(os.path.join(scratch_folder(_FOLDER), _LOCK), "ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(descriptor)

@@ -60,9 +60,6 @@ class WarmRunners:
     def __bool__(self) -> bool:
         return self.most > 0
 
-    def __str__(self) -> str:
-        return f"{self.most},idle={self.idle:g},runs={self.runs},age={self.age:g},memory={self.memory}"
-
 
 DEFAULT = "2"
 """The setting where there is none: a run of a local master may leave its Spark to the next."""

@@ -11,7 +11,6 @@ import os
 import signal
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_samza.launch.java.container_limits import memory_rooms
+from airflow_samza.launch.programs import start_detached
 from airflow_samza.launch.runner_settings import RunnerSettings
 from airflow_samza.launch.warm.key import lasting_environment, warm_key
 from airflow_samza.launch.warm.messages import END, SERVE, STATE, receive, send
@@ -237,22 +237,6 @@ def _start_keeper(
     place: WarmPlace, settings: RunnerSettings, python: str, environment: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
     lasting = {**lasting_environment(environment), "PYTHONUNBUFFERED": "1"}
-    descriptor = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
-        process = subprocess.Popen(
-            [python, "-m", KEEPER_MODULE, place.folder],
-            stdin=subprocess.PIPE,
-            stdout=descriptor,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env=lasting,
-            cwd="/",
-        )
-    finally:
-        os.close(descriptor)
-    threading.Thread(target=process.wait, name="reap-warm-runner", daemon=True).start()
-    assert process.stdin is not None
-    with suppress(BrokenPipeError), process.stdin as pipe:
-        pipe.write(json.dumps(settings.to_warm_json()).encode())
+    process = start_detached([python, "-m", KEEPER_MODULE, place.folder], place.log, lasting, settings.to_warm_json())
     log.info("the run starts the warm runner %s, kept for later runs while memory allows", place.name)
     return process

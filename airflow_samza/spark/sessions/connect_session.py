@@ -25,7 +25,7 @@ from airflow_samza.launch.masters import Master
 from airflow_samza.launch.spark_settings import FIXED
 from airflow_samza.launch.spark_versions import check_installed, check_server
 from airflow_samza.spark.sealed_bindings import SEALED, seal_bindings
-from airflow_samza.spark.sessions.driver_session import NO_PROPERTIES, DriverSession
+from airflow_samza.spark.sessions.driver_session import NO_PROPERTIES, DriverSession, grpc_status
 from airflow_samza.spark.sessions.session_start import set_conf
 from airflow_samza.systems.system import SystemBinding
 
@@ -58,7 +58,7 @@ class ConnectSession(DriverSession):
         )
         import pyspark
 
-        check_installed({})
+        check_installed()
         try:
             self._spare: SparkSession | None = self._connect()
             version = str(self._spare.version)
@@ -157,7 +157,7 @@ class ConnectSession(DriverSession):
         except Exception as error:
             # A server that says that it does not know the session any more has answered: what runs in it hears of that
             # by itself.
-            return "UNAVAILABLE" not in f"{_status(error)} {error}"
+            return "UNAVAILABLE" not in f"{grpc_status(error)} {error}"
         return True
 
     def kill(self) -> None:
@@ -196,7 +196,7 @@ class ConnectSession(DriverSession):
     def _rejected(self, error: Exception) -> SamzaError:
         """Return the error for a server of which the first question failed."""
         text = str(error)
-        if "UNAUTHENTICATED" in f"{_status(error)} {text}":
+        if "UNAUTHENTICATED" in f"{grpc_status(error)} {text}":
             return ConfigError(
                 f"{self._a_server} does not accept the token.",
                 hint="Correct the token in the connection.",
@@ -228,8 +228,3 @@ def _said_first(error: Exception) -> str:
     quoted = _DETAILS.search(text)
     said = str(details() or "") if callable(details) else quoted[1] if quoted is not None else ""
     return next((line.strip() for line in (said or text).splitlines() if line.strip()), type(error).__name__)
-
-
-def _status(error: Exception) -> str:
-    status_code = getattr(error, "getGrpcStatusCode", None)
-    return str(status_code()) if callable(status_code) else ""

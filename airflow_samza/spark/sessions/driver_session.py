@@ -146,9 +146,13 @@ _LOST_CONNECTION = (
 )
 
 
+def grpc_status(error: BaseException) -> str:
+    """Return the status of a call to a Spark Connect server that has failed; "" of any other error."""
+    status_code = getattr(error, "getGrpcStatusCode", None)
+    return str(status_code()) if callable(status_code) else ""
+
+
 def is_spark_lost(error: BaseException) -> bool:
     """Return whether an exception shows that Spark itself is gone, so that every later call of the session fails."""
-    status_code = getattr(error, "getGrpcStatusCode", None)
-    code = str(status_code()) if callable(status_code) else ""
-    text = f"{code} {error}"
+    text = f"{grpc_status(error)} {error}"
     return any(words in text for words in _LOST_CONNECTION) or isinstance(error, ConnectionRefusedError)

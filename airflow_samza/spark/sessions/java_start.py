@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import threading
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 
 import psutil
@@ -42,7 +42,7 @@ class SessionRequest:
         """Start Java, unless one runs already, and return the settings of the session."""
         if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else a Java runs already: spark-submit's, which started us
             find_java()
-            check_installed()
+            check_installed(os.environ.get("SPARK_HOME", ""))
         choose_pythons(self.conf)
         settings = self._settings()
         is_local = parse_master(self.master).is_local
@@ -74,35 +74,20 @@ class EarlyJava:
 
     def __init__(self, request: SessionRequest) -> None:
         self.request = request
-        self._settings: dict[str, str] = {}
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._start, name="start-java", daemon=True)
-        self._thread.start()
-
-    def _start(self) -> None:
-        try:
-            self._settings = self.request.start_java()
-        except BaseException as error:  # raised where the session is asked for
-            self._error = error
+        self._start = ThreadPoolExecutor(1, "start-java").submit(request.start_java)
 
     def settings(self) -> dict[str, str]:
         """Return the session's settings, now that Java is up; raise what has kept it from that."""
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-        return self._settings
+        return self._start.result()
 
     def abandon(self) -> None:
         """End a Java that nobody will use, so that its settings do not stay in their file."""
-        while True:
+        is_over = False
+        while not is_over:
             for child in psutil.Process().children(recursive=True):
-                try:
+                with suppress(psutil.NoSuchProcess):
                     child.kill()
-                except psutil.NoSuchProcess:
-                    continue
-            self._thread.join(_LOOK_SECONDS)
-            if not self._thread.is_alive():
-                break
+            is_over = bool(wait([self._start], _LOOK_SECONDS).done)
 
 
 def choose_pythons(conf: Mapping[str, str]) -> None:

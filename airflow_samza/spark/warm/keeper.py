@@ -30,7 +30,7 @@ from airflow_samza.launch.java.container_limits import memory_rooms
 from airflow_samza.launch.own_scratch import leave_scratch
 from airflow_samza.launch.warm.messages import END, LEND, SERVE, STATE, receive, send
 from airflow_samza.launch.warm.places import WarmPlace
-from airflow_samza.launch.warm.settings import parse_warm_runners, why_not_kept, why_to_leave
+from airflow_samza.launch.warm.settings import WarmRunners, why_not_kept, why_to_leave
 from airflow_samza.runs.records import liveness
 from airflow_samza.spark.warm.forker import Forker, fork_forker
 from airflow_samza.spark.warm.lendable_spark import WarmSpark, is_dead, is_frozen, kill_java
@@ -84,7 +84,7 @@ class Keeper:
     def __init__(self, place: WarmPlace, settings: dict[str, Any], forker: Forker) -> None:
         self._place = place
         self._settings = settings
-        self._bounds = parse_warm_runners(settings["bounds"])
+        self._bounds = WarmRunners(**settings["bounds"])
         self._forker = forker
         self._spark = WarmSpark(settings, place.folder)
         self._thread = ThreadPoolExecutor(1, "spark")

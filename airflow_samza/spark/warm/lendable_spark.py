@@ -70,15 +70,12 @@ class WarmSpark:
         self._jvm: Any = context._jvm
         self._context: Any = context._jsc.sc()
         self.java = psutil.Process(context._gateway.proc.pid)
-        self._quiet_about_workers()
+        log4j = self._jvm.org.apache.logging.log4j
+        # Spark says nothing of Python workers that are gone: each run's are ended after it.
+        log4j.core.config.Configurator.setLevel(_WORKERS_LOG, log4j.Level.ERROR)
         java_session: Any = session
         java_session._jsparkSession.sharedState().externalCatalog()  # sets a setting of Hadoop's when it is first used
         self._before = self._lasting()
-
-    def _quiet_about_workers(self) -> None:
-        """Let Spark say nothing of Python workers that are gone: each run's are ended after it."""
-        logging = self._jvm.org.apache.logging.log4j
-        logging.core.config.Configurator.setLevel(_WORKERS_LOG, logging.Level.ERROR)
 
     def lend(self) -> dict[str, Any]:
         """Open a server for the next run; return what its driver process needs to use it."""

@@ -14,7 +14,7 @@ import psutil
 
 from airflow_samza.engine.engine_liveness import RETRY_HINT
 from airflow_samza.errors import SamzaError, StageLost
-from airflow_samza.launch.variables import variables_set
+from airflow_samza.launch.programs import variables_set
 from airflow_samza.launch.warm.messages import LEND, receive, send
 from airflow_samza.spark.sessions.classic_session import ClassicSession
 from airflow_samza.spark.sessions.java_start import choose_pythons

@@ -22,8 +22,7 @@ from airflow_samza.runs.tables.push_request import request_path
 from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import Schema
-from airflow_samza.spark.push_failures import failures_of_source
-from airflow_samza.spark.push_source import read_source
+from airflow_samza.spark.push_job import failures_of_source, read_source
 from airflow_samza.systems.delta.system import DeltaSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from airflow_samza.systems.tables.inputs.change_columns import CARRIED, REMOVED

@@ -19,7 +19,7 @@ from airflow_samza.launch.masters import parse_master
 from airflow_samza.runs.tables.push_request import PushRequest
 from airflow_samza.spark.dataframe_inputs import read_table
 from airflow_samza.spark.hidden_options import read_hidden, reject_secrets
-from airflow_samza.spark.push_source import read_source
+from airflow_samza.spark.push_job import read_source
 from airflow_samza.spark.sessions.connect_session import ConnectSession
 from airflow_samza.spark.table_writer import _write
 from airflow_samza.systems.spark.system import Staged

@@ -30,7 +30,7 @@ from airflow_samza.engine.runner_records import AttemptState
 from airflow_samza.engine.stage_runner import StageRunner
 from airflow_samza.engine.tables import warm_tables
 from airflow_samza.errors import SamzaError
-from airflow_samza.launch import code_shipping, launcher, recorded_runs, run_together, submission
+from airflow_samza.launch import code_shipping, launcher, recorded_runs, runtime, submission
 from airflow_samza.launch.runner_settings import RunnerSettings
 from airflow_samza.runs import failpoints
 from airflow_samza.runs.records.folders import RunFolder, must_read
@@ -289,7 +289,7 @@ class Machine:
                 O_EXCL=os.O_EXCL,
             )
             patch.setattr(failpoints, "os", system)
-            for module in (recorded_runs, run_together):
+            for module in (recorded_runs, runtime):
                 patch.setattr(module, "POLL_SECONDS", 0.002)
             patch.setattr(Looks, "pause", self._pause(Looks.pause))
             patch.setattr(stage_loop, "SHORTEST_SECONDS", 0.001)

@@ -6,6 +6,7 @@ import dataclasses
 import errno
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,6 @@ import pytest
 
 from airflow_samza.engine.runner_records import AttemptState
 from airflow_samza.errors import SamzaError, StageLost, StorageFull, TopicError
-from airflow_samza.launch import own_process
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.runs.records import liveness
 from airflow_samza.runs.records.folders import RunFolder, must_read, read, replace, write_once
@@ -220,17 +220,17 @@ def test_a_runner_that_cannot_start_on_a_full_disk_is_said_to_lack_room(
     ground_on_disk: Ground, disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ground = ground_on_disk
-    started = own_process.spawn
+    started = subprocess.Popen
 
-    def spawn(*args: Any, **more: Any) -> Any:
-        process = started(*args, **more)
+    def popen(command: list[str], **more: Any) -> Any:  # before the runner is given its settings
+        process = started(command, **more)
         with open(disk / "filler", "wb", buffering=0) as file, suppress(OSError):
             while disk.is_mount():
                 file.write(bytes(1 << 12))
         return process
 
     here = os.statvfs(disk)
-    monkeypatch.setattr(own_process, "spawn", spawn)
+    monkeypatch.setattr(subprocess, "Popen", popen)
     if not disk.is_mount():
         ground.dials.turn("disk-full")
         monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result((*here[:3], 0, 0, *here[5:])))

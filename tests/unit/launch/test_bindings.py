@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from airflow_samza.errors import StageLost
 from airflow_samza.launch.bindings import (
     bindings_from_json,
     bindings_to_json,
@@ -21,7 +22,7 @@ from airflow_samza.launch.bindings import (
 from airflow_samza.launch.runner_settings import RunnerSettings
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.prepare.bound_systems import bind_systems
-from airflow_samza.spark.sealed_bindings import seal_bindings, unsealed
+from airflow_samza.spark.sealed_bindings import SEALED, seal_bindings, unsealed, unsealed_bindings
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.filesystems.root_access import NO_ACCESS, ROOT_ACCESS, RootAccess, access_of, give_access
 from airflow_samza.systems.system import SystemBinding
@@ -92,6 +93,19 @@ def test_the_secrets_of_the_root_are_sealed_where_spark_may_log_them() -> None:
     sealed, _ = seal_bindings(bindings_to_json(handed_over()))
     assert "hush" not in json.dumps(sealed)
     assert sealed[ROOT_ACCESS]["options"] == {"user": "etl"}
+
+
+def test_a_worker_completes_what_is_sealed_by_a_file_of_its_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = bindings_to_json(handed_over())
+    sealed, content = seal_bindings(plain)
+    assert b"hush" not in content
+    monkeypatch.setattr("pyspark.SparkFiles.get", lambda name: str(tmp_path / name))
+    with pytest.raises(StageLost, match="has no file airflow-samza-"):
+        unsealed_bindings(sealed)
+    (tmp_path / sealed[SEALED]["file"]).write_bytes(content)
+    assert unsealed_bindings(sealed) == plain
 
 
 def test_a_runner_is_shared_by_those_who_open_the_root_alike() -> None:

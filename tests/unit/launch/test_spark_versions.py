@@ -9,29 +9,36 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.errors import RuntimeMissing
+from airflow_samza.launch import spark_versions
 from airflow_samza.launch.launcher import check_place
 from airflow_samza.launch.masters import SubmitOptions, parse_master
 from airflow_samza.launch.spark_versions import PAIRS, check_installed, check_server
 
 
-def installed(**versions: str) -> Callable[[str], str]:
-    def look_up(name: str) -> str:
-        found = versions.get(name.replace("-", "_"))
-        if found is None:
-            raise PackageNotFoundError(name)
-        return found
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Install distributions of these versions alone, as far as the check can see."""
 
-    return look_up
+    def install(**versions: str) -> None:
+        def version(name: str) -> str:
+            found = versions.get(name.replace("-", "_"))
+            if found is None:
+                raise PackageNotFoundError(name)
+            return found
+
+        monkeypatch.setattr(spark_versions, "version", version)
+
+    return install
 
 
-def spark_home(folder: Path, version: str) -> dict[str, str]:
+def spark_home(folder: Path, version: str) -> str:
     (folder / "jars").mkdir()
     (folder / "jars" / f"spark-core_2.13-{version}.jar").touch()
-    return {"SPARK_HOME": str(folder)}
+    return str(folder)
 
 
 def test_this_environment_has_one_version_of_spark() -> None:
-    check_installed({})
+    check_installed()
 
 
 @pytest.mark.parametrize(
@@ -39,32 +46,36 @@ def test_this_environment_has_one_version_of_spark() -> None:
     [{}, {"pyspark": "4.1.3"}, {"pyspark_client": "4.1.3"}, {"pyspark": "4.1.3", "pyspark_client": "4.1.3"}],
     ids=["none", "pyspark alone", "client alone", "both"],
 )
-def test_accepts_one_version(versions: dict[str, str]) -> None:
-    check_installed({}, installed(**versions))
+def test_accepts_one_version(installed: Callable[..., None], versions: dict[str, str]) -> None:
+    installed(**versions)
+    check_installed()
 
 
 @pytest.mark.parametrize("client", ["4.2.0", "4.1.2"])
-def test_rejects_pyspark_beside_another_version_of_its_client(client: str) -> None:
+def test_rejects_pyspark_beside_another_version_of_its_client(installed: Callable[..., None], client: str) -> None:
+    installed(pyspark="4.1.10", pyspark_client=client)
     with pytest.raises(RuntimeMissing) as error:
-        check_installed({}, installed(pyspark="4.1.10", pyspark_client=client))
+        check_installed()
     assert "4.1.10" in error.value.sentence
     assert client in error.value.sentence
     assert f"pyspark=={PAIRS[4, 1]} pyspark-client=={PAIRS[4, 1]}" in error.value.hint
 
 
-def test_rejects_a_spark_home_with_another_spark(tmp_path: Path) -> None:
+def test_rejects_a_spark_home_with_another_spark(tmp_path: Path, installed: Callable[..., None]) -> None:
+    installed(pyspark="4.2.0")
     with pytest.raises(RuntimeMissing, match=r"has Spark 3\.5\.7, and pyspark is of version 4\.2\.0") as error:
-        check_installed(spark_home(tmp_path, "3.5.7"), installed(pyspark="4.2.0"))
+        check_installed(spark_home(tmp_path, "3.5.7"))
     assert error.value.hint == "Unset SPARK_HOME, so that pyspark starts the Spark that it brings."
 
 
-def test_accepts_a_spark_home_of_the_same_spark_or_without_one(tmp_path: Path) -> None:
-    check_installed(spark_home(tmp_path, "4.2.0"), installed(pyspark="4.2.0"))
-    check_installed({"SPARK_HOME": str(tmp_path / "none")}, installed(pyspark="4.2.0"))
+def test_accepts_a_spark_home_of_the_same_spark_or_without_one(tmp_path: Path, installed: Callable[..., None]) -> None:
+    installed(pyspark="4.2.0")
+    check_installed(spark_home(tmp_path, "4.2.0"))
+    check_installed(str(tmp_path / "none"))
 
 
 def test_whoever_submits_is_told_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPARK_HOME", spark_home(tmp_path, "3.5.7")["SPARK_HOME"])
+    monkeypatch.setenv("SPARK_HOME", spark_home(tmp_path, "3.5.7"))
     with pytest.raises(RuntimeMissing, match=r"has Spark 3\.5\.7"):
         check_place(parse_master("local[2]"), SubmitOptions())
 

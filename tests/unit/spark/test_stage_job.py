@@ -17,7 +17,7 @@ from airflow_samza.engine.task_section import TaskSection
 from airflow_samza.errors import RuntimeMissing, SamzaError, StageCancelled, StageFailed, TopicError
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.spark.push_failures import job_failed
+from airflow_samza.spark.push_job import job_failed
 from airflow_samza.spark.sessions.driver_session import is_spark_lost
 from airflow_samza.spark.stage_job import collect, run_job
 from airflow_samza.systems.filesystems.opening import open_filesystem

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,7 +71,7 @@ def secret_of(driver: DriverFiles) -> str:
     ],
 )
 def test_the_key_goes_by_a_variable_and_the_settings_lie_sealed_until_they_are_taken(
-    files: Far, master: str, setting: str
+    files: Far, master: str, setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = left_for(files, master)
     assert list(driver.conf) == ([f"{setting}{HANDOVER_SECRET}"] if setting else [])
@@ -79,14 +80,15 @@ def test_the_key_goes_by_a_variable_and_the_settings_lie_sealed_until_they_are_t
     shown = [files.read(handover).decode("latin1"), *driver.arguments, driver.program, driver.jar, secret_of(driver)]
     assert not [text for text in shown if SECRET in text]
     assert SECRET not in repr(driver)
-    variables = {HANDOVER_SECRET: secret_of(driver), "PATH": "/bin"}
-    root, settings = take_sealed(files.root, handover, variables)
+    monkeypatch.setenv(HANDOVER_SECRET, secret_of(driver))
+    root, settings = take_sealed(files.root, handover)
     assert root.root == files.root
     assert settings["bindings"]["lake"]["options"] == {"password": SECRET}
-    assert variables == {"PATH": "/bin"}  # nothing that the driver starts gets it
+    assert HANDOVER_SECRET not in os.environ  # nothing that the driver starts gets it
     assert not files.exists(handover)
+    monkeypatch.setenv(HANDOVER_SECRET, secret_of(driver))
     with pytest.raises(StageFailed, match="There is no hand-over"):
-        take_sealed(files.root, handover, {HANDOVER_SECRET: secret_of(driver)})
+        take_sealed(files.root, handover)
 
 
 def test_a_hand_over_that_no_driver_took_is_withdrawn(files: Far) -> None:
@@ -142,11 +144,12 @@ def test_a_driver_is_handed_the_address_of_a_root_on_hdfs_that_its_host_may_not_
     assert found["access"] == {"namenodes": "http://nn:50070"}
 
 
-def test_a_driver_whose_host_does_not_reach_the_link_says_so(files: Far) -> None:
+def test_a_driver_whose_host_does_not_reach_the_link_says_so(files: Far, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, and nobody listens
         files.links = f"http://127.0.0.1:{taken.getsockname()[1]}/handover"
         give_access(files.root, RootAccess({"token": "hidden"}))
         driver = left_for(files, "yarn")
+        monkeypatch.setenv(HANDOVER_SECRET, secret_of(driver))
         with pytest.raises(OSError, match="Connection refused"):
-            take_sealed(files.root, driver.arguments[-2], {HANDOVER_SECRET: secret_of(driver)})
+            take_sealed(files.root, driver.arguments[-2])

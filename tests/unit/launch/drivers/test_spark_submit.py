@@ -236,10 +236,15 @@ def test_a_master_that_does_not_answer_is_named_at_once(form: str) -> None:
     assert "hidden" not in str(caught.value)
 
 
-def test_yarn_is_found_by_the_folder_that_the_environment_names(tmp_path: Path) -> None:
+def test_yarn_is_found_by_the_folder_that_the_environment_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
     with pytest.raises(ConfigError, match="neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set"):
-        check_hadoop_conf({})
+        check_hadoop_conf()
+    monkeypatch.setenv("YARN_CONF_DIR", str(tmp_path))
     with pytest.raises(ConfigError, match=r"holds no yarn-site\.xml"):
-        check_hadoop_conf({"YARN_CONF_DIR": str(tmp_path)})
+        check_hadoop_conf()
     (tmp_path / "yarn-site.xml").touch()
-    check_hadoop_conf({"YARN_CONF_DIR": str(tmp_path)})
+    check_hadoop_conf()

@@ -23,11 +23,6 @@ def test_bounds_stand_behind_the_number_in_any_order() -> None:
     assert parse_warm_runners("3, memory=900 ,idle=5") == WarmRunners(3, idle=5.0, memory=900)
 
 
-@pytest.mark.parametrize("text", ["2", "2,idle=600,runs=50,age=21600,memory=4096", "1,runs=1"])
-def test_a_setting_is_read_again_as_it_was_written(text: str) -> None:
-    assert parse_warm_runners(str(parse_warm_runners(text))) == parse_warm_runners(text)
-
-
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -123,7 +123,12 @@ class Warm:
     def __init__(self, place: WarmPlace, root: Path, bounds: str, tenant: str = "") -> None:
         self.place, self.root = place, root
         self.forks, self.spark = Forks(), Spark()
-        settings = {"bounds": bounds, "root": str(root), "tenant": tenant, "master": "local[2]"}
+        settings = {
+            "bounds": dataclasses.asdict(parse_warm_runners(bounds)),
+            "root": str(root),
+            "tenant": tenant,
+            "master": "local[2]",
+        }
         Path(place.log).touch()
         self.keeper = Keeper(place, {**settings, "conf": {}, "archives": [], "class_archives": None}, self.forks)
         self.keeper._spark = self.spark  # type: ignore[assignment]

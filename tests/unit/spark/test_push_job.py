@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException, IllegalArgumentException
 
 from airflow_samza.errors import PushError, RuntimeMissing, SourceUnavailable, StageFailed
 from airflow_samza.spark.dataframe_inputs import first_line
-from airflow_samza.spark.push_failures import failures_of_source, function_failed, job_failed
+from airflow_samza.spark.push_job import failures_of_source, function_failed, job_failed
 from airflow_samza.systems.spark.tables import SparkTable
 from tests.support.pushes import Pushes
 
