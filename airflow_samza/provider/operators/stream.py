@@ -39,14 +39,13 @@ from airflow_samza.provider.operators.planning import PlanningOperator
 from airflow_samza.provider.operators.producer_waits import WaitsForProducers
 from airflow_samza.provider.operators.samza_operator import WatchesStages
 from airflow_samza.provider.parsed_application import application_if_there, words_on
-from airflow_samza.provider.plan_xcoms import PlanTicket
 from airflow_samza.provider.producer_tasks import producer_failed
 from airflow_samza.provider.progress_log import ProgressLog
 from airflow_samza.provider.run_identity import bundle_of, generation_of, has_another_try
 from airflow_samza.provider.run_tasks import STAGES, no_such_stage
-from airflow_samza.provider.stage_summary import summary
 from airflow_samza.provider.stage_watch import StageWatch
 from airflow_samza.provider.stats import emitter
+from airflow_samza.provider.xcoms import PlanTicket, summary
 from airflow_samza.runs.records.run_plan import RunPlan, other_code
 from airflow_samza.runs.records.stage_result import StageResult, describe_result
 from airflow_samza.runs.stages.stage_state import StageHandle
