@@ -222,7 +222,7 @@ def run(
 
     look_from_here()
     as_json = as_json or is_json(form)
-    environment = place.environment()
+    environment = place.environment
     request = RunRequest(
         application,
         run_command.name_of(run_id),
@@ -278,7 +278,7 @@ def status(
 
     look_from_here()
     as_json = as_json or is_json(form)
-    environment, named = place.environment(), at_most_two(names, "status")
+    environment, named = place.environment, at_most_two(names, "status")
     not_planned = status_command.failed_plan(environment, named)
     if not_planned is not None and not_planned.is_only_record:
         say(status_command.plan_failure(not_planned, as_json=as_json))
@@ -308,7 +308,7 @@ def fsck(place: Place, as_json: Json = False) -> None:
     """
     from airflow_samza.cli import fsck_command
 
-    environment = place.environment()
+    environment = place.environment
     looks = []
     for look in fsck_command.fsck(environment):
         looks.append(look)
@@ -358,7 +358,7 @@ def gc(
     """
     from airflow_samza.cli import gc_command
 
-    environment = place.environment()
+    environment = place.environment
     keep = gc_command.keep_of(environment, keep_runs, keep_runs_days)
     swept = gc_command.collect(environment, keep, dry=dry_run)
     if as_json:

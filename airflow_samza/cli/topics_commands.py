@@ -139,7 +139,7 @@ def fsck(
 
     log = _log(place, of)
     names = [topic] if topic is not None else log.topics()
-    files = place.environment().files
+    files = place.environment.files
     publications = published(files, log, run_folders(files))
     sound = True
     for name in names:
@@ -194,14 +194,14 @@ def expire(
         if not yes and not typer.confirm(f"Expire {what}? This cannot be undone.", err=True):
             raise TopicError("Nothing was expired.", hint=SAY_YES, stream=topic)
         say(_expire(log_topic, before))
-    say(_sweep(log, place.environment().files))
+    say(_sweep(log, place.environment.files))
 
 
 def _reject_push_stream(log: LogSystem, topic: str, place: Place) -> None:
     """Reject expiring rows of a pushed table: its versions name rows by offset, and would lose them silently."""
     from airflow_samza.runs.tables.versions import newest
 
-    current = newest(place.environment().files, log.name, topic)
+    current = newest(place.environment.files, log.name, topic)
     if current is not None:
         raise TopicError(
             f"The topic {topic!r} holds the versions of table {current.table!r}, of which {current.number} is current.",
@@ -215,7 +215,7 @@ def _reject_topic_of_open_run(topic: str, place: Place) -> None:
     """Reject expiring messages that another stage of an open run has still to read, or reads again in a retry."""
     from airflow_samza.runs.upkeep.retention import OpenTopics
 
-    run = OpenTopics(place.environment().files).open_run(topic)
+    run = OpenTopics(place.environment.files).open_run(topic)
     if run is not None:
         raise TopicError(
             f"The topic {topic!r} lies between stages of the run {run.run_id!r} of {run.application!r}, which is open.",
@@ -228,7 +228,7 @@ def _reject_topic_of_open_run(topic: str, place: Place) -> None:
 
 
 def _log(place: Place, of: str | None) -> LogSystem:
-    environment = place.environment()
+    environment = place.environment
     if of is None:
         return log_under(environment.root)
     binding = environment.systems.get(of)
