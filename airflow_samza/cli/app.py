@@ -6,7 +6,8 @@ imports.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import UserDict
+from collections.abc import Callable
 from pkgutil import resolve_name
 from typing import Annotated, Any, NamedTuple
 
@@ -59,25 +60,13 @@ class NamedCommand(NamedTuple):
         return made
 
 
-class CommandsByName(Mapping[str, Any]):
+class CommandsByName(UserDict[str, Any]):
     """The commands by name, each made when it is asked for."""
 
-    def __init__(self) -> None:
-        self._made: dict[str, Any] = {}
-
     def __getitem__(self, name: str) -> Any:
-        if name not in self._made:
-            self._made[name] = COMMANDS[name].make(name)
-        return self._made[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in COMMANDS
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
-
-    def __len__(self) -> int:
-        return len(COMMANDS)
+        if isinstance(self.data[name], NamedCommand):
+            self.data[name] = self.data[name].make(name)
+        return self.data[name]
 
 
 class Commands(ReportingGroup):
@@ -85,7 +74,7 @@ class Commands(ReportingGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands: Any = CommandsByName()
+        self.commands: Any = CommandsByName(COMMANDS)
 
 
 app = typer.Typer(

@@ -8,6 +8,7 @@ goes from task to task.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Annotated, Any
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
@@ -34,17 +35,14 @@ def readable_logs(request: Request, user: GetUserDep) -> Callable[[str], bool]:
 
 
 def _asked_once(request: Request, user: Any, what: DagAccessEntity) -> Callable[[str], bool]:
-    answers: dict[str, bool] = {}
-
+    @cache
     def may_read(dag_id: str) -> bool:
-        if dag_id not in answers:
-            try:
-                check: Any = requires_access_dag("GET", what, dag_id)
-                check(request, user)
-                answers[dag_id] = bool(dag_id)
-            except HTTPException:
-                answers[dag_id] = False
-        return answers[dag_id]
+        try:
+            check: Any = requires_access_dag("GET", what, dag_id)
+            check(request, user)
+        except HTTPException:
+            return False
+        return bool(dag_id)
 
     return may_read
 
