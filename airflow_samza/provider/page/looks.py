@@ -165,6 +165,8 @@ def _look(records: _RunRecords, marks: Mapping[str, TaskMark]) -> Progress:
         for stage_id, answer in found.items()
     ]
     state = run_state(files, opened.folder)
+    # Adding up those of a run that goes on would send as many again.
+    requests = {} if state == RUNNING else run_requests(files, run)
     notes = [*([heads.why] if heads.why else []), *(warning for stage in stages for warning in stage._warnings)]
     return Progress(
         application=run.application,
@@ -173,7 +175,7 @@ def _look(records: _RunRecords, marks: Mapping[str, TaskMark]) -> Progress:
         mode=note.mode,
         state=state,
         stages=stages,
-        requests=[Count(name=kind, value=number, unit="") for kind, number in sorted(_requests(opened, state).items())],
+        requests=[Count(name=kind, value=number, unit="") for kind, number in sorted(requests.items())],
         bottleneck=bottleneck_of(stages),
         state_version=_state_version(opened, stages),
         next_look=0.0 if state != RUNNING else files.pace.seldom(LOOK_SECONDS),
@@ -208,11 +210,6 @@ def _tables(opened: OpenedRun) -> dict[str, HeldTable]:
             current_from=current.current_from if current is not None else None,
         )
     return tables
-
-
-def _requests(opened: OpenedRun, state: str) -> Mapping[str, int]:
-    """Return the requests of a run that has ended: adding up those of one that goes on would send as many again."""
-    return {} if state == RUNNING else run_requests(opened.files, opened.run)
 
 
 def _state_version(opened: OpenedRun, stages: list[Stage]) -> int | None:

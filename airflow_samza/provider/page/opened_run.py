@@ -174,10 +174,10 @@ def records_missing(note: PlanNote) -> NotFound:
 
 def open_planned(records: Records, dag_id: DagId, run_id: RunId, plan_task: PlanTask, map_index: MapIndex) -> OpenedRun:
     """Return the run that an address names."""
-    for planned in records.planned(dag_id, run_id):
-        if (planned.task_id, planned.map_index) == (plan_task, map_index):
-            return OpenedRun(planned)
-    raise not_planned(records, dag_id, run_id, plan_task)
+    plans = {(planned.task_id, planned.map_index): planned for planned in records.planned(dag_id, run_id)}
+    if (plan_task, map_index) not in plans:
+        raise not_planned(records, dag_id, run_id, plan_task)
+    return OpenedRun(plans[plan_task, map_index])
 
 
 def not_planned(records: Records, dag_id: str, run_id: str, plan_task: str | None = None) -> NotFound:
