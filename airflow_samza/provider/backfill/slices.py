@@ -108,7 +108,7 @@ def planned_slices(
 
 
 def scheduled_slices(form: Any, first: datetime, last: datetime) -> Iterator[Slice]:
-    """Yield the runs of a Dag whose interval is over: Airflow makes no others. ``form`` is what the scheduler has of it."""
+    """Yield the runs of a Dag whose interval is over, as Airflow makes them; ``form`` is the scheduler's form of it."""
     if not form.timetable.can_be_scheduled:
         raise ConfigError(
             f"The Dag {form.dag_id!r} has no schedule, so a backfill of it makes no runs.",
