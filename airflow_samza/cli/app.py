@@ -265,7 +265,6 @@ def status(
     """
     from airflow_samza.cli import status_command
 
-    look_from_here()
     as_json = as_json or is_json(form)
     environment, named = place.environment, at_most_two(names, "status")
     not_planned = status_command.failed_plan(environment, named)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from airflow_samza.cli.environment import Environment
-from airflow_samza.cli.options import ROOT, SYSTEMS, Json, Names, Place, at_most_two, at_place, look_from_here
+from airflow_samza.cli.options import ROOT, SYSTEMS, Json, Names, Place, at_most_two, at_place
 from airflow_samza.cli.terminal import columns, json_line, say, say_json
 from airflow_samza.errors import ConfigError, StageCancelled, UnknownName
 from airflow_samza.planner.titles import stage_named, stage_names
@@ -67,7 +67,6 @@ def finish(place: Place, names: Names = None) -> None:
     from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
     from airflow_samza.runs.upkeep.waiting_output import publish_waiting
 
-    look_from_here()
     environment = place.environment
     files, run = _named_run(environment, names, "runs finish")
     reject_worked_on(files, run, "publishes what is committed")
@@ -121,7 +120,6 @@ def logs(
     )
     from airflow_samza.runs.stages.runner_log import log_lines
 
-    look_from_here()
     environment = place.environment
     files = environment.files
     failure = failed_plan(environment, at_most_two(names, "logs"))
@@ -159,7 +157,6 @@ def logs(
 @at_place(ROOT)
 def cancel(place: Place, names: Names = None, stage: Stage = None) -> None:
     """Cancel a run, or one of its stages. What was committed stays; the task in Airflow fails."""
-    look_from_here()
     files, run = _named_run(place.environment, names, "cancel")
     if stage is not None:
         stage = stage_named(run.plan, stage).stage_id
@@ -226,7 +223,6 @@ def _end_run(environment: Environment, names: Sequence[str] | None, *, drains: b
     """Leave the request in the run's folder, where its stages see it within a fraction of a second; say so."""
     from airflow_samza.runs.stages.run_ends import ask_to_drain, ask_to_stop
 
-    look_from_here()
     files, run = _named_run(environment, names, "drain" if drains else "stop")
     if not run.stages_run_concurrently:
         raise ConfigError(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from airflow_samza.cli.environment import Environment
+from airflow_samza.cli.options import look_from_here
 from airflow_samza.cli.remedies import PLAN_ANEW, on_the_command_line
 from airflow_samza.cli.warm_commands import lenders
 from airflow_samza.errors import SamzaError, UnknownName
@@ -189,6 +190,7 @@ def plan_failure(failure: NotPlanned, *, as_json: bool = False) -> str:
 def _name_of(application: str) -> str:
     from airflow_samza.application.loader import load_application
 
+    look_from_here()
     return load_application(application).spec({}).name
 
 
