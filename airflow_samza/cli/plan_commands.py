@@ -152,8 +152,7 @@ def preview_of(
     from airflow_samza.prepare.run_request import RunRequest
 
     request = RunRequest(reference, "preview", interval=interval, config=config, partition_key=partition_key)
-    files = environment.files
-    run = preview_run(files, environment.systems, environment.default_system, request)
+    run = preview_run(environment.files, environment.systems, environment.default_system, request)
     return Preview(run.plan, run.engine_texts, (), run.notes)
 
 

@@ -199,8 +199,7 @@ def failures_of(files: Filesystem, run: RunPlan) -> dict[str, SamzaError]:
     found: dict[str, SamzaError] = {}
     waiting = []
     for stage in run.plan.stages:
-        handle = newest_handle(files, run, stage.stage_id)
-        status = stage_status(files, handle)
+        status = stage_status(files, newest_handle(files, run, stage.stage_id))
         error = failure_of(status, stage.stage_id)
         if error is not None:
             found[stage.stage_id] = error

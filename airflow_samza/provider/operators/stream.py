@@ -321,9 +321,8 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
     def _run_and_generation(self, hook: SamzaHook, context: Any, deadline: float | None) -> tuple[RunPlan, int]:
         own = generation_of(context)
         if self.plan is not None:
-            ticket = PlanTicket.from_dict(self.plan)
             # A retry or a clear of a stage runs what this task names, as far as that is what was planned.
-            run = replace(hook.load_plan(ticket), reference=self.application)
+            run = replace(hook.load_plan(PlanTicket.from_dict(self.plan)), reference=self.application)
             if said := other_code(bundle_of(context), run.bundle):
                 self.tell(said)
             config = text_map("config", self.config)
