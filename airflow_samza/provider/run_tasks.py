@@ -145,8 +145,7 @@ class _Dag:
         plan = _get(task, "plan") if part != PLAN else None
         if plan is None and part != CLEANUP:
             return [task_id if scope is None else str(scope)]
-        references = plan.iter_references() if hasattr(plan, "iter_references") else ()
-        outputs_of = [other.task_id for other, _ in references]
+        outputs_of = [other.task_id for other, _ in getattr(plan, "iter_references", tuple)()]
         named = [name for name in outputs_of if name in self.tasks and _part(self.tasks[name]) == PLAN]
         if named:
             return self.scopes_of(named[0])
