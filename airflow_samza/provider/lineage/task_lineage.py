@@ -1,7 +1,7 @@
 """The lineage of tasks, in plain values that are gathered while they run: what they read and write, of which columns.
 
-Stage, push, publish and cleanup tasks gather it, and have the methods that OpenLineage's provider for Airflow calls,
-which need not be installed: functions alone import it. The preview of a backfill finds by it what a run awaits.
+Nothing here imports OpenLineage, which need not be installed. Stage, push, publish and cleanup tasks gather it; the
+preview of a backfill finds by it what a run awaits.
 """
 
 from __future__ import annotations
@@ -252,41 +252,3 @@ def _columns(schema: Schema | None, columns: Sequence[str] | Mapping[str, str] |
         decides = () if use is None else (ColumnSource(source, column, "CONDITIONAL") for column in use.conditions)
         sources[name] = named.union(decides)
     return StreamLineage(sources)
-
-
-class TellsLineage:
-    """The methods that OpenLineage's provider for Airflow looks for on an operator.
-
-    The provider calls them in a process of its own, so what they tell was gathered before, in ``_lineage``.
-    """
-
-    _lineage: Any = None
-
-    def get_openlineage_facets_on_start(self) -> Any:
-        """Return the job's facets; a deferred task starts again, and says the same."""
-        from airflow_samza.provider.lineage.openlineage_facets import facets_at_start
-
-        return facets_at_start(getattr(self, "application", ""), getattr(self, "stage", None))
-
-    def get_openlineage_facets_on_complete(self, ti: Any) -> Any:
-        """Return the datasets that were read and written, and the facets of run and job."""
-        from airflow_samza.provider.lineage.openlineage_facets import facets_of
-
-        return facets_of(self._lineage, ti, self)
-
-    def get_openlineage_facets_on_failure(self, ti: Any) -> Any:
-        """Return what is known of the task, with its error."""
-        return self.get_openlineage_facets_on_complete(ti)
-
-
-def openlineage_is_active() -> bool:
-    """Return whether OpenLineage is installed and sends events from here."""
-    try:
-        from airflow.providers.openlineage import conf
-    except ImportError:
-        return False
-    if conf.is_disabled():
-        return False
-    from airflow.providers.openlineage.plugins.listener import get_openlineage_listener
-
-    return get_openlineage_listener() is not None

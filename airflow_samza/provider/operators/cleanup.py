@@ -11,7 +11,8 @@ from airflow_samza.provider.airflow_versions import AirflowSkipException
 from airflow_samza.provider.configured_numbers import configured_number
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.samza import ClosedRun, SamzaHook
-from airflow_samza.provider.lineage.task_lineage import TellsLineage, openlineage_is_active, whole_run
+from airflow_samza.provider.lineage.methods import TellsLineage, openlineage_is_active
+from airflow_samza.provider.lineage.task_lineage import whole_run
 from airflow_samza.provider.operators.samza_operator import EndOfRunOperator
 from airflow_samza.provider.producer_tasks import task_states
 from airflow_samza.provider.run_tasks import scopes_to_close

@@ -33,7 +33,7 @@ from airflow_samza.provider.deferral import (
 from airflow_samza.provider.disclosure import hint_of, sentence_of
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.samza import PlannedRun, SamzaHook
-from airflow_samza.provider.lineage.task_lineage import TellsLineage
+from airflow_samza.provider.lineage.methods import TellsLineage
 from airflow_samza.provider.operators.samza_operator import SamzaOperator
 from airflow_samza.provider.run_identity import airflow_run_of, bundle_of, generation_of, interval_of, partition_key_of
 from airflow_samza.provider.run_tasks import PLAN, STAGES, run_tasks

@@ -24,6 +24,7 @@ from airflow_samza.provider.disclosure import sentence_of
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.runtime import PLAN_ANEW
 from airflow_samza.provider.hooks.samza import SamzaHook
+from airflow_samza.provider.lineage.methods import TellsLineage
 from airflow_samza.provider.lineage.outlets import (
     announce,
     outlets_of_task,
@@ -31,7 +32,7 @@ from airflow_samza.provider.lineage.outlets import (
     slice_of,
     with_outlets,
 )
-from airflow_samza.provider.lineage.task_lineage import TaskLineage, TellsLineage, names_in
+from airflow_samza.provider.lineage.task_lineage import TaskLineage, names_in
 from airflow_samza.provider.links import OUTPUT, PAGE, RESULTS, RUNNER_LOG, SPARK, task_page
 from airflow_samza.provider.operators.cleanup import close_run, topics_kept
 from airflow_samza.provider.operators.planning import PlanningOperator

@@ -21,8 +21,9 @@ from airflow_samza.provider.disclosure import sentence_of
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.lineage.dataset_names import DatasetName
+from airflow_samza.provider.lineage.methods import TellsLineage, openlineage_is_active
 from airflow_samza.provider.lineage.outlets import announce_version, outlets_of_table, reject_partitions
-from airflow_samza.provider.lineage.task_lineage import TellsLineage, openlineage_is_active, push_lineage, table_dataset
+from airflow_samza.provider.lineage.task_lineage import push_lineage, table_dataset
 from airflow_samza.provider.links import DATA, OUTPUT, PAGE, RESULTS, RUNNER_LOG, SPARK, task_page
 from airflow_samza.provider.operators.samza_operator import SamzaOperator, WatchesStages
 from airflow_samza.provider.run_identity import has_another_try, interval_of

@@ -22,6 +22,7 @@ from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.provider.airflow_versions import AirflowException
 from airflow_samza.provider.assets import version_facts
 from airflow_samza.provider.lineage import openlineage_facets
+from airflow_samza.provider.lineage.methods import openlineage_is_active
 from airflow_samza.provider.lineage.openlineage_facets import (
     MOST_FIELDS,
     MOST_STAGES,
@@ -34,7 +35,6 @@ from airflow_samza.provider.lineage.task_lineage import (
     TaskLineage,
     WholeRun,
     names_in,
-    openlineage_is_active,
     push_lineage,
     whole_run,
 )
