@@ -57,7 +57,7 @@ def _measure(root: Path, partitions: int) -> None:
     from airflow_samza.provider.page import looks, rights
     from airflow_samza.provider.page.airflow_records import Planned, TaskMark, airflow_records
     from airflow_samza.provider.page.app import make_app
-    from airflow_samza.provider.plan_xcoms import PlanNote
+    from airflow_samza.provider.xcoms import PlanNote
     from tests.support.page_here import KnownToAirflow
 
     run, ended = _records(root, partitions)

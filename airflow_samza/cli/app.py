@@ -6,7 +6,8 @@ imports.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import UserDict
+from collections.abc import Callable
 from pkgutil import resolve_name
 from typing import Annotated, Any, NamedTuple
 
@@ -59,25 +60,13 @@ class NamedCommand(NamedTuple):
         return made
 
 
-class CommandsByName(Mapping[str, Any]):
+class CommandsByName(UserDict[str, Any]):
     """The commands by name, each made when it is asked for."""
 
-    def __init__(self) -> None:
-        self._made: dict[str, Any] = {}
-
     def __getitem__(self, name: str) -> Any:
-        if name not in self._made:
-            self._made[name] = COMMANDS[name].make(name)
-        return self._made[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in COMMANDS
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
-
-    def __len__(self) -> int:
-        return len(COMMANDS)
+        if isinstance(self.data[name], NamedCommand):
+            self.data[name] = self.data[name].make(name)
+        return self.data[name]
 
 
 class Commands(ReportingGroup):
@@ -85,7 +74,7 @@ class Commands(ReportingGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands: Any = CommandsByName()
+        self.commands: Any = CommandsByName(COMMANDS)
 
 
 app = typer.Typer(
@@ -222,7 +211,7 @@ def run(
 
     look_from_here()
     as_json = as_json or is_json(form)
-    environment = place.environment()
+    environment = place.environment
     request = RunRequest(
         application,
         run_command.name_of(run_id),
@@ -276,9 +265,8 @@ def status(
     """
     from airflow_samza.cli import status_command
 
-    look_from_here()
     as_json = as_json or is_json(form)
-    environment, named = place.environment(), at_most_two(names, "status")
+    environment, named = place.environment, at_most_two(names, "status")
     not_planned = status_command.failed_plan(environment, named)
     if not_planned is not None and not_planned.is_only_record:
         say(status_command.plan_failure(not_planned, as_json=as_json))
@@ -308,7 +296,7 @@ def fsck(place: Place, as_json: Json = False) -> None:
     """
     from airflow_samza.cli import fsck_command
 
-    environment = place.environment()
+    environment = place.environment
     looks = []
     for look in fsck_command.fsck(environment):
         looks.append(look)
@@ -358,7 +346,7 @@ def gc(
     """
     from airflow_samza.cli import gc_command
 
-    environment = place.environment()
+    environment = place.environment
     keep = gc_command.keep_of(environment, keep_runs, keep_runs_days)
     swept = gc_command.collect(environment, keep, dry=dry_run)
     if as_json:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from airflow_samza.cli.connection_environment import looking_in_database
-from airflow_samza.cli.options import Json
+from airflow_samza.cli.options import Json, looking_in_database
 from airflow_samza.cli.terminal import columns, json_line
 from airflow_samza.errors import ConfigError
 from airflow_samza.figures import duration, size

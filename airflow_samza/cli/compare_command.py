@@ -90,7 +90,7 @@ def compare(
     from airflow_samza.runs.records.comparison import comparison_lines
 
     look_from_here()
-    environment = place.environment()
+    environment = place.environment
     keys = parse_keys(key or ())
     made = run_command.name_of(run_id) if run_id is not None else run_command.named_by_clock("compare")
     another = "Leave --run-id out: then the application is compared as it is now, by a run of its own."

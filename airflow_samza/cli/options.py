@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +17,7 @@ import typer
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.cli.environment import Environment, find_environment, with_options
 from airflow_samza.errors import ConfigError
+from airflow_samza.launch.programs import variables_set
 from airflow_samza.systems.filesystems.root_access import give_access
 
 Application = Annotated[
@@ -145,12 +148,9 @@ class Place:
         named = (self.env, self.environments, self.root, self.conn_id)
         return any(value is not None for value in named) or bool(self.system)
 
-    def environment(self) -> Environment:
-        """Return the environment, and say once from which file it is; this process opens its root as it says."""
-        return self._environment
-
     @functools.cached_property
-    def _environment(self) -> Environment:
+    def environment(self) -> Environment:
+        """The environment, of which is said once from which file it is; this process opens its root as it says."""
         if self.conn_id is not None:
             return self._of_connection(self.conn_id)
         environment = find_environment(
@@ -162,8 +162,10 @@ class Place:
         return environment
 
     def _of_connection(self, conn_id: str) -> Environment:
-        from airflow_samza.cli.connection_environment import environment_of
+        """Return the root of a Samza connection, and what opens it; this process opens it so from now on.
 
+        Systems are bound by connections in Dag files alone, so there are none but those that are named here.
+        """
         for option, value in (("--env", self.env), ("--config-file", self.environments), ("--root", self.root)):
             if value is not None:
                 raise ConfigError(
@@ -172,7 +174,12 @@ class Place:
                     key="--conn-id",
                     value=conn_id,
                 )
-        return with_options(environment_of(conn_id), self.system or (), self.config or ())
+        from airflow_samza.provider.hooks.samza import SamzaHook
+
+        with looking_in_database():
+            hook = SamzaHook(conn_id)
+            found = Environment(conn_id, hook.root, origin=f"the connection {conn_id!r}", access=hook.access)
+        return with_options(found, self.system or (), self.config or ())
 
 
 ROOT = ("env", "environments", "root", "conn_id")
@@ -209,6 +216,8 @@ def at_place(names: tuple[str, ...]) -> Callable[[Callable[..., None]], Callable
 
     return decorated
 
+
+_PROCESS = "_AIRFLOW_PROCESS_CONTEXT"
 
 SAY_YES = "Answer y, or give --yes."
 
@@ -247,3 +256,11 @@ def look_from_here() -> None:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
+
+
+def looking_in_database() -> AbstractContextManager[None]:
+    """Have Airflow look connections up in its database, too, as its own commands do.
+
+    Without the variable it takes a process that is none of its own for a task's, which asks the API server.
+    """
+    return variables_set({_PROCESS: os.environ.get(_PROCESS) or "server"})

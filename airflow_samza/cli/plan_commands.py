@@ -71,7 +71,7 @@ def plan(
     look_from_here()
     form = "json" if as_json else form
     check_format(form, FORMATS)
-    named = place.environment() if place.is_named or shuffles else None
+    named = place.environment if place.is_named or shuffles else None
     keys = named.config if named is not None else dict(parse_setting(option) for option in place.config or ())
     preview = preview_of(application, named, parse_interval(interval), keys, partition_key or None)
     if shuffles and named is not None:
@@ -83,7 +83,7 @@ def plan(
             f"--diff has no form {form!r}.", hint="Leave --format out with --diff.", key="--format", value=form
         )
     else:
-        environment = named or place.environment()
+        environment = named or place.environment
         text = describe_difference(*earlier_plan(diff, preview.plan.application, environment), preview.plan)
     for note in preview.notes:
         say(f"Note: {note}", err=True)
@@ -152,8 +152,7 @@ def preview_of(
     from airflow_samza.prepare.run_request import RunRequest
 
     request = RunRequest(reference, "preview", interval=interval, config=config, partition_key=partition_key)
-    files = environment.files
-    run = preview_run(files, environment.systems, environment.default_system, request)
+    run = preview_run(environment.files, environment.systems, environment.default_system, request)
     return Preview(run.plan, run.engine_texts, (), run.notes)
 
 

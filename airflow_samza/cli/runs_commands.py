@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from airflow_samza.cli.environment import Environment
-from airflow_samza.cli.options import ROOT, SYSTEMS, Json, Names, Place, at_most_two, at_place, look_from_here
+from airflow_samza.cli.options import ROOT, SYSTEMS, Json, Names, Place, at_most_two, at_place
 from airflow_samza.cli.terminal import columns, json_line, say, say_json
 from airflow_samza.errors import ConfigError, StageCancelled, UnknownName
 from airflow_samza.planner.titles import stage_named, stage_names
@@ -39,7 +39,7 @@ def list_command(
     as_json: Json = False,
 ) -> None:
     """List runs, newest first: state, mode, data interval, time of the plan, and the Dag run."""
-    files = place.environment().files
+    files = place.environment.files
     listed = newest_listed(files, application or None, only_running)
     shown = list(islice(listed, limit or None))
     if as_json:
@@ -67,8 +67,7 @@ def finish(place: Place, names: Names = None) -> None:
     from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
     from airflow_samza.runs.upkeep.waiting_output import publish_waiting
 
-    look_from_here()
-    environment = place.environment()
+    environment = place.environment
     files, run = _named_run(environment, names, "runs finish")
     reject_worked_on(files, run, "publishes what is committed")
     published = publish_waiting(files, bind_systems(run_bindings(run.systems, environment.systems), files.root), run)
@@ -91,7 +90,7 @@ def publish(
     from airflow_samza.prepare.bound_systems import bind_systems, run_bindings
     from airflow_samza.runs.publication import give_up_run, publish_run
 
-    environment = place.environment()
+    environment = place.environment
     files, run = _named_run(environment, names, "publish")
     systems = bind_systems(run_bindings(run.systems, environment.systems), files.root)
     outputs: Sequence[Published | GivenUp] = (give_up_run if drop else publish_run)(files, systems, run, who_asks())
@@ -121,8 +120,7 @@ def logs(
     )
     from airflow_samza.runs.stages.runner_log import log_lines
 
-    look_from_here()
-    environment = place.environment()
+    environment = place.environment
     files = environment.files
     failure = failed_plan(environment, at_most_two(names, "logs"))
     if failure is not None and failure.is_only_record:
@@ -159,8 +157,7 @@ def logs(
 @at_place(ROOT)
 def cancel(place: Place, names: Names = None, stage: Stage = None) -> None:
     """Cancel a run, or one of its stages. What was committed stays; the task in Airflow fails."""
-    look_from_here()
-    files, run = _named_run(place.environment(), names, "cancel")
+    files, run = _named_run(place.environment, names, "cancel")
     if stage is not None:
         stage = stage_named(run.plan, stage).stage_id
     called = stage_names(run.plan)
@@ -213,20 +210,19 @@ def _cell(fact: str | tuple[str, str] | None) -> str:
 @at_place(ROOT)
 def drain(place: Place, names: Names = None) -> None:
     """End a continuous or pipelined run for good: process what has arrived, and flush windows and joins."""
-    _end_run(place.environment(), names, drains=True)
+    _end_run(place.environment, names, drains=True)
 
 
 @at_place(ROOT)
 def stop(place: Place, names: Names = None) -> None:
     """Stop a continuous or pipelined run for now: flush nothing, and keep the state for the next run."""
-    _end_run(place.environment(), names, drains=False)
+    _end_run(place.environment, names, drains=False)
 
 
 def _end_run(environment: Environment, names: Sequence[str] | None, *, drains: bool) -> None:
     """Leave the request in the run's folder, where its stages see it within a fraction of a second; say so."""
     from airflow_samza.runs.stages.run_ends import ask_to_drain, ask_to_stop
 
-    look_from_here()
     files, run = _named_run(environment, names, "drain" if drains else "stop")
     if not run.stages_run_concurrently:
         raise ConfigError(

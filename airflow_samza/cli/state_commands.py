@@ -207,7 +207,7 @@ def _read(version: Version) -> list[str]:
 
 
 def _history(application: str, place: Place, app_id: str) -> tuple[Filesystem, StateHistory]:
-    environment = place.environment()
+    environment = place.environment
     files = environment.files
     if ":" not in application:
         return files, StateHistory(application, app_id)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from airflow_samza.cli.environment import Environment
+from airflow_samza.cli.options import look_from_here
 from airflow_samza.cli.remedies import PLAN_ANEW, on_the_command_line
 from airflow_samza.cli.warm_commands import lenders
 from airflow_samza.errors import SamzaError, UnknownName
@@ -188,6 +189,7 @@ def plan_failure(failure: NotPlanned, *, as_json: bool = False) -> str:
 def _name_of(application: str) -> str:
     from airflow_samza.application.loader import load_application
 
+    look_from_here()
     return load_application(application).spec({}).name
 
 
@@ -196,8 +198,7 @@ def failures_of(files: Filesystem, run: RunPlan) -> dict[str, SamzaError]:
     found: dict[str, SamzaError] = {}
     waiting = []
     for stage in run.plan.stages:
-        handle = newest_handle(files, run, stage.stage_id)
-        status = stage_status(files, handle)
+        status = stage_status(files, newest_handle(files, run, stage.stage_id))
         error = failure_of(status, stage.stage_id)
         if error is not None:
             found[stage.stage_id] = error

@@ -50,7 +50,7 @@ PushId = Annotated[
 @at_place(ROOT)
 def list_tables(place: Place, as_json: Json = False) -> None:
     """List pushed tables with their current versions."""
-    files = place.environment().files
+    files = place.environment.files
     newest_versions = [
         (folder, versions.newest(files, folder.system, folder.topic)) for folder in versions.tables(files)
     ]
@@ -74,7 +74,7 @@ def list_tables(place: Place, as_json: Json = False) -> None:
 @at_place(ROOT)
 def show_versions(place: Place, table: Table, system: Named = EMBEDDED, as_json: Json = False) -> None:
     """List the versions of a table, oldest first: push, time from which it was current, rows."""
-    files = place.environment().files
+    files = place.environment.files
     topic = f"{table}-push"
     kept, expired = versions.versions(files, system, topic), versions.expired_numbers(files, system, topic)
     current = versions.newest(files, system, topic)
@@ -171,7 +171,7 @@ def push(
     from airflow_samza.cli.run_command import named_by_clock, parse_interval, runtime_of
 
     look_from_here()
-    environment = place.environment()
+    environment = place.environment
     runtime = runtime_of(environment, master, deploy_mode, runner_python)
     name = push_id or named_by_clock("cli")
     handle = runtime.push(
@@ -216,7 +216,7 @@ def rollback(
     push_id: PushId = None,
 ) -> None:
     """Make an older version of a table current again, as a new version."""
-    environment = place.environment()
+    environment = place.environment
     files = environment.files
     bound = bind_system(system, environment.systems.get(system) or UNDER_ROOT, environment.root)
     new_version = table_rollback.rollback(files, system, f"{table}-push", to, push_id or f"cli-rollback-{now()}", bound)
@@ -232,7 +232,7 @@ def compact(place: Place, table: Table, log_system: Named = EMBEDDED) -> None:
     """
     from airflow_samza.engine.tables.table_compaction import compact_here
 
-    environment = place.environment()
+    environment = place.environment
     files, folder = environment.files, TableFolder(log_system, f"{table}-push")
     version = versions.newest(files, log_system, folder.topic)
     if version is None:

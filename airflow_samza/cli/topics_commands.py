@@ -1,20 +1,33 @@
-"""``airflow-samza topics``: the options of each command; ``topic_reports`` makes what they print."""
+"""``airflow-samza topics``: lists, shows, reads, checks and expires the topics of a log."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from airflow_samza.application.rejections import did_you_mean, listed
-from airflow_samza.cli import topic_reports
+from airflow_samza.application.times import duration_ms
 from airflow_samza.cli.options import SAY_YES, SYSTEMS, Json, Place, Yes, at_place
-from airflow_samza.cli.terminal import json_line, say, say_json
+from airflow_samza.cli.terminal import columns, json_line, moment, say, say_json
+from airflow_samza.control.messages import to_json
 from airflow_samza.errors import ConfigError, TopicError
+from airflow_samza.figures import size
 from airflow_samza.systems.bindings import bind_log, is_log, log_under
+from airflow_samza.systems.filesystems.pace import Looks
+from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemStreamPartition
 
 if TYPE_CHECKING:
+    from airflow_samza.systems.filesystems.filesystem import Filesystem
+    from airflow_samza.systems.log.consumer import LogConsumer
     from airflow_samza.systems.log.system import LogSystem
+
+FOLLOW_SECONDS = 0.5
+"""The pause between two looks for new commits of a followed topic: each lists a folder and reads a file or two."""
+
+NEWEST_PRODUCERS = 10
 
 topics = typer.Typer(help="List, read, check and expire topics.", no_args_is_help=True)
 
@@ -39,26 +52,26 @@ def list_topics(
     as_json: Json = False,
 ) -> None:
     """List topics: partitions, messages, bytes, last commit, expiry."""
+    from airflow_samza.systems.log.topic_facts import list_facts
+
     log = _log(place, of)
     if as_json:
-        from airflow_samza.systems.log.topic_facts import list_facts
-
         say_json(list_facts(log, matching))
         return
-    say(topic_reports.list_text(log, matching))
+    say(_list_text(log, matching, list_facts(log, matching)))
 
 
 @topics.command(epilog="Example: airflow-samza topics show TOPIC")
 @at_place(SYSTEMS)
 def show(place: Place, topic: Topic, of: Of = None, as_json: Json = False) -> None:
     """Show a topic: schema, offsets of each partition, writers."""
-    log = _log(place, of)
-    if as_json:
-        from airflow_samza.systems.log.topic_facts import show_facts
+    from airflow_samza.systems.log.topic_facts import show_facts
 
-        typer.echo(json_line(show_facts(log, topic)))
+    facts = show_facts(_log(place, of), topic)
+    if as_json:
+        typer.echo(json_line(facts))
         return
-    say(topic_reports.show_text(log, topic))
+    say(_show_text(topic, facts))
 
 
 @topics.command(epilog="Example: airflow-samza topics tail TOPIC -n 5 --follow")
@@ -79,8 +92,35 @@ def tail(
     ] = False,
 ) -> None:
     """Print the last messages of a topic as JSON lines."""
+    from airflow_samza.systems.log.index import LogIndex
+    from airflow_samza.systems.topic_rejections import check_partition
+
     log = _log(place, of)
-    topic_reports.tail(log, topic, partition=partition, count=count, control=control, follow=follow, tell=typer.echo)
+    if count < 0:
+        raise ConfigError(f"-n {count} is not a number of messages.", hint="Give 0 or more.", key="-n", value=count)
+    log_topic = log.topic(topic)
+    if partition is not None:
+        check_partition(topic, log_topic.partitions, partition)
+    chosen = range(log_topic.partitions) if partition is None else [partition]
+    index = LogIndex(log_topic)
+    starts = {number: _start_of_tail(index, number, count, control) for number in chosen}
+    consumer = log.consumer(StreamSpec(topic))
+    looks = Looks(log.filesystem.pace)
+    try:
+        while True:
+            heads = consumer.head
+            # The partitions one after the other: between partitions a topic knows no order.
+            for number in chosen:
+                for line in _lines(consumer, log.name, topic, number, starts[number], heads[number], control):
+                    looks.news()
+                    typer.echo(line)
+                starts[number] = max(starts[number], heads[number])
+            if not follow:
+                return
+            time.sleep(looks.pause(FOLLOW_SECONDS))
+            consumer.refresh()
+    finally:
+        consumer.close()
 
 
 @topics.command(epilog="Example: airflow-samza topics fsck TOPIC")
@@ -99,7 +139,7 @@ def fsck(
 
     log = _log(place, of)
     names = [topic] if topic is not None else log.topics()
-    files = place.environment().files
+    files = place.environment.files
     publications = published(files, log, run_folders(files))
     sound = True
     for name in names:
@@ -107,7 +147,7 @@ def fsck(
         typer.echo(json_line(look_facts(look)) if as_json else "\n".join(look_lines(look)))
         sound = sound and look.sound
     if not names and not as_json:
-        say(topic_reports.none_under(log))
+        say(_none_under(log))
     if not sound:
         raise typer.Exit(1)
 
@@ -150,18 +190,18 @@ def expire(
             if older_than
             else f"the whole topic {topic!r}"
         )
-        before = topic_reports.moment_before(older_than)
+        before = None if older_than is None else time.time_ns() // 1_000_000 - duration_ms(older_than)
         if not yes and not typer.confirm(f"Expire {what}? This cannot be undone.", err=True):
             raise TopicError("Nothing was expired.", hint=SAY_YES, stream=topic)
-        say(topic_reports.expire(log_topic, before))
-    say(topic_reports.sweep(log, place.environment().files))
+        say(_expire(log_topic, before))
+    say(_sweep(log, place.environment.files))
 
 
 def _reject_push_stream(log: LogSystem, topic: str, place: Place) -> None:
     """Reject expiring rows of a pushed table: its versions name rows by offset, and would lose them silently."""
     from airflow_samza.runs.tables.versions import newest
 
-    current = newest(place.environment().files, log.name, topic)
+    current = newest(place.environment.files, log.name, topic)
     if current is not None:
         raise TopicError(
             f"The topic {topic!r} holds the versions of table {current.table!r}, of which {current.number} is current.",
@@ -175,7 +215,7 @@ def _reject_topic_of_open_run(topic: str, place: Place) -> None:
     """Reject expiring messages that another stage of an open run has still to read, or reads again in a retry."""
     from airflow_samza.runs.upkeep.retention import OpenTopics
 
-    run = OpenTopics(place.environment().files).open_run(topic)
+    run = OpenTopics(place.environment.files).open_run(topic)
     if run is not None:
         raise TopicError(
             f"The topic {topic!r} lies between stages of the run {run.run_id!r} of {run.application!r}, which is open.",
@@ -188,7 +228,7 @@ def _reject_topic_of_open_run(topic: str, place: Place) -> None:
 
 
 def _log(place: Place, of: str | None) -> LogSystem:
-    environment = place.environment()
+    environment = place.environment
     if of is None:
         return log_under(environment.root)
     binding = environment.systems.get(of)
@@ -201,3 +241,120 @@ def _log(place: Place, of: str | None) -> LogSystem:
             value=of,
         )
     return bind_log(of, binding, environment.root)
+
+
+def _list_text(log: LogSystem, matching: str, facts: Iterable[Mapping[str, Any]]) -> str:
+    """Return a line per topic: partitions, messages, bytes, the last commit, and when it expires.
+
+    A damaged topic says so in its line.
+    """
+    rows: list[list[object]] = []
+    for row in facts:
+        name = row["topic"]
+        if "damaged" in row:
+            rows.append([name, 0, 0, 0, "damaged", "", f"airflow-samza topics fsck {name}"])
+            continue
+        counts = [row["partitions"], row["messages"], row["control"], size(row["bytes"])]
+        rows.append([name, *counts, moment(row["last_commit"]), moment(row["expires"])])
+    if not rows:
+        return _none_under(log) if not matching else f"No topic's name holds {matching!r}."
+    return columns(["TOPIC", "PARTITIONS", "MESSAGES", "CONTROL", "SIZE", "LAST COMMIT", "EXPIRES"], rows)
+
+
+def _show_text(name: str, topic_facts: Mapping[str, Any]) -> str:
+    """Return the description of one topic: schema, partitions with their offsets, and writers."""
+    commits = topic_facts["commits"]
+    lines = [
+        f"Topic      {name}",
+        f"Where      {topic_facts['path']}",
+        f"Schema     {topic_facts['schema'] or 'not known yet: nothing was declared or written'}",
+        f"Commits    {topic_facts['number']:,} ({len(commits):,} that readers see one by one)",
+        f"Size       {size(topic_facts['bytes'])}",
+    ]
+    if topic_facts["expires"] is not None:
+        lines.append(f"Expires    {moment(topic_facts['expires'])}")
+    heading = ["PARTITION", "OLDEST", "NEXT", "MESSAGES", "CONTROL"]
+    lines += ["", columns(heading, [list(partition.values()) for partition in topic_facts["partitions"]])]
+    newest = commits[-NEWEST_PRODUCERS:]
+    if newest:
+        written = [
+            list({**commit, "at": moment(commit["at"]), "bytes": size(commit["bytes"])}.values()) for commit in newest
+        ]
+        heading = ["COMMIT", "AT", "MESSAGES", "SIZE", "CONTROL", "GENERATION", "EPOCH", "WRITTEN BY"]
+        lines += ["", columns(heading, written)]
+        if len(newest) < len(commits):
+            lines.append(f"… and {len(commits) - len(newest):,} earlier ones")
+    return "\n".join(lines)
+
+
+def _lines(
+    consumer: LogConsumer, system: str, name: str, partition: int, start: int, end: int, control: bool
+) -> Iterator[str]:
+    if start >= end:
+        return
+    for envelope in consumer.read(SystemStreamPartition(system, name, partition), OffsetRange(start, end)):
+        if isinstance(envelope, MessageRun):
+            for place, row in enumerate(envelope.batch.to_pylist()):
+                yield json_line({"partition": partition, "offset": envelope.offset + place, "message": row})
+        elif control:
+            kind = type(envelope.message).__name__.removesuffix("Message")
+            yield json_line(
+                {
+                    "partition": partition,
+                    "offset": envelope.offset,
+                    "control": {"kind": kind, **to_json(envelope.message)},
+                }
+            )
+
+
+def _start_of_tail(index: Any, partition: int, count: int, control: bool) -> int:
+    """Return the offset from which ``count`` messages follow; control messages count only when they are shown."""
+    from airflow_samza.systems.log.index import Run
+
+    left = count
+    start = index.head[partition]
+    for entry in reversed(index.entries(partition)):
+        if left <= 0:
+            break
+        if isinstance(entry, Run):
+            taken = min(left, entry.rows)
+            start = entry.end - taken
+            left -= taken
+        elif control:
+            start = entry.offset
+            left -= 1
+    return int(start)
+
+
+def _expire(topic: Any, before: int | None) -> str:
+    """Expire the commits of a topic from before a moment, or the whole topic at once; report what was done."""
+    from airflow_samza.systems.log import maintenance as log_maintenance
+
+    if before is None:
+        log_maintenance.mark_expired(topic, time.time_ns() // 1_000_000)
+        return f"The topic {topic.name!r} is expired."
+    commits = log_maintenance.expire(topic, before)
+    return f"The first {commits:,} commits of {topic.name!r} are expired; its offsets stay what they are."
+
+
+def _sweep(log: LogSystem, root: Filesystem) -> str:
+    """Delete what is due and no open run under the root needs, and report it."""
+    from airflow_samza.runs.upkeep.retention import sweep_log
+    from airflow_samza.systems.log.maintenance import GRACE_MS
+
+    swept = sweep_log(root, log)
+    lines = [f"Deleted the topic {name}." for name in swept.topics]
+    lines.append(f"Deleted {len(swept.topics):,} topics, and {swept.files:,} files ({size(swept.bytes)}) of others.")
+    if not swept.topics and not swept.files and not swept.later:
+        lines = [f"Nothing is due. Files that nobody names any more are kept for {GRACE_MS // 60_000} minutes."]
+    lines += [
+        f"Left alone, because it is damaged: {name} (airflow-samza topics fsck {name})"
+        for name in sorted(swept.damaged)
+    ]
+    lines += [f"Left for the next time: {sentence}" for sentence in swept.later]
+    return "\n".join(lines)
+
+
+def _none_under(log: LogSystem) -> str:
+    """Return the line for a log without topics."""
+    return f"There is no topic under {log.filesystem.root}."

@@ -7,6 +7,7 @@ Operators and the trigger of deferred stages write them.
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -25,6 +26,8 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
+
+log = logging.getLogger(__name__)
 
 FIRST_PAUSE_SECONDS = 1.0
 """The least time between two looks for the page of a Spark that is not up yet."""
@@ -83,6 +86,24 @@ class EndedRunLink(SamzaLink):
 
 
 PAGE, RUNNER_LOG, SPARK, OUTPUT, ENDED_RUN = SamzaPageLink(), RunnerLogLink(), SparkLink(), OutputLink(), EndedRunLink()
+
+
+def show_link_of_deferred(ti: Any, link: SamzaLink, address: str) -> None:
+    """Write a link's address from the trigger of a deferred task; that it cannot be written ends no wait."""
+    from airflow.sdk.bases.xcom import BaseXCom
+
+    index = getattr(ti, "map_index", None)
+    try:
+        BaseXCom.set(
+            key=link.xcom_key,
+            value=address,
+            dag_id=ti.dag_id,
+            task_id=ti.task_id,
+            run_id=ti.run_id,
+            map_index=-1 if index is None else index,
+        )
+    except Exception as error:
+        log.warning(LATER, link.name, error)
 
 
 class SparkPages:

@@ -145,7 +145,8 @@ class _Dag:
         plan = _get(task, "plan") if part != PLAN else None
         if plan is None and part != CLEANUP:
             return [task_id if scope is None else str(scope)]
-        named = [name for name in _references(plan) if name in self.tasks and _part(self.tasks[name]) == PLAN]
+        outputs_of = [other.task_id for other, _ in getattr(plan, "iter_references", tuple)()]
+        named = [name for name in outputs_of if name in self.tasks and _part(self.tasks[name]) == PLAN]
         if named:
             return self.scopes_of(named[0])
         if scope is not None:
@@ -164,7 +165,8 @@ class _Dag:
         """Yield the tasks that run stages of the run of a scope."""
         for task_id, task in self.tasks.items():
             if _part(task) == STAGES and self.scopes_of(task_id) == [scope]:
-                later = _mapped_over(task).get("stage")
+                mapped_over = getattr(getattr(task, "expand_input", None), "value", None)
+                later = mapped_over.get("stage") if isinstance(mapped_over, Mapping) else None
                 listed_ = later if isinstance(later, list | tuple) else None
                 stage = _get(task, "stage")
                 yield StageTask(
@@ -196,19 +198,6 @@ def _part(task: Any) -> str | None:
 def _get(task: Any, name: str) -> Any:
     """Return a parameter of a task; of one that is mapped over its values, what is the same for all of them."""
     return task.partial_kwargs.get(name) if hasattr(task, "partial_kwargs") else getattr(task, name, None)
-
-
-def _mapped_over(task: Any) -> Mapping[str, Any]:
-    """Return the parameters over which a task is mapped, as far as the Dag file has them."""
-    value = getattr(getattr(task, "expand_input", None), "value", None)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _references(plan: Any) -> list[str]:
-    """Return the ids of the tasks whose output a parameter is."""
-    if not hasattr(plan, "iter_references"):
-        return []
-    return [task.task_id for task, _ in plan.iter_references()]
 
 
 def _rendered(operator: Any, value: Any, context: Mapping[str, Any]) -> Any:

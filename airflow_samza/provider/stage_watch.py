@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from airflow_samza.errors import SamzaError, StageCancelled
 from airflow_samza.provider.progress_log import ProgressLog
@@ -20,6 +20,7 @@ from airflow_samza.systems.filesystems.pace import FREE, Looks, Pace
 
 if TYPE_CHECKING:
     from airflow_samza.provider.failures import TaskLog
+    from airflow_samza.provider.hooks.samza import SamzaHook
 
 LONGEST_NAP = 0.5
 """Seconds.
@@ -44,23 +45,12 @@ Result = TypeVar("Result")
 """The result of a stage, or the version of a push."""
 
 
-class StageService(Protocol):
-    """The part of the hook that looks after what was submitted."""
-
-    def status(self, handle: StageHandle) -> StageStatus:
-        """Return the status of a stage."""
-        ...
-
-    def cancel(self, handle: StageHandle) -> None:
-        """Request the end of a stage's Spark work."""
-        ...
-
-
 class StageWatch(Generic[Result]):
     """One try of an Airflow task at one or several stages of a run, or at a push, which is a stage by itself.
 
     Whatever fails cancels what is still on, and is raised.
 
+    :param hook: The hook, which looks after what was submitted.
     :param run_id: The run, or the push, as errors name it.
     :param submit: Submits a stage by its id, or re-attaches to it.
     :param finish: Returns the result of a stage that has ended, or raises its error.
@@ -74,7 +64,7 @@ class StageWatch(Generic[Result]):
 
     def __init__(
         self,
-        service: StageService,
+        hook: SamzaHook,
         log: TaskLog,
         run_id: str,
         submit: Callable[[str], StageHandle],
@@ -86,7 +76,7 @@ class StageWatch(Generic[Result]):
         on_look: Callable[[StageHandle, StageStatus], None] = lambda handle, status: None,
         pace: Pace = FREE,
     ) -> None:
-        self.service = service
+        self.hook = hook
         self.log = log
         self._run_id = run_id
         self._submit = submit
@@ -149,7 +139,7 @@ class StageWatch(Generic[Result]):
         """Request the end of every stage that this task has submitted and that has not ended."""
         for stage_id, handle in list(self.active.items()):
             try:
-                self.service.cancel(handle)
+                self.hook.cancel(handle)
             except Exception:
                 self.log.exception("Stage %s could not be cancelled.", self.progress.name_of(stage_id))
 
@@ -175,7 +165,7 @@ class StageWatch(Generic[Result]):
 
     def _look(self, handle: StageHandle) -> StageStatus:
         try:
-            status = self._seen[handle.stage_id] = self.service.status(handle)
+            status = self._seen[handle.stage_id] = self.hook.status(handle)
         except (SamzaError, OSError) as error:
             if isinstance(error, SamzaError) and "errno" not in error.facts:
                 raise

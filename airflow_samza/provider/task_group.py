@@ -17,12 +17,11 @@ from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.titles import stage_named
 from airflow_samza.provider.connections.fields import connection_id
-from airflow_samza.provider.late_arguments import is_late, reject_late, reject_mapping
 from airflow_samza.provider.operators.auto_mode import AUTO, SamzaAutoPlanOperator
 from airflow_samza.provider.operators.cleanup import SamzaCleanupOperator
 from airflow_samza.provider.operators.planning import FUSED, MODES, SamzaPlanOperator, check_mode
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
-from airflow_samza.provider.parsed_application import parse_application
+from airflow_samza.provider.parsed_application import is_late, parse_application, reject_late, reject_mapping
 from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, STAGED
 
 PLAN_TASK = "plan"

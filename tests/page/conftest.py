@@ -15,7 +15,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from airflow_samza.provider.page.routes import calendar, data, data_map, failures, plan, progress, results, runs
-from airflow_samza.provider.plan_xcoms import PlanNote
+from airflow_samza.provider.xcoms import PlanNote
 from airflow_samza.runs.progress.run_list import note_origin
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.folders import RunFolder

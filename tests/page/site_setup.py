@@ -53,7 +53,7 @@ def make_runs(notes: dict[str, dict[str, Any]]) -> None:
     from airflow.utils.state import DagRunState
     from airflow.utils.types import DagRunType
 
-    from airflow_samza.provider.plan_xcoms import PLAN_NOTE
+    from airflow_samza.provider.xcoms import PLAN_NOTE
 
     now = datetime.now(timezone.utc)
     with create_session() as session:

@@ -12,8 +12,8 @@ import pytest
 from airflow_samza.cli.environment import Environment
 from airflow_samza.cli.status_command import RunStatus
 from airflow_samza.provider.page.stage_answers import stage_answer
-from airflow_samza.provider.stage_summary import summary
 from airflow_samza.provider.stats import gauges_of
+from airflow_samza.provider.xcoms import summary
 from airflow_samza.runs.progress.progress import ProgressReport, describe_progress
 from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.records.folders import must_read

@@ -17,7 +17,7 @@ from sqlalchemy import create_engine, insert
 from sqlalchemy.orm import Session
 
 import tests.support.airflow_home  # noqa: F401
-from airflow_samza.provider.plan_xcoms import PLAN_NOTE
+from airflow_samza.provider.xcoms import PLAN_NOTE
 
 DAY = datetime(2026, 1, 1, tzinfo=timezone.utc)
 

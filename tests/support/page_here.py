@@ -31,7 +31,7 @@ from airflow_samza.provider.page.airflow_records import (
 )
 from airflow_samza.provider.page.app import make_app
 from airflow_samza.provider.page.routes import data_map
-from airflow_samza.provider.plan_xcoms import PlanNote
+from airflow_samza.provider.xcoms import PlanNote
 from airflow_samza.runs.progress.run_list import note_origin
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.folders import RunFolder, replace, write_once

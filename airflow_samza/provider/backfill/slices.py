@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -108,7 +108,7 @@ def planned_slices(
 
 
 def scheduled_slices(form: Any, first: datetime, last: datetime) -> Iterator[Slice]:
-    """Return the runs, one after the other, of a Dag in the form that the scheduler has of it."""
+    """Yield the runs of a Dag whose interval is over, as Airflow makes them; ``form`` is the scheduler's form of it."""
     if not form.timetable.can_be_scheduled:
         raise ConfigError(
             f"The Dag {form.dag_id!r} has no schedule, so a backfill of it makes no runs.",
@@ -116,7 +116,19 @@ def scheduled_slices(form: Any, first: datetime, last: datetime) -> Iterator[Sli
             key="DAG",
             value=form.dag_id,
         )
-    return _past(form.iter_dagrun_infos_between(first, last), datetime.now(timezone.utc))
+    now = datetime.now(timezone.utc)
+    for info in form.iter_dagrun_infos_between(first, last):
+        interval = info.data_interval
+        if interval is not None and interval.end >= now:
+            continue
+        yield Slice(
+            info.run_after,
+            getattr(info, "logical_date", None),
+            interval.start if interval is not None else None,
+            interval.end if interval is not None else None,
+            getattr(info, "partition_key", None),
+            getattr(info, "partition_date", None),
+        )
 
 
 def for_slice(task: Task, slice_: Slice) -> tuple[Task, dict[str, Any]]:
@@ -171,22 +183,6 @@ def _texts(moment: datetime) -> dict[str, str]:
         "ts_nodash": f"{moment:%Y%m%dT%H%M%S}",
         "ts_nodash_with_tz": stamp.replace("-", "").replace(":", ""),
     }
-
-
-def _past(infos: Iterable[Any], now: datetime) -> Iterator[Slice]:
-    """Yield slices whose interval is over: Airflow makes no others."""
-    for info in infos:
-        interval = info.data_interval
-        if interval is not None and interval.end >= now:
-            continue
-        yield Slice(
-            info.run_after,
-            getattr(info, "logical_date", None),
-            interval.start if interval is not None else None,
-            interval.end if interval is not None else None,
-            getattr(info, "partition_key", None),
-            getattr(info, "partition_date", None),
-        )
 
 
 def _short(moment: datetime) -> str:

@@ -25,7 +25,7 @@ from airflow_samza.runs.state_history.lease import holder_works, is_finished
 from airflow_samza.systems.filesystems.root_access import access_within
 
 if TYPE_CHECKING:
-    from airflow_samza.provider.plan_xcoms import PlanTicket
+    from airflow_samza.provider.xcoms import PlanTicket
     from airflow_samza.runs.records.comparison import Comparison
     from airflow_samza.runs.tables.folder import TableFolder
     from airflow_samza.runs.tables.table_version import TableVersion

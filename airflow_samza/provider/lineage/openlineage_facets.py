@@ -120,8 +120,7 @@ def emit_whole_run(run: WholeRun, lineage: Lineage, ti: Any) -> None:
 
     Called where OpenLineage's provider sends the task's own event, in a process beside the task.
     """
-    context = ti.get_template_context()
-    dag_run = context["dag_run"]
+    dag_run = ti.get_template_context()["dag_run"]
     date = dag_run.logical_date or dag_run.run_after
     job = f"{ti.dag_id}.{run.scope}"
     parent = lineage_root_run_id(ti)

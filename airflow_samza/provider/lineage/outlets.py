@@ -21,8 +21,8 @@ from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.provider import airflow_versions
 from airflow_samza.provider.airflow_versions import hook_lineage
 from airflow_samza.provider.assets import SCHEME, pushed_table, shared_stream, version_facts
-from airflow_samza.provider.late_arguments import is_late
 from airflow_samza.provider.lineage.dataset_names import DatasetName
+from airflow_samza.provider.parsed_application import is_late
 from airflow_samza.runs.records.first_events import take_turn
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import OutputResult, StageResult

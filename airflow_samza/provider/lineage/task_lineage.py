@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import SamzaError
+from airflow_samza.grouping import grouped
 from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.provider.lineage.dataset_names import (
     DatasetName,
@@ -123,19 +124,12 @@ class TaskLineage:
             return {}
         if self.whole:
             return lineage_through(by_stage)
-        merged: dict[str, StreamLineage] = {}
-        for stage_id in self.stage_ids:
-            for stream_id, lineage in by_stage[stage_id].items():
-                merged[stream_id] = merged[stream_id].with_(lineage) if stream_id in merged else lineage
-        return merged
+        of_streams = grouped(pair for stage_id in self.stage_ids for pair in by_stage[stage_id].items())
+        return {stream_id: reduce(StreamLineage.with_, lineages) for stream_id, lineages in of_streams.items()}
 
     def _by_dataset(self, streams: Mapping[str, Any]) -> dict[DatasetName, list[str]]:
-        datasets: dict[DatasetName, list[str]] = {}
-        for stream_id in streams:
-            name = self.name_of(stream_id)
-            if name is not None and not (self.whole and self.run.is_own(stream_id)):
-                datasets.setdefault(name, []).append(stream_id)
-        return datasets
+        named = [(self.name_of(name), name) for name in streams if not (self.whole and self.run.is_own(name))]
+        return grouped((dataset, stream_id) for dataset, stream_id in named if dataset is not None)
 
 
 def _version(facts: Sequence[Mapping[str, Any]]) -> str | None:

@@ -12,8 +12,8 @@ from airflow_samza.provider.airflow_versions import SkipMixin
 from airflow_samza.provider.configured_numbers import configured_number
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.operators.planning import SamzaPlanOperator
-from airflow_samza.provider.plan_xcoms import PlanTicket
 from airflow_samza.provider.run_tasks import run_tasks
+from airflow_samza.provider.xcoms import PlanTicket
 from airflow_samza.runs.records.run_plan import RunPlan
 
 AUTO = "auto"

@@ -35,9 +35,9 @@ from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.samza import PlannedRun, SamzaHook
 from airflow_samza.provider.lineage.methods import TellsLineage
 from airflow_samza.provider.operators.samza_operator import SamzaOperator
-from airflow_samza.provider.plan_xcoms import PLAN_FAILURE, PLAN_NOTE, PlanFailure, PlanNote, PlanTicket
 from airflow_samza.provider.run_identity import airflow_run_of, bundle_of, generation_of, interval_of, partition_key_of
 from airflow_samza.provider.run_tasks import PLAN, STAGES, run_tasks
+from airflow_samza.provider.xcoms import PLAN_FAILURE, PLAN_NOTE, PlanFailure, PlanNote, PlanTicket
 from airflow_samza.runs.progress.run_costs import table_facts
 from airflow_samza.runs.records.run_plan import CONTINUOUS, PIPELINED, STAGED, RunPlan
 from airflow_samza.secrecy import without_passwords

@@ -74,8 +74,7 @@ class WaitsForProducers:
             name, other = stage_names(run.plan)[stage_id], writer.text(hook.files)
             what = f"Stage {name}: waiting, deferred, until {other} writes {stream_id}."
             self.tell(what)  # type: ignore[attr-defined]  # of the operator
-            plan = hook.load_run(writer.application, writer.run_id)
-            self._defer_for(hook, plan, [writer.stage], {}, deadline)
+            self._defer_for(hook, hook.load_run(writer.application, writer.run_id), [writer.stage], {}, deadline)
 
     def _defer_for(
         self, hook: SamzaHook, run: RunPlan, upstream: list[str], beyond: Mapping[str, str], deadline: float | None

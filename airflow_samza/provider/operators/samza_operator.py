@@ -16,10 +16,10 @@ from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.connections.fields import connection_id
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.links import LATER, PAGE, SPARK, SamzaLink, SparkPages, task_page
-from airflow_samza.provider.plan_xcoms import PlanTicket
 from airflow_samza.provider.run_identity import run_id_of
 from airflow_samza.provider.run_tasks import CLEANUP
 from airflow_samza.provider.stage_watch import StageWatch
+from airflow_samza.provider.xcoms import PlanTicket
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
 

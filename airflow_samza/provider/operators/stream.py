@@ -39,14 +39,13 @@ from airflow_samza.provider.operators.planning import PlanningOperator
 from airflow_samza.provider.operators.producer_waits import WaitsForProducers
 from airflow_samza.provider.operators.samza_operator import WatchesStages
 from airflow_samza.provider.parsed_application import application_if_there, words_on
-from airflow_samza.provider.plan_xcoms import PlanTicket
 from airflow_samza.provider.producer_tasks import producer_failed
 from airflow_samza.provider.progress_log import ProgressLog
 from airflow_samza.provider.run_identity import bundle_of, generation_of, has_another_try
 from airflow_samza.provider.run_tasks import STAGES, no_such_stage
-from airflow_samza.provider.stage_summary import summary
 from airflow_samza.provider.stage_watch import StageWatch
 from airflow_samza.provider.stats import emitter
+from airflow_samza.provider.xcoms import PlanTicket, summary
 from airflow_samza.runs.records.run_plan import RunPlan, other_code
 from airflow_samza.runs.records.stage_result import StageResult, describe_result
 from airflow_samza.runs.stages.stage_state import StageHandle
@@ -323,9 +322,8 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
     def _run_and_generation(self, hook: SamzaHook, context: Any, deadline: float | None) -> tuple[RunPlan, int]:
         own = generation_of(context)
         if self.plan is not None:
-            ticket = PlanTicket.from_dict(self.plan)
             # A retry or a clear of a stage runs what this task names, as far as that is what was planned.
-            run = replace(hook.load_plan(ticket), reference=self.application)
+            run = replace(hook.load_plan(PlanTicket.from_dict(self.plan)), reference=self.application)
             if said := other_code(bundle_of(context), run.bundle):
                 self.tell(said)
             config = text_map("config", self.config)

@@ -269,8 +269,7 @@ class SamzaTablePushOperator(WatchesStages, TableOperator):
         return self._announced(hook, context, version)
 
     def _emit(self, failures: Mapping[str, int]) -> None:
-        application = self.application_spec().name
-        emit_push(application, self.table, failures)
+        emit_push(self.application_spec().name, self.table, failures)
 
     def _submit(self, hook: SamzaHook, context: Any) -> StageHandle:
         return hook.push(

@@ -22,7 +22,7 @@ from sqlalchemy.orm import Session, selectinload
 
 from airflow_samza.grouping import grouped
 from airflow_samza.provider.page.answer import Answer
-from airflow_samza.provider.plan_xcoms import PLAN_FAILURE, PLAN_NOTE, PlanFailure, PlanNote
+from airflow_samza.provider.xcoms import PLAN_FAILURE, PLAN_NOTE, PlanFailure, PlanNote
 
 _PLANNING = ("SamzaPlanOperator", "SamzaAutoPlanOperator")
 _RUNNING = ("SamzaStreamOperator", "_SamzaStreamDecoratedOperator")

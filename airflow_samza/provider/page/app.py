@@ -17,8 +17,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from airflow_samza import __version__
-from airflow_samza.provider.page.answer import Problem
-from airflow_samza.provider.page.problems import RESPONSES, answer_problems
+from airflow_samza.provider.page.answer import RESPONSES, Problem, answer_problems
 from airflow_samza.provider.page.routes import calendar, data, data_map, failures, plan, progress, results, runs
 
 log = logging.getLogger(__name__)

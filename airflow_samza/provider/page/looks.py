@@ -2,7 +2,8 @@
 
 Airflow's database says which tasks have moved, for all stages in one query. A stage whose task has not begun is not
 looked at under the root; one that has ended is not looked at again until its task is. What is left are the stages that
-are at work; of them, manifests never change. So a look costs about as much as the work that is going on.
+are at work; of them, manifests never change. So a look costs about as much as the work that is going on. It says why a
+stage has not begun, and for which one the run waits longest.
 """
 
 from __future__ import annotations
@@ -15,22 +16,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from airflow_samza.application.rejections import listed
 from airflow_samza.planner.titles import stage_names
 from airflow_samza.provider.page.airflow_records import TaskMark
-from airflow_samza.provider.page.opened_run import Heads, OpenedRun
-from airflow_samza.provider.page.parallel import of_each
+from airflow_samza.provider.page.opened_run import Heads, OpenedRun, of_each
 from airflow_samza.provider.page.stage_answers import Count, HeldTable, Progress, Stage, ended_stage, stage_answer
-from airflow_samza.provider.page.waits import bottleneck_of, why_not_begun
 from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
 from airflow_samza.runs.progress.run_costs import run_requests
-from airflow_samza.runs.progress.run_list import RUNNING, run_state
+from airflow_samza.runs.progress.run_list import run_state
 from airflow_samza.runs.progress.stage_progress import newest_handle, stage_progress
 from airflow_samza.runs.progress.task_facts import TaskFacts, read_task_facts
 from airflow_samza.runs.records.epoch_records import read_commit
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.stage_result import StageResult
-from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, SUCCEEDED, newest_attempt
+from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, QUEUED, RUNNING, SUCCEEDED, newest_attempt
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.versions import version_of_run
 from airflow_samza.runs.tables.versions import newest
@@ -165,6 +165,8 @@ def _look(records: _RunRecords, marks: Mapping[str, TaskMark]) -> Progress:
         for stage_id, answer in found.items()
     ]
     state = run_state(files, opened.folder)
+    # Adding up those of a run that goes on would send as many again.
+    requests = {} if state == RUNNING else run_requests(files, run)
     notes = [*([heads.why] if heads.why else []), *(warning for stage in stages for warning in stage._warnings)]
     return Progress(
         application=run.application,
@@ -173,7 +175,7 @@ def _look(records: _RunRecords, marks: Mapping[str, TaskMark]) -> Progress:
         mode=note.mode,
         state=state,
         stages=stages,
-        requests=[Count(name=kind, value=number, unit="") for kind, number in sorted(_requests(opened, state).items())],
+        requests=[Count(name=kind, value=number, unit="") for kind, number in sorted(requests.items())],
         bottleneck=bottleneck_of(stages),
         state_version=_state_version(opened, stages),
         next_look=0.0 if state != RUNNING else files.pace.seldom(LOOK_SECONDS),
@@ -210,11 +212,6 @@ def _tables(opened: OpenedRun) -> dict[str, HeldTable]:
     return tables
 
 
-def _requests(opened: OpenedRun, state: str) -> Mapping[str, int]:
-    """Return the requests of a run that has ended: adding up those of one that goes on would send as many again."""
-    return {} if state == RUNNING else run_requests(opened.files, opened.run)
-
-
 def _state_version(opened: OpenedRun, stages: list[Stage]) -> int | None:
     run = opened.run
     if run.state is None or any(stage.state != SUCCEEDED for stage in stages):
@@ -229,3 +226,64 @@ def _etag(progress: Progress) -> str:
 
 LOOKS = Looks()
 """The looks of the API server's process."""
+
+
+_NAMED = 3
+"""Stages that a sentence names; the others are counted."""
+
+
+def why_not_begun(
+    answer: Stage, mark: TaskMark | None, upstream: Sequence[str], stages: Mapping[str, Stage]
+) -> str | None:
+    """Return a sentence on a stage that has not begun, after those ``upstream`` of it; None of any other.
+
+    ``stages`` are all of the run, by id.
+    """
+    if answer.waiting_for:
+        return f"The stage {answer.waiting_for} has to start first."
+    if answer.state == QUEUED:
+        return "Its stage runner starts Spark, or works on another stage."
+    if answer.state != NOT_STARTED or mark is None:
+        return None
+    if mark.state == "upstream_failed":
+        failed = [stage_id for stage_id in upstream if stages[stage_id].state not in (SUCCEEDED, NOT_STARTED)]
+        return f"The {_named(failed)} failed." if failed else "A task before its own failed."
+    if mark.state is None:
+        before = [stage_id for stage_id in upstream if stages[stage_id].state != SUCCEEDED]
+        return f"Waits for the {_named(before)}." if before else _BY_STATE[None]
+    if mark.state == "scheduled" and mark.pool:
+        return f"Waits for a slot (pool {mark.pool})."
+    return _BY_STATE.get(mark.state)
+
+
+_BY_STATE: Mapping[str | None, str] = {
+    None: "Waits for Airflow to schedule its task.",
+    "scheduled": "Waits for a slot.",
+    "queued": "Waits for a worker of Airflow's executor.",
+    "restarting": "Its task is being started again.",
+    "running": "A stage runner and its Spark start.",
+    "deferred": "A stage runner and its Spark start.",
+    "up_for_retry": "Its task has failed before the stage began, and waits for its next try.",
+    "up_for_reschedule": "Its task waits for its next look.",
+    "failed": "Its task failed before the stage began: its log says why.",
+    "skipped": "Its task was skipped.",
+    "removed": "Its task is not in the Dag any more.",
+    "success": "Its task was marked as successful without running the stage.",
+}
+
+
+def _named(stage_ids: Sequence[str]) -> str:
+    """Return stages for a sentence, without an article.
+
+    >>> _named(["a"]), _named(["a", "b"]), _named(["a", "b", "c", "d", "e"])
+    ('stage a', 'stages a, b', 'stages a, b, c and 2 more')
+    """
+    return f"stage{'' if len(stage_ids) == 1 else 's'} {listed(stage_ids, _NAMED)}"
+
+
+def bottleneck_of(stages: Sequence[Stage]) -> str | None:
+    """Return the stage that takes longest to read what lies before it; None unless several run, one of them behind."""
+    if sum(stage.state == RUNNING for stage in stages) < 2:
+        return None
+    behind = [(stage.seconds_left, stage.stage_id) for stage in stages if stage.seconds_left is not None]
+    return max(behind)[1] if behind else None

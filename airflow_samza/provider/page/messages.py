@@ -9,8 +9,7 @@ from typing import Any
 
 from airflow_samza.control.messages import to_json
 from airflow_samza.provider.disclosure import masked_columns, shown_row
-from airflow_samza.provider.page.answer import Answer
-from airflow_samza.provider.page.problems import NotFound
+from airflow_samza.provider.page.answer import Answer, NotFound
 from airflow_samza.provider.page.topics import RunTopic
 from airflow_samza.secrecy import HIDDEN
 from airflow_samza.systems.system import (

@@ -1,22 +1,26 @@
-"""A run that a route is about: found by the Dag run and the task that have planned it, and by nothing else."""
+"""A run that a route is about: found by the Dag run and the task that have planned it, and by nothing else.
+
+What is read of its root is asked for several at a time, where the root is elsewhere.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cached_property
-from typing import Annotated
+from contextvars import copy_context
+from functools import cached_property, partial
+from typing import Annotated, TypeVar
 
 from fastapi import Depends
 
 from airflow_samza.errors import SamzaError, StorageUnavailable
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.page.airflow_records import AirflowRecords, Planned, Records, TaskMark
-from airflow_samza.provider.page.parallel import Result, of_each
-from airflow_samza.provider.page.problems import NotFound
-from airflow_samza.provider.page.routes.addresses import DagId, MapIndex, PlanTask, RunId
-from airflow_samza.provider.plan_xcoms import PlanNote
+from airflow_samza.provider.page.answer import NotFound
+from airflow_samza.provider.page.rights import DagId, MapIndex, PlanTask, RunId
+from airflow_samza.provider.xcoms import PlanNote
 from airflow_samza.runs.progress.run_list import Origin
 from airflow_samza.runs.progress.stage_progress import newest_handle
 from airflow_samza.runs.progress.system_heads import SystemHeads, unknown_lag
@@ -170,10 +174,10 @@ def records_missing(note: PlanNote) -> NotFound:
 
 def open_planned(records: Records, dag_id: DagId, run_id: RunId, plan_task: PlanTask, map_index: MapIndex) -> OpenedRun:
     """Return the run that an address names."""
-    for planned in records.planned(dag_id, run_id):
-        if (planned.task_id, planned.map_index) == (plan_task, map_index):
-            return OpenedRun(planned)
-    raise not_planned(records, dag_id, run_id, plan_task)
+    plans = {(planned.task_id, planned.map_index): planned for planned in records.planned(dag_id, run_id)}
+    if (plan_task, map_index) not in plans:
+        raise not_planned(records, dag_id, run_id, plan_task)
+    return OpenedRun(plans[plan_task, map_index])
 
 
 def not_planned(records: Records, dag_id: str, run_id: str, plan_task: str | None = None) -> NotFound:
@@ -225,3 +229,23 @@ def of_stages(opened: OpenedRun, work: Callable[[StageHandle], Result]) -> list[
     """Return a result of each stage, from records of its newest generation; the plan is read before."""
     run, files = opened.run, opened.files
     return of_each(files, lambda stage: work(newest_handle(files, run, stage.stage_id)), run.plan.stages)
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+AT_A_TIME = 16
+"""Requests at a time, of all looks of the process."""
+
+_THREADS = ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="samza-page")
+
+
+def of_each(files: Filesystem, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """Return the results of ``work``, in the order of the items; it may not call this function again.
+
+    On a disk one after the other: there threads cost more than they save.
+    """
+    if files.local_path("") is not None:
+        return [work(item) for item in items]
+    calls = [partial(copy_context().run, work, item) for item in items]
+    return list(_THREADS.map(lambda call: call(), calls))

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import SamzaError, UnknownName
-from airflow_samza.provider.page.answer import Answer
+from airflow_samza.provider.page.answer import Answer, NotFound, sentence_on
 from airflow_samza.provider.page.opened_run import OpenedRun
-from airflow_samza.provider.page.problems import NotFound, sentence_on
 from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.runs.stages.stage_state import written_by

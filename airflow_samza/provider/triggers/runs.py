@@ -24,7 +24,7 @@ from airflow_samza.planner.titles import stage_names
 from airflow_samza.provider.airflow_versions import start_stats
 from airflow_samza.provider.connections.root_access import find_access
 from airflow_samza.provider.deferral import LOST, NOT_SEEN, TIMED_OUT, UNKNOWN
-from airflow_samza.provider.links import LATER, SPARK, SparkPages
+from airflow_samza.provider.links import SPARK, SparkPages, show_link_of_deferred
 from airflow_samza.provider.producer_tasks import (
     ABORTED,
     ASK_SECONDS,
@@ -102,28 +102,10 @@ class RunTrigger(BaseTrigger):
         """Do nothing: a trigger that only waits has started nothing."""
 
     def show_spark(self, files: Filesystem, handle: StageHandle, status: StageStatus) -> None:
-        """Have Airflow's page link to Spark's, as soon as a stage of the deferred task has one.
-
-        That it cannot be written ends no wait.
-        """
+        """Have Airflow's page link to Spark's, as soon as a stage of the deferred task has one."""
         address = self._spark_pages.look(files, handle, status)
-        ti: Any = getattr(self, "task_instance", None)
-        if not address or ti is None:
-            return
-        from airflow.sdk.bases.xcom import BaseXCom
-
-        index = getattr(ti, "map_index", None)
-        try:
-            BaseXCom.set(
-                key=SPARK.xcom_key,
-                value=address,
-                dag_id=ti.dag_id,
-                task_id=ti.task_id,
-                run_id=ti.run_id,
-                map_index=-1 if index is None else index,
-            )
-        except Exception as error:
-            self.log.warning(LATER, SPARK.name, error)
+        if address and getattr(self, "task_instance", None) is not None:
+            show_link_of_deferred(self.task_instance, SPARK, address)
 
     async def _awaited(self) -> TriggerEvent:
         blind_since: float | None = None

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from airflow_samza.cli.app import app
-from airflow_samza.cli.connection_environment import environment_of
+from airflow_samza.cli.options import Place
 
 VARIABLE = "_AIRFLOW_PROCESS_CONTEXT"
 found: list[str] = []
@@ -32,7 +32,7 @@ def _outside_of_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_root_of_a_connection_is_looked_up_in_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("airflow_samza.provider.hooks.samza.SamzaHook", look)
     with pytest.raises(KeyboardInterrupt):
-        environment_of("samza_default")
+        _ = Place(conn_id="samza_default").environment
     assert "MetastoreBackend" in found
 
 

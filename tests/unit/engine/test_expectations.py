@@ -16,8 +16,8 @@ import pytest
 from airflow_samza import condition, fresh, not_null, rows, unique
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import ExpectationFailed, InvalidApplication
-from airflow_samza.provider.stage_summary import summary
 from airflow_samza.provider.stats import gauges_of
+from airflow_samza.provider.xcoms import summary
 from airflow_samza.runs.progress.progress import describe_progress
 from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.expectations import ExpectationResult

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -168,7 +167,6 @@ def test_a_trigger_that_cannot_write_a_link_waits_on(
     a_runner(files, SparkPage("app-1", "http://driver:4040"))
     trigger = SamzaStageTrigger(root=str(tmp_path), poll_interval=0.01, stages=[handle_of("page-views").to_dict()])
     trigger.task_instance = task_instance(map_index=-1)
-    monkeypatch.setattr(trigger, "_log", logging.getLogger("trigger"), raising=False)  # Airflow's goes past pytest
     trigger.show_spark(files, handle_of("page-views"), StageStatus(RUNNING, 1))
     assert "the API server is away" in caplog.text
 

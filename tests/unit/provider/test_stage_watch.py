@@ -49,7 +49,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return clock
 
 
-def watched(service: Service, poll_interval: float) -> None:
+def watched(service: Any, poll_interval: float) -> None:
     log = logging.getLogger("test")
     StageWatch(service, log, "run-1", service.submit, service.finish, poll_interval).run({"views": ()})
 
@@ -109,7 +109,7 @@ def test_what_does_not_pass_is_raised(clock: SimpleNamespace, stall: float, erro
 def test_a_storage_is_waited_for_until_the_patience_is_over_and_anew_once_it_has_answered(
     clock: SimpleNamespace,
 ) -> None:
-    service = Stalling(1000, clock, stall=PATIENCE_SECONDS, error=STALE)
+    service: Any = Stalling(1000, clock, stall=PATIENCE_SECONDS, error=STALE)
     watch = StageWatch(service, logging.getLogger("test"), "run-1", service.submit, service.finish, 1)
     handle = service.submit("views")
     clock.now = 10.0

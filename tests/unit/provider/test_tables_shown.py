@@ -19,7 +19,7 @@ from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.lineage.openlineage_facets import facets_of
 from airflow_samza.provider.lineage.task_lineage import TaskLineage, names_in
 from airflow_samza.provider.operators.planning import SamzaPlanOperator
-from airflow_samza.provider.plan_xcoms import PlanTicket
+from airflow_samza.provider.xcoms import PlanTicket
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle

@@ -19,9 +19,9 @@ from airflow_samza.provider.operators.cleanup import SamzaCleanupOperator
 from airflow_samza.provider.operators.planning import PLAN_TEXT, SamzaPlanOperator
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.provider.parsed_application import parse_application
-from airflow_samza.provider.plan_xcoms import PLAN_NOTE
 from airflow_samza.provider.run_tasks import run_tasks, scopes_to_close
 from airflow_samza.provider.task_group import SamzaTaskGroup
+from airflow_samza.provider.xcoms import PLAN_NOTE
 from airflow_samza.runs.records.folders import RunFolder, read, write_once
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.run_ends import RunEnd

@@ -15,12 +15,10 @@ from fastapi import APIRouter
 from airflow_samza.errors import SamzaError
 from airflow_samza.grouping import grouped
 from airflow_samza.provider.page.airflow_records import AirflowRecords, Planned, Records
-from airflow_samza.provider.page.answer import Answer
+from airflow_samza.provider.page.answer import Answer, NotFound, sentence_on
 from airflow_samza.provider.page.backfill import scheduled
 from airflow_samza.provider.page.opened_run import Opened, OpenedRun
-from airflow_samza.provider.page.problems import NotFound, sentence_on
-from airflow_samza.provider.page.rights import OF_RUN
-from airflow_samza.provider.page.routes.addresses import OF_PLAN
+from airflow_samza.provider.page.rights import OF_PLAN, OF_RUN
 from airflow_samza.runs.records.names import safe
 from airflow_samza.systems.capabilities import ReplacesSlots
 from airflow_samza.systems.output_slots import OutputSlot

@@ -18,8 +18,7 @@ from airflow_samza.provider.page.answer import Answer, OfStage
 from airflow_samza.provider.page.backfill import HIDDEN_RUN, Backfill, backfill_answer, shown_run
 from airflow_samza.provider.page.messages import Messages, read_messages
 from airflow_samza.provider.page.opened_run import Opened, OpenedRun
-from airflow_samza.provider.page.rights import OF_ROWS, OF_RUN, ReadableDags
-from airflow_samza.provider.page.routes.addresses import OF_PLAN, StreamId
+from airflow_samza.provider.page.rights import OF_PLAN, OF_ROWS, OF_RUN, ReadableDags, StreamId
 from airflow_samza.provider.page.topics import TopicDetail, Topics, find_topic, run_topics, topic_answer, topic_detail
 from airflow_samza.runs.progress.clear_preview import clear_preview
 from airflow_samza.runs.progress.run_list import origin_of

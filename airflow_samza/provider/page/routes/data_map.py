@@ -13,10 +13,8 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.grouping import grouped
 from airflow_samza.provider.lineage.dataset_names import names_of
 from airflow_samza.provider.page.airflow_records import AirflowRecords, Planned, Records
-from airflow_samza.provider.page.answer import Answer, OfPlan
-from airflow_samza.provider.page.opened_run import NOTHING_PLANNED, OpenedRun
-from airflow_samza.provider.page.parallel import of_each
-from airflow_samza.provider.page.problems import NotFound, sentence_on
+from airflow_samza.provider.page.answer import Answer, NotFound, OfPlan, sentence_on
+from airflow_samza.provider.page.opened_run import NOTHING_PLANNED, OpenedRun, of_each
 from airflow_samza.provider.page.rights import ReadableDags
 from airflow_samza.secrecy import without_passwords
 from airflow_samza.system_kinds import EMBEDDED

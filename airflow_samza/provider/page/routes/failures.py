@@ -18,8 +18,7 @@ from airflow_samza.provider.disclosure import (
 from airflow_samza.provider.page.airflow_records import Records
 from airflow_samza.provider.page.answer import Answer, OfStage
 from airflow_samza.provider.page.opened_run import Opened, OpenedRun, of_stages
-from airflow_samza.provider.page.rights import OF_LOGS, OF_RUN
-from airflow_samza.provider.page.routes.addresses import OF_PLAN
+from airflow_samza.provider.page.rights import OF_LOGS, OF_PLAN, OF_RUN
 from airflow_samza.quoting import printable
 from airflow_samza.runs.stages.runner_log import log_end
 from airflow_samza.runs.stages.spark_page import read_spark_page

@@ -9,11 +9,10 @@ from fastapi import APIRouter, Query
 
 from airflow_samza.planner.difference import changes, difference
 from airflow_samza.provider.page.airflow_records import AirflowRecords, Records
+from airflow_samza.provider.page.answer import NotFound
 from airflow_samza.provider.page.opened_run import Opened, OpenedRun
 from airflow_samza.provider.page.plan_graph import Change, Difference, OtherPlan, OtherPlans, Plan, plan_answer
-from airflow_samza.provider.page.problems import NotFound
-from airflow_samza.provider.page.rights import OF_RUN
-from airflow_samza.provider.page.routes.addresses import OF_PLAN, Limit
+from airflow_samza.provider.page.rights import OF_PLAN, OF_RUN, Limit
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.run_plan import RunPlan
 

@@ -14,10 +14,8 @@ from airflow_samza.figures import duration
 from airflow_samza.provider.page.airflow_records import Planned, Records
 from airflow_samza.provider.page.answer import Answer
 from airflow_samza.provider.page.looks import LOOKS
-from airflow_samza.provider.page.opened_run import Opened, OpenedRun
-from airflow_samza.provider.page.parallel import of_each
-from airflow_samza.provider.page.rights import OF_RUN
-from airflow_samza.provider.page.routes.addresses import OF_PLAN, Limit, Offset, StageId, StreamId
+from airflow_samza.provider.page.opened_run import Opened, OpenedRun, of_each
+from airflow_samza.provider.page.rights import OF_PLAN, OF_RUN, Limit, Offset, StageId, StreamId
 from airflow_samza.provider.page.stage_answers import Partitions, Progress, Stage, partition_answer
 from airflow_samza.runs.progress.progress import PartitionProgress
 from airflow_samza.runs.progress.run_list import Origin

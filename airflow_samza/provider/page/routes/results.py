@@ -20,8 +20,7 @@ from airflow_samza.provider.page.airflow_records import DownstreamRun, Event, Re
 from airflow_samza.provider.page.answer import Answer, OfStage
 from airflow_samza.provider.page.looks import LOOKS
 from airflow_samza.provider.page.opened_run import Opened, OpenedRun, of_stages
-from airflow_samza.provider.page.rights import OF_ROWS, OF_RUN, ReadableDags
-from airflow_samza.provider.page.routes.addresses import OF_PLAN
+from airflow_samza.provider.page.rights import OF_PLAN, OF_ROWS, OF_RUN, ReadableDags
 from airflow_samza.runs.progress.stage_progress import DEAD_LETTERS, DROPPED, LATE
 from airflow_samza.runs.records.comparison import Comparison
 from airflow_samza.runs.records.epoch_records import Commit, newest_intent, read_commit

@@ -11,11 +11,20 @@ from airflow_samza.errors import SamzaError, entry_of
 from airflow_samza.grouping import grouped
 from airflow_samza.provider.disclosure import shows_samples
 from airflow_samza.provider.page.airflow_records import NEWEST, AirflowRecords, FailedPlan, Planned, Records
-from airflow_samza.provider.page.answer import Answer, OfPlan
+from airflow_samza.provider.page.answer import Answer, NotFound, OfPlan, problem_of, sentence_on
 from airflow_samza.provider.page.opened_run import NOTHING_PLANNED, OpenedRun, not_planned, why_not_planned
-from airflow_samza.provider.page.problems import NotFound, problem_of, sentence_on
-from airflow_samza.provider.page.rights import OF_RUN, ReadableDags, ReadableLogs
-from airflow_samza.provider.page.routes.addresses import OF_DAG_RUN, DagId, Limit, MapIndex, Offset, PlanTask, RunId
+from airflow_samza.provider.page.rights import (
+    OF_DAG_RUN,
+    OF_RUN,
+    DagId,
+    Limit,
+    MapIndex,
+    Offset,
+    PlanTask,
+    ReadableDags,
+    ReadableLogs,
+    RunId,
+)
 from airflow_samza.runs.progress.run_list import run_state
 from airflow_samza.secrecy import without_passwords
 

@@ -21,8 +21,7 @@ from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.operators.cleanup import SamzaCleanupOperator
 from airflow_samza.provider.operators.planning import PLAN_TEXT, SamzaPlanOperator
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
-from airflow_samza.provider.plan_xcoms import PLAN_FAILURE, PlanFailure
-from airflow_samza.provider.stage_summary import summary
+from airflow_samza.provider.xcoms import PLAN_FAILURE, PlanFailure, summary
 
 VIEWS = "provider_applications:views"
 SYSTEMS = {"logs": "views_logs", "warehouse": "views_out"}

@@ -18,7 +18,7 @@ from sqlalchemy import delete
 from airflow_samza.provider.airflow_versions import scheduler_form
 from airflow_samza.provider.page import airflow_records as module
 from airflow_samza.provider.page.airflow_records import AirflowRecords, DownstreamRun, TaskAfter, TaskMark
-from airflow_samza.provider.plan_xcoms import PLAN_FAILURE, PlanFailure, PlanNote
+from airflow_samza.provider.xcoms import PLAN_FAILURE, PlanFailure, PlanNote
 from tests.support.airflow_tables import DAY, Database, airflow_tables
 
 

@@ -11,9 +11,9 @@ import pytest
 from airflow_samza.control.messages import WatermarkMessage
 from airflow_samza.errors import StorageUnavailable
 from airflow_samza.provider.page import messages
+from airflow_samza.provider.page.answer import NotFound
 from airflow_samza.provider.page.messages import Message, Messages, read_messages
 from airflow_samza.provider.page.opened_run import OpenedRun
-from airflow_samza.provider.page.problems import NotFound
 from airflow_samza.provider.page.topics import RunTopic, topic_answer, topic_detail
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.secrecy import HIDDEN

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from threading import Barrier, get_ident
 
-from airflow_samza.provider.page.parallel import of_each
+from airflow_samza.provider.page.opened_run import of_each
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 
 WHOSE: ContextVar[str] = ContextVar("whose")

@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from airflow_samza.provider.page.airflow_records import TaskMark
+from airflow_samza.provider.page.looks import bottleneck_of, why_not_begun
 from airflow_samza.provider.page.stage_answers import Stage, stage_answer
-from airflow_samza.provider.page.waits import bottleneck_of, why_not_begun
 from airflow_samza.runs.progress.progress import NOT_STARTED, PartitionProgress, ProgressReport, Rate
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import FAILED, QUEUED, RUNNING, SUCCEEDED

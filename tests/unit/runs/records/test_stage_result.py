@@ -10,8 +10,8 @@ import pytest
 
 from airflow_samza.cli.run_command import summary
 from airflow_samza.figures import BYTES, SECONDS, unit_of
-from airflow_samza.provider.stage_summary import summary as xcom
 from airflow_samza.provider.stats import COUNTERS
+from airflow_samza.provider.xcoms import summary as xcom
 from airflow_samza.records import decode, encode, from_plain
 from airflow_samza.runs.records.run_plan import CONTINUOUS, STAGED, RunPlan
 from airflow_samza.runs.records.spans import Span

@@ -10,7 +10,7 @@ import pytest
 from airflow_samza.provider.page.airflow_records import FailedPlan, Planned, TaskAfter
 from airflow_samza.provider.page.routes import runs
 from airflow_samza.provider.page.routes.runs import Selected, _selected
-from airflow_samza.provider.plan_xcoms import PlanFailure, PlanNote
+from airflow_samza.provider.xcoms import PlanFailure, PlanNote
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem

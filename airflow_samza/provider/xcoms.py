@@ -1,17 +1,21 @@
-"""XComs of a ``plan`` task: the ticket from which tasks of stages find the plan, and a note for the page in Airflow.
+"""XComs of tasks: the ticket from which tasks of stages find the plan, a note for the page in Airflow, and results.
 
 The API server reads no Dag files, so the note names what it needs to open the root and the systems: connections, by id.
-Plan tasks write them; operators of stages and the page read them. See decision 98.
+Plan tasks write them; operators of stages and the page read them. Results of stages are counts and places, without long
+lists. See decision 98.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import PlanError, RecordUnreadable, SamzaError
 from airflow_samza.records import from_plain, plain
+from airflow_samza.runs.progress.run_costs import range_facts
+from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.stage_result import StageResult, new_results, run_seconds
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -103,3 +107,55 @@ class PlanTicket(_Xcom):
                 hint="Pass plan=<the SamzaPlanOperator>.output, and clear the plan task with its downstream if its "
                 "XCom is gone.",
             ) from None
+
+
+LONGEST_LIST = 50
+"""Files of an output beyond this many are left out of the XCom."""
+
+
+def summary(run: RunPlan, results: Iterable[StageResult]) -> dict[str, Any]:
+    """Return the XCom of stages, by stream: inputs with their ranges, and outputs with rows and places.
+
+    ``seconds`` is the time in which at least one of the stages was at work, without those that keep a former result;
+    ``bytes`` of inputs are those in memory.
+    """
+    stage_results = list(results)
+    outputs = [output for result in stage_results for output in result.outputs]
+    inputs = [read for result in stage_results for read in result.inputs]
+    return {
+        "run_id": run.run_id,
+        "stages": [result.stage_id for result in stage_results],
+        "generation": stage_results[-1].generation if stage_results else None,
+        "seconds": round(run_seconds(run, new_results(stage_results)), 3),
+        "read": {
+            read.stream_id: {"messages": read.messages, "control": read.control, "bytes": read.bytes} for read in inputs
+        },
+        "slices": {
+            read.stream_id: range_facts(run, read.stream_id) for read in inputs if not run.is_own(read.stream_id)
+        },
+        "rows": {output.stream_id: output.messages for output in outputs},
+        "outputs": {
+            output.stream_id: {
+                "system": output.system,
+                "stream": output.stream,
+                "control": output.control,
+                "bytes": output.bytes,
+                **({"expectations": [plain(each) for each in output.expectations]} if output.expectations else {}),
+                **({"held": True} if output.held else {}),
+                **_short_facts(output.facts),
+            }
+            for output in outputs
+        },
+    }
+
+
+def _short_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a system's facts without long lists: XComs lie in Airflow's database."""
+    short: dict[str, Any] = {}
+    for name, value in facts.items():
+        if isinstance(value, list | tuple) and len(value) > LONGEST_LIST:
+            short[name] = [*value[:LONGEST_LIST]]
+            short[f"{name}_left_out"] = len(value) - LONGEST_LIST
+        else:
+            short[name] = value
+    return short
