@@ -51,6 +51,10 @@ class MapAsync(Operator[MapAsyncSpec]):
         self._calls.wait_ended()
         yield from self._ready()
 
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Return the results of all messages."""
+        return self.settle()
+
     def close(self) -> None:
         """Cancels what is in flight after a failure."""
         self._loop.close()
