@@ -289,12 +289,11 @@ class FollowedArrivals:
         if final is None or (final and not self._drained):
             self._drained = final is not None
             news = self._system.arrived(
-                self._stream.spec, arrived, first_chunk=self._next_chunk, all_of_it=final is not None
+                self._stream.spec,
+                arrived,
+                first_chunk=int(self.slice["first_chunk"]) + len(self.slice["chunks"]),
+                all_of_it=final is not None,
             )
             if news["files"] or news["known"] != arrived:  # what of a table was only rewritten moves its record on
                 return self._looks.decide(number, news["known"], {k: v for k, v in news.items() if k != "known"})
         return self._looks.decide(number, arrived, end=final) if final is not None else None
-
-    @property
-    def _next_chunk(self) -> int:
-        return int(self.slice["first_chunk"]) + len(self.slice["chunks"])

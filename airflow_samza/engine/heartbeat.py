@@ -16,8 +16,7 @@ import psutil
 
 from airflow_samza.engine import engine_liveness
 from airflow_samza.engine.engine_liveness import EngineLiveness, silent
-from airflow_samza.engine.repeated_failures import RepeatedFailures
-from airflow_samza.engine.runner_records import RunnerRecords
+from airflow_samza.engine.runner_records import RepeatedFailures, RunnerRecords
 from airflow_samza.engine.stage_engine import StageEngine
 from airflow_samza.errors import SamzaError, StageLost, StorageFull
 from airflow_samza.runs.records.folders import replace

@@ -84,8 +84,7 @@ class IntervalResults:
 
     def give(self, take: Take) -> None:
         """Give the results of all intervals, oldest first."""
-        owned = [number for _, number in task_partitions(self._program.plan, self._program.stage.stage_id, self._task)]
-        for partition in owned:
+        for _, partition in task_partitions(self._program.plan, self._program.stage.stage_id, self._task):
             for name, splits in self._parts(partition):
                 self._give(name, partition, splits, take)
 
@@ -113,16 +112,11 @@ class IntervalResults:
 
     def _give(self, name: str, partition: int, splits: list[list[Any]], take: Take) -> None:
         paths = [partial_path(self._kept["folder"], name, number) for number in range(len(self._outputs))]
-        found = []
-        for path, schema in zip(paths, self._schemas, strict=True):
-            batches = _read(self._files, path, schema)
-            if batches is None:
-                break
-            found.append(batches)
-        else:
+        found = [_read(self._files, path, schema) for path, schema in zip(paths, self._schemas, strict=True)]
+        if all(batches is not None for batches in found):
             self._used += 1
             for stream_id, batches in zip(self._outputs, found, strict=True):
-                for batch in batches:
+                for batch in batches or ():
                     take(stream_id, batch)
             return
         captured = {stream_id: _Captured(stream_id, take) for stream_id in self._outputs}

@@ -49,13 +49,9 @@ class Placement:
     def __init__(self, tasks: int, copies: int = 1) -> None:
         self._tasks = range(tasks)
         self._copies = copies
-        self._places: dict[int, Place] = {}
-        self._executors: frozenset[Executor] = frozenset()
-
-    @property
-    def places(self) -> Mapping[int, Place]:
+        self.places: dict[int, Place] = {}
         """The place of each task; none before the first executor was seen."""
-        return self._places
+        self._executors: frozenset[Executor] = frozenset()
 
     def update(self, executors: Iterable[Executor]) -> bool:
         """Note which executors live now; return whether the place of any task has changed."""
@@ -63,14 +59,14 @@ class Placement:
         if living == self._executors or not living:
             return False
         self._executors = living
-        former = dict(self._places)
+        former = dict(self.places)
         homes = self._homes(sorted(living, key=lambda executor: (executor.host, executor.executor_id)), former)
-        self._places = {task: Place(home, self._standbys(task, home, homes, former)) for task, home in homes.items()}
-        return self._places != former
+        self.places = {task: Place(home, self._standbys(task, home, homes, former)) for task, home in homes.items()}
+        return self.places != former
 
     def standbys(self) -> dict[str, list[int]]:
         """Return the tasks of which each host keeps a copy for the day that their own host is lost."""
-        return grouped((host, task) for task, place in self._places.items() for host in place.standbys)
+        return grouped((host, task) for task, place in self.places.items() for host in place.standbys)
 
     def executor_on(self, host: str) -> Executor:
         """Return an executor of a host on which one lives."""

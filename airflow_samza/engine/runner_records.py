@@ -11,7 +11,6 @@ import threading
 import time
 from contextlib import suppress
 
-from airflow_samza.engine.repeated_failures import RepeatedFailures
 from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.runs.records.folders import RunFolder, read, replace, write_once
 from airflow_samza.runs.records.names import Generation
@@ -26,9 +25,46 @@ log = logging.getLogger("airflow_samza.runner")
 
 LOOK_SECONDS = 0.05
 
+LOG_SECONDS = 60.0
+"""Seconds between two lines of the log about failures that pass by themselves."""
+
 
 REPORT_SECONDS = 0.25
 """The least time between two statuses for ends of epochs: writing one costs some ms of the disk."""
+
+
+class RepeatedFailures:
+    """The failures of one thing that is tried again and again: the first is logged, then one a minute, and their end.
+
+    The log may lie on the very disk that is full, so little is logged.
+    """
+
+    def __init__(self, log: logging.Logger, doing: str) -> None:
+        self._log = log
+        self._doing = doing
+        self._count = 0
+        self._began = self._said = 0.0
+
+    def met(self, error: BaseException) -> None:
+        """Note a failure."""
+        now = time.monotonic()
+        if not self._count:
+            self._began = now
+        self._count += 1
+        if self._count == 1 or now - self._said >= LOG_SECONDS:
+            self._said = now
+            self._log.warning("%s failed, and is tried again (%d times so far): %s", self._doing, self._count, error)
+
+    def over(self) -> None:
+        """Note that it works, and log that if it did not before."""
+        if self._count:
+            self._log.info("%s works again, after %.0f s and %d failures", self._doing, self.seconds, self._count)
+        self._count = 0
+
+    @property
+    def seconds(self) -> float:
+        """For how long it has failed; 0.0: it works."""
+        return time.monotonic() - self._began if self._count else 0.0
 
 
 class AttemptState:

@@ -20,8 +20,7 @@ from typing import Any
 
 from airflow_samza.engine.heartbeat import LEAVE_SECONDS, RunnerHeartbeat
 from airflow_samza.engine.push import is_push, run_push
-from airflow_samza.engine.repeated_failures import RepeatedFailures
-from airflow_samza.engine.runner_records import AttemptState, RunnerRecords
+from airflow_samza.engine.runner_records import AttemptState, RepeatedFailures, RunnerRecords
 from airflow_samza.engine.stage_engine import StageEngine
 from airflow_samza.engine.stage_run import run_stage
 from airflow_samza.errors import SamzaError, StageCancelled, StageFailed, StageLost

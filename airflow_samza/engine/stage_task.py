@@ -58,17 +58,17 @@ class StageTask:
     @functools.cached_property
     def bound_inputs(self) -> dict[str, BoundStream]:
         """The inputs by their ids."""
-        return bound_streams(self.inputs)
+        return from_plain(dict[str, BoundStream], self.inputs)
 
     @functools.cached_property
     def bound_outputs(self) -> dict[str, BoundStream]:
         """The outputs by their ids."""
-        return bound_streams(self.outputs)
+        return from_plain(dict[str, BoundStream], self.outputs)
 
     @functools.cached_property
     def bound_side_inputs(self) -> dict[str, BoundStream]:
         """The side inputs by their ids."""
-        return bound_streams(self.side_inputs)
+        return from_plain(dict[str, BoundStream], self.side_inputs)
 
     @functools.cached_property
     def _bindings_text(self) -> str:
@@ -93,9 +93,10 @@ class StageTask:
         root = open_filesystem(self.root).root
         systems = _systems(self._bindings_text, root)
         program = load_program(self.root, self.program)
-        side_inputs = self.bound_side_inputs
         folder = StageFolder(self.stage_folder) if intent.generation != PREPARED else None
-        return EpochTables(root, self.program, program, systems, side_inputs, intent, task, self.digests, folder)
+        return EpochTables(
+            root, self.program, program, systems, self.bound_side_inputs, intent, task, self.digests, folder
+        )
 
     def fill_tables(self, task: int, tasks: int, side_inputs: Mapping[str, InputIntent]) -> None:
         """Read what the tables of one of the stage's ``tasks`` shall hold into the folder of this host."""
@@ -106,11 +107,6 @@ class StageTask:
         if self.host_dir is None:
             return None
         return task_host_files(self.host_dir, open_filesystem(self.root).root, self.stage_folder, task)
-
-
-def bound_streams(streams: Mapping[str, Mapping[str, Any]]) -> dict[str, BoundStream]:
-    """Return streams by their ids, from the form in which they travel."""
-    return {stream_id: from_plain(BoundStream, data) for stream_id, data in streams.items()}
 
 
 def task_host_files(host_dir: str, root: str, stage_folder: str, task: int) -> HostFiles:

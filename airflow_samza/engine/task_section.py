@@ -159,19 +159,18 @@ class TaskSection:
             return False
         return self._intent.keeps_state or not (report.ended and report.final)
 
-    def _before(self) -> _Before:
+    def _before(self) -> TaskLeft:
         """Return what the task's former epoch left: checkpoint and state."""
         standing = self._intent.standing.get(self.task)
         if standing is not None:
             manifest = read_manifest(self._files, self._folder, self.task, standing)
-            return _Before(manifest.checkpoint, manifest.state)
+            return TaskLeft(manifest.checkpoint, manifest.state)
         if self._intent.start is not None:
-            left = must_read(self._files, self._intent.start, StageStart).tasks.get(self.task, TaskLeft())
-            return _Before(left.checkpoint, left.state)
-        return _Before(None, None)
+            return must_read(self._files, self._intent.start, StageStart).tasks.get(self.task, TaskLeft())
+        return TaskLeft()
 
     def _section_run(
-        self, before: _Before, producers: Mapping[str, SystemProducer], filled: FilledTables
+        self, before: TaskLeft, producers: Mapping[str, SystemProducer], filled: FilledTables
     ) -> SectionRun:
         self._state = read_snapshot(self._files, before.state, _KNOWN, self._host, self._restored)
         intent = self._intent
@@ -182,14 +181,14 @@ class TaskSection:
             producers,
             side_tables=filled.tables,
             filled=filled.read,
-            start=TaskStart(before.start, self._state),
+            start=TaskStart(_checkpoint_in(before), self._state),
             whole=intent.whole,
             limit=intent.limit,
             shut_down=intent.shut_down,
             aside=self._aside,
         )
 
-    def _kept_state(self, section: SectionRun, before: _Before, attempt: str) -> dict[str, Any] | None:
+    def _kept_state(self, section: SectionRun, before: TaskLeft, attempt: str) -> dict[str, Any] | None:
         folder = self._folder.state(self._intent.epoch, attempt)
         # Where outputs survive a power failure, what the next epoch goes on from does so, too.
         durable = any(has(system, Durable) and system.durable for system in self._systems.values())
@@ -205,7 +204,7 @@ class TaskSection:
         )
 
     def _output_of(
-        self, section: SectionRun, before: _Before, batches: Iterator[pa.RecordBatch]
+        self, section: SectionRun, before: TaskLeft, batches: Iterator[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
         inputs = TaskInputs(self._program, self._systems, self._stage.bound_inputs, self._stage.own, self._intent)
         try:
@@ -216,7 +215,7 @@ class TaskSection:
             if IntervalResults.are_kept(self._program, self._intent):
                 yield from self._output_of_intervals(section)
                 return
-            yield from section.run(inputs.of(self.task, before.start))
+            yield from section.run(inputs.of(self.task, _checkpoint_in(before)))
         finally:
             inputs.close()
             self._aside.close(delete=self.is_last)
@@ -337,19 +336,9 @@ class TaskNote:
     set_aside: Mapping[str, Boundary] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class _Before:
-    """The checkpoint and state that the epoch before left of a task; None: nothing."""
-
-    checkpoint: Mapping[str, Any] | None
-    state: Mapping[str, Any] | None
-
-    @property
-    def start(self) -> TaskCheckpoint:
-        """The checkpoint from which the task begins."""
-        if self.checkpoint is None:
-            return TaskCheckpoint()
-        return from_plain(TaskCheckpoint, self.checkpoint, "of a task's checkpoint")
+def _checkpoint_in(left: TaskLeft) -> TaskCheckpoint:
+    """Return the checkpoint from which a task begins."""
+    return from_plain(TaskCheckpoint, left.checkpoint or {}, "of a task's checkpoint")
 
 
 def _abort(producers: Mapping[str, SystemProducer]) -> None:

@@ -108,13 +108,9 @@ class HostTables:
             base = self._stores.find(self._name(table), self._place(table), str(local.store["version"]))
             if base is None:
                 continue
-            held = bool(table.reached)
+            is_held = bool(table.reached)
             table.take_over(base, reached)
-            for stream_id, source in sources.items():
-                if held:
-                    tables.sources[stream_id] = source
-                else:
-                    tables.sources.setdefault(stream_id, source)
+            tables.sources.update({s: source for s, source in sources.items() if is_held or s not in tables.sources})
             return
 
     def _is_on_the_way(
@@ -123,11 +119,11 @@ class HostTables:
         """Return whether what lies here is between what a table holds and what it shall hold."""
         streams = table.table.side_inputs
         if set(sources) != set(streams) or any(
-            slices[s].get("offsets") is None or "sections" in slices[s] for s in streams
-        ):
-            return False
-        if any(
-            sources[s].get(TOPIC_IDENTITY) != slices[s].get(TOPIC_IDENTITY) or "sections" in sources[s] for s in streams
+            slices[s].get("offsets") is None
+            or "sections" in slices[s]
+            or "sections" in sources[s]
+            or sources[s].get(TOPIC_IDENTITY) != slices[s].get(TOPIC_IDENTITY)
+            for s in streams
         ):
             return False
         target = self._target(table, slices)
@@ -140,7 +136,7 @@ class HostTables:
 
         Those that are ``stale`` seconds old may have missed what was deleted.
         """
-        whole = self._file(table).read(stale=stale)
+        whole = OffsetsFile(self._offsets_path(table)).read(stale=stale)
         if whole is not None:
             yield whole
         mine = self._topics(table)
@@ -172,7 +168,7 @@ class HostTables:
         kept = self._stores.columnar(self._name(table), self._place(table), version, lambda: whole)
         sources = {stream_id: _identity_of(tables.sources[stream_id]) for stream_id in table.table.side_inputs}
         offsets = {place: offset - 1 for place, offset in table.reached.items()}
-        self._file(table).write(
+        OffsetsFile(self._offsets_path(table)).write(
             LocalOffsets(offsets, {"version": version, "sources": sources, "topics": self._topics(table)})
         )
         table.store.start_from(kept)  # in files that all processes map
@@ -224,9 +220,6 @@ class HostTables:
     def _keeps_rows(self, table: SideTable) -> bool:
         """Return whether a table's rows are kept as of one moment; those of several versions are a :meth:`history`."""
         return self.keeps(table) and not isinstance(table.store, HistoryStore)
-
-    def _file(self, table: SideTable) -> OffsetsFile:
-        return OffsetsFile(self._offsets_path(table))
 
     def _offsets_path(self, table: SideTable) -> str:
         return os.path.join(self._folder(table), _OFFSETS + _hash(self._topics(table)))

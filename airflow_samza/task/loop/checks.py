@@ -165,17 +165,6 @@ def delay_of(spec: OperatorSpec) -> int:
     return (spec.event_time.max_delay_ms or 0) if spec.event_time is not None else 0
 
 
-def key_places(
-    checks: Iterable[KeyCheck], specs: Mapping[str, OperatorSpec], task: int
-) -> dict[tuple[str, int], KeyPlaces]:
-    """Return the checks of a task's operators, by the operator's id and the number of the input."""
-    return {
-        (check.op_id, check.side): KeyPlaces(check, specs[check.op_id], task)
-        for check in checks
-        if check.op_id in specs and task < check.partitions
-    }
-
-
 def no_end(stage: str, task: str, missing: Mapping[tuple[str, int], tuple[int, int | None]]) -> StageError:
     """Return the error of a task that has read everything, and whose partitions lack an end.
 

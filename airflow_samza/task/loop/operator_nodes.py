@@ -1,11 +1,12 @@
-"""An operator within a task: its making, its edges, and how far it has come."""
+"""An operator within a task: its making, its edges with what waits on them, and how far it has come."""
 
 from __future__ import annotations
 
 import functools
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -13,7 +14,6 @@ from airflow_samza.control.operator_watermark import OperatorWatermark
 from airflow_samza.errors import SchemaError
 from airflow_samza.schema import Schema
 from airflow_samza.task.loop.checks import EventTimes, KeyCounts, KeyPlaces, delay_of, later_by
-from airflow_samza.task.loop.held_back import HeldBack
 from airflow_samza.task.messages.bad_records import BadRecords
 from airflow_samza.task.messages.output_writers import dead_letter_sender
 from airflow_samza.task.operators.operator import Operator
@@ -25,6 +25,67 @@ State = dict[str, Mapping[str, "pa.Table"]]
 
 It has tables by operator id, and by ``held:<source>:<operator>`` the batches that wait for a later phase.
 """
+
+
+_IN_MEMORY = 64 << 20
+"""Bytes kept in memory.
+
+They are far less than a task's share of an executor, and so many that small inputs never touch the disk.
+"""
+
+
+class HeldBack:
+    """Batches of one schema that wait on an edge to a later phase, in order: in memory while few, else in a file."""
+
+    def __init__(self) -> None:
+        self._batches: list[pa.RecordBatch] = []
+        self._bytes = 0
+        self._file: IO[bytes] | None = None
+        self._writer: Any = None
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Append a batch."""
+        if self._writer is not None:
+            self._writer.write_batch(batch)
+            return
+        self._batches.append(batch)
+        self._bytes += batch.nbytes
+        if self._bytes > _IN_MEMORY:
+            self._spill()
+
+    def _spill(self) -> None:
+        self._file = tempfile.TemporaryFile(prefix="airflow-samza-held-")  # noqa: SIM115 (closed by drain and close)
+        self._writer = pa.ipc.new_stream(self._file, self._batches[0].schema)
+        for batch in self._batches:
+            self._writer.write_batch(batch)
+        self._batches = []
+
+    def drain(self) -> Iterator[pa.RecordBatch]:
+        """All batches in order; the queue is empty afterwards."""
+        if self._writer is None:
+            batches, self._batches, self._bytes = self._batches, [], 0
+            yield from batches
+            return
+        assert self._file is not None
+        self._writer.close()
+        self._file.seek(0)
+        yield from pa.ipc.open_stream(self._file)
+        self.close()
+
+    def batches(self) -> list[pa.RecordBatch]:
+        """All batches in order; they stay in the queue."""
+        if self._writer is None:
+            return list(self._batches)
+        batches = list(self.drain())
+        for batch in batches:
+            self.add(batch)
+        return batches
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._file is not None:
+            self._file.close()
+        self._file, self._writer, self._batches, self._bytes = None, None, [], 0
 
 
 @dataclass

@@ -7,7 +7,7 @@ Source: message-chooser; rules M1–M7.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -96,7 +96,7 @@ class TaskInput:
 
     stream_id: str
     partition: int
-    envelopes: Iterable[Envelope]
+    envelopes: Iterable[Envelope] = field(compare=False)
     start: int = 0
     head: int | None = None
     system: str | None = None

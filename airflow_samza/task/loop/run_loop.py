@@ -182,10 +182,10 @@ class SectionRun:
             self.report.final = all(stream.final for stream in reached.values())
             for op_id, stream in reached.items():
                 if NONE_YET < stream.watermark < END_OF_TIME:
-                    yield from self._instance.advance_from(op_id, stream.watermark)
+                    yield from self._instance.advance(op_id, stream.watermark)
             for op_id, stream in reached.items():
                 if stream.ended:
-                    yield from self._instance.end_from(op_id, stream.final)
+                    yield from self._instance.end(op_id, stream.final)
             yield from self._instance.settle()
             self._complete()
         finally:
@@ -194,11 +194,12 @@ class SectionRun:
     def _push_arriving(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         entry = self._section.entry
         assert entry is not None
-        conformers = {}
-        for op_id in self._section.arriving:
-            schema = self._program.operators[op_id].schema
-            if schema is not None:
-                conformers[op_id] = SchemaConformer(schema, f"what {op_id} gives")
+        schemas = {op_id: self._program.operators[op_id].schema for op_id in self._section.arriving}
+        conformers = {
+            op_id: SchemaConformer(schema, f"what {op_id} gives")
+            for op_id, schema in schemas.items()
+            if schema is not None
+        }
         with ExitStack() as stack:
             readers = (self._aside.reader(op_id) for op_id in self._section.takes_up)
             waiting = [stack.enter_context(closing(reader)) for reader in readers]

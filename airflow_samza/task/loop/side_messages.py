@@ -29,6 +29,13 @@ Messages = tuple[int, list[Any], list[Any], list[Any]]
 """The first offset of consecutive messages, their keys, the messages, and their times."""
 
 
+def without_marks(batch: pa.RecordBatch, schema: Schema) -> tuple[pa.RecordBatch, pa.BooleanArray | None]:
+    """Return a batch without the marks of rows that delete their key, and the marks; None where there are none."""
+    if DELETED not in batch.schema.names or DELETED in schema:
+        return batch, None
+    return batch.drop_columns([DELETED]), batch.column(DELETED).fill_null(False)
+
+
 class SideMessages:
     """The messages of one side input; ``schema`` are its columns."""
 
@@ -40,10 +47,7 @@ class SideMessages:
 
     def read(self, place: Place, run: MessageRun) -> Iterator[Messages]:
         """Yield the messages of a run, in pieces."""
-        batch, is_deleted = run.batch, None
-        if DELETED in batch.schema.names and DELETED not in self._schema:
-            is_deleted = batch.column(DELETED).fill_null(False).to_numpy(zero_copy_only=False)
-            batch = batch.drop_columns([DELETED])
+        batch, is_deleted = without_marks(run.batch, self._schema)
         for first, end, deletes in _stretches(is_deleted, batch.num_rows):
             rows, offset = batch.slice(first, end - first), run.offset + first
             if deletes:
@@ -71,10 +75,11 @@ class SideMessages:
         return [None if None in key else key for key in zip(*columns, strict=True)]
 
 
-def _stretches(flags: Any, rows: int) -> list[tuple[int, int, bool]]:
-    """Return the stretches [first, end) of rows whose flags are equal, with the flag; None: no row is flagged."""
-    if flags is None or not rows:
+def _stretches(marks: pa.BooleanArray | None, rows: int) -> list[tuple[int, int, bool]]:
+    """Return the stretches [first, end) of rows whose marks are equal, with the mark; None: no row is marked."""
+    if marks is None or not rows:
         return [(0, rows, False)] if rows else []
+    flags = marks.to_numpy(zero_copy_only=False)
     ends = [*(np.flatnonzero(np.diff(flags)) + 1).tolist(), rows]
     return [(first, end, bool(flags[first])) for first, end in zip([0, *ends], ends, strict=False)]
 

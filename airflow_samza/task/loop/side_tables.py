@@ -33,7 +33,7 @@ from airflow_samza.storage.key_index import as_rows, make_index
 from airflow_samza.storage.side_inputs import Place, ProcessorFailed, SideInputsProcessing
 from airflow_samza.systems.system import MessageRun, UnreadableRun
 from airflow_samza.task.loop.reading import TaskInput, chooser_settings
-from airflow_samza.task.loop.side_messages import DroppedMessages, SideMessages
+from airflow_samza.task.loop.side_messages import DroppedMessages, SideMessages, without_marks
 from airflow_samza.task.loop.task_tables import Filled, as_of_tables, empty_store, section_tables
 from airflow_samza.task.messages.change_events import ChangeReader
 from airflow_samza.task.messages.conform import SchemaConformer
@@ -162,22 +162,17 @@ class SideTable:
 
     def conformed(self, place: Place, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows of a full push in the columns of the table."""
-        if DELETED in batch.schema.names and DELETED not in self.store.schema:
-            batch = batch.drop_columns([DELETED])
-        return self._conformer(place[0]).conform(batch)
+        return self._conformer(place[0]).conform(without_marks(batch, self.store.schema)[0])
 
     def changes_in(self, place: Place, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Numbers]:
         """Return what a section of a push changes, in the columns of the table and in order; True: the key is deleted.
 
         Rows with a null in their key are left out, and counted.
         """
-        batch = self._with_keys(batch)
-        if DELETED not in batch.schema.names or DELETED in self.store.schema:
+        batch, is_deleted = without_marks(self._with_keys(batch), self.store.schema)
+        if is_deleted is None or not is_deleted.true_count:
             return self._conformer(place[0]).conform(batch), np.zeros(batch.num_rows, bool)
-        is_deleted = batch.column(DELETED).fill_null(False)
-        batch, flags = batch.drop_columns([DELETED]), is_deleted.to_numpy(zero_copy_only=False)
-        if not flags.any():
-            return self._conformer(place[0]).conform(batch), flags
+        flags = is_deleted.to_numpy(zero_copy_only=False)
         keys = self._conformer(place[0], key_alone=True).conform(batch.filter(is_deleted))
         kept = self._conformer(place[0]).conform(batch.filter(pc.invert(is_deleted)))
         both = pa.concat_batches([kept, self.store.with_all_columns(keys)])
@@ -244,12 +239,10 @@ class SideTable:
         if isinstance(self.store, TimedStore):
             self._take_timed(place, batch, self.store)
             return
-        if DELETED in batch.schema.names and DELETED not in self.store.schema:
-            is_deleted = batch.column(DELETED)
-            batch = batch.drop_columns([DELETED])
-            if pc.any(is_deleted).as_py():
-                self._take_changes(place, batch, is_deleted.fill_null(False))
-                return
+        batch, is_deleted = without_marks(batch, self.store.schema)
+        if is_deleted is not None and is_deleted.true_count:
+            self._take_changes(place, batch, is_deleted)
+            return
         batch = self._with_keys(batch)
         self._write(place, batch, run.offset if batch.num_rows == run.messages else None)
 

@@ -20,10 +20,10 @@ from airflow_samza.records import understood
 from airflow_samza.runs.records.expectations import Checked
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.task.checkpoint import fitting_state
-from airflow_samza.task.loop.checks import checked_times, key_counts, key_places
-from airflow_samza.task.loop.held_back import HeldBack
+from airflow_samza.task.loop.checks import KeyPlaces, checked_times, key_counts
 from airflow_samza.task.loop.operator_nodes import (
     Edge,
+    HeldBack,
     Node,
     State,
     Work,
@@ -87,9 +87,10 @@ class TaskInstance:
             )
             self._nodes[op_id].times = checked_times(operator)
             self._nodes[op_id].keys = key_counts(compiled.spec)
-        specs = {op_id: program.operators[op_id].spec for op_id in section.operators}
-        for (op_id, side), places in key_places(program.plan.key_checks, specs, task).items():
-            self._nodes[op_id].places[side] = places
+        for check in program.plan.key_checks:
+            if check.op_id in members and task < check.partitions:
+                spec = program.operators[check.op_id].spec
+                self._nodes[check.op_id].places[check.side] = KeyPlaces(check, spec, task)
         self._arriving: dict[str, list[Edge]] = {op_id: [] for op_id in section.arriving}
         for op_id, node in self._nodes.items():
             for side, source in enumerate(program.operators[op_id].spec.inputs):
@@ -127,12 +128,8 @@ class TaskInstance:
 
     def input_operators(self) -> Mapping[str, str]:
         """Stream id → operator id of the inputs in this section."""
-        by_stream = {}
-        for op_id in self._nodes:
-            spec = self.program.operators[op_id].spec
-            if isinstance(spec, InputOperatorSpec):
-                by_stream[spec.stream.stream_id] = op_id
-        return by_stream
+        specs = {op_id: node.operator.spec for op_id, node in self._nodes.items()}
+        return {spec.stream.stream_id: op_id for op_id, spec in specs.items() if isinstance(spec, InputOperatorSpec)}
 
     def meeting_inputs(self) -> dict[str, set[str]]:
         """Return the inputs that each input meets in this section: in an operator, or in a stream that both write."""
@@ -177,15 +174,11 @@ class TaskInstance:
         )
 
     def advance(self, op_id: str, timestamp: int) -> Iterator[pa.RecordBatch]:
-        """Advance event time at an input to ``timestamp`` (ms).
+        """Advance event time at an input, or behind an operator of an earlier section, to ``timestamp`` (ms).
 
         Operators behind it act on it, each before those behind it.
         """
-        return self._advance([(self._nodes[op_id], SOURCE, timestamp)])
-
-    def advance_from(self, op_id: str, timestamp: int) -> Iterator[pa.RecordBatch]:
-        """Advance event time behind an operator of an earlier section to ``timestamp`` (ms)."""
-        return self._advance([(edge.node, self._upstream(op_id), timestamp) for edge in self._arriving[op_id]])
+        return self._advance([(node, upstream, timestamp) for node, upstream in self._arrivals(op_id)])
 
     def tick(self, now: int) -> Iterator[pa.RecordBatch]:
         """Advance processing time to ``now`` (ms)."""
@@ -202,15 +195,18 @@ class TaskInstance:
                 yield from self._run([Work(node, iter(node.operator.settle()), None)])
 
     def end(self, op_id: str, final: bool) -> Iterator[pa.RecordBatch]:
-        """End an input: all behind it without another open input flushes (when final) and ends, outputs last."""
-        return self._end([(self._nodes[op_id], SOURCE, final)])
+        """End an input, or an operator of an earlier section.
 
-    def end_from(self, op_id: str, final: bool) -> Iterator[pa.RecordBatch]:
-        """End an operator of an earlier section."""
-        return self._end([(edge.node, self._upstream(op_id), final) for edge in self._arriving[op_id]])
+        All behind it without another open input flushes (when final) and ends, outputs last.
+        """
+        return self._end([(node, upstream, final) for node, upstream in self._arrivals(op_id)])
 
-    def _upstream(self, op_id: str) -> str:
-        return SOURCE if op_id == self.section.entry else op_id
+    def _arrivals(self, op_id: str) -> list[tuple[Node, str]]:
+        """Return the operators at which an input or an operator of an earlier section arrives, and as what upstream."""
+        if op_id in self._nodes:
+            return [(self._nodes[op_id], SOURCE)]
+        upstream = SOURCE if op_id == self.section.entry else op_id
+        return [(edge.node, upstream) for edge in self._arriving[op_id]]
 
     def has_ended(self, op_id: str) -> bool:
         """Return whether an operator has seen the end of all its inputs."""

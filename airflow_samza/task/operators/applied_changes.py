@@ -15,7 +15,8 @@ from airflow_samza.schema import Field, Schema
 from airflow_samza.storage.key_index import as_rows
 from airflow_samza.task.checkpoint import fitting_state
 from airflow_samza.task.messages.conform import SchemaConformer, with_missing
-from airflow_samza.task.operators.distinct.chains import Flags, Longs, key_codes
+from airflow_samza.task.operators.aggregation.accumulators import key_codes
+from airflow_samza.task.operators.distinct.chains import Flags, Longs
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.tables.parts import rows_with_key
 from airflow_samza.task.tables.store import TableStore
@@ -67,7 +68,7 @@ class ApplyChanges(Operator[ApplyChangesSpec]):
         places = self._newest.find(keys)
         former = self._newest.take(places, self._order)
         ranks, former_ranks = self._ranks(batch, former, places >= 0)
-        codes = key_codes(keys)
+        codes = key_codes(keys, batch.num_rows)
         order = np.argsort(codes, kind="stable")
         newer = order[self._newer(codes[order], ranks[order], former_ranks[order])]
         if not len(newer):

@@ -8,6 +8,7 @@ joins of streams for their results.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -24,24 +25,22 @@ class Failures:
     """The messages of one chunk on which the callable failed. ``bad`` None: the first failure is raised."""
 
     def __init__(self, bad: BadRecords | None) -> None:
-        self.places: list[int] = []
-        self.errors: list[BaseException] = []
+        self.failed: list[tuple[int, BaseException]] = []
         self._bad = bad
 
     def add(self, place: int, error: BaseException) -> None:
         """Add a message on which the callable failed."""
         if self._bad is None:
             raise error
-        self.places.append(place)
-        self.errors.append(error)
+        self.failed.append((place, error))
 
     def reject(self, part: pa.RecordBatch, first: int | None) -> None:
         """Hand them over, in order; ``first`` is the place of the chunk in its batch (None: not known)."""
-        if self.places and self._bad is not None:
-            order = sorted(range(len(self.places)), key=self.places.__getitem__)
-            places = [self.places[number] for number in order]
-            at = None if first is None else [first + place for place in places]
-            self._bad.reject(rows_at(part, places), [self.errors[number] for number in order], at)
+        if self.failed and self._bad is not None:
+            in_order = sorted(self.failed, key=itemgetter(0))
+            at = None if first is None else [first + place for place, _ in in_order]
+            rows = rows_at(part, [place for place, _ in in_order])
+            self._bad.reject(rows, [error for _, error in in_order], at)
 
 
 def chunks_of(batch: pa.RecordBatch, bad: BadRecords | None) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -72,13 +71,13 @@ def call_each(
     iterators: list[Any] = [iter(values) for values in arguments or [messages]]
     calls = map(call, *iterators)
     results: list[Any] = []
-    while len(results) + len(failures.places) < len(messages):
+    while len(results) + len(failures.failed) < len(messages):
         error: BaseException = RuntimeError("it raised StopIteration")
         try:
             results.extend(calls)  # in C; the rest of the first iterator shows how far it came
         except USER_ERRORS as raised:
             error = raised
-        if len(results) + len(failures.places) < len(messages):
+        if len(results) + len(failures.failed) < len(messages):
             place = len(messages) - iterators[0].__length_hint__() - 1
             failures.add(place, callable_failed(spec, function, messages[place], error))
     return results
@@ -99,9 +98,9 @@ def batch_of_each(
     ``source`` are the messages of which each result is made.
     """
     results = call_each(spec, function, messages, failures, arguments=arguments)
-    written, misshapen = written_each(writer, results, None if failures.places else source)
+    written, misshapen = written_each(writer, results, None if failures.failed else source)
     if misshapen:
-        failed = set(failures.places)
+        failed = {place for place, _ in failures.failed}
         places = [place for place in range(len(messages)) if place not in failed]
         for number, shape in misshapen:
             message, result = messages[places[number]], results[number]

@@ -114,7 +114,7 @@ class Filter(_PerMessage[FilterSpec]):
             messages = self._reader.messages(part)
             failures = Failures(self.bad)
             chosen = call_each(self.spec, self._function, messages.objects, failures, use=use)
-            for place in failures.places:  # in order, so that each lands where it belongs
+            for place, _ in failures.failed:  # in order, so that each lands where it belongs
                 chosen.insert(place, False)
             failures.reject(part, first)
             try:

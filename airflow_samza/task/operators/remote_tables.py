@@ -72,7 +72,7 @@ class RemoteTableJoin(Operator[TableJoinSpec]):
             joined = self._beside(taken, present)
         elif places:
             joined = self._called(taken, present, failures)
-        for place, error in zip(failures.places, failures.errors, strict=True):
+        for place, error in failures.failed:
             unread.add(places[place], error)
         unread.reject(batch, first)
         if joined is not None:

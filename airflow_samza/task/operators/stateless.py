@@ -145,10 +145,7 @@ class Where(Operator[WhereSpec]):
 def _mask(group: list[Expression], batch: pa.RecordBatch) -> pa.Array:
     """Return a mask of the rows for which all conjuncts of a group are true."""
     frame = Frame(batch.columns, batch.num_rows)
-    mask = is_true(group[0].array(frame))
-    for conjunct in group[1:]:
-        mask = pc.and_(mask, is_true(conjunct.array(frame)))
-    return mask
+    return functools.reduce(pc.and_, (is_true(conjunct.array(frame)) for conjunct in group))
 
 
 def _infallible_together(conjuncts: tuple[Expression, ...]) -> list[list[Expression]]:

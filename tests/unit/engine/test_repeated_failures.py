@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from airflow_samza.engine.repeated_failures import LOG_SECONDS, RepeatedFailures
+from airflow_samza.engine.runner_records import LOG_SECONDS, RepeatedFailures
 
 
 class Beats:

@@ -11,10 +11,10 @@ import pyarrow as pa
 from airflow_samza.application.operator_specs import AggregateSpec
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.schema import Schema
+from airflow_samza.task.operators.aggregation.accumulators import key_codes
 from airflow_samza.task.operators.aggregation.list_parts import Groups, list_part
 from airflow_samza.task.operators.aggregation.partial_groups import PartialGroups, accumulators_of, part_names
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.operators.windows.open_windows import codes_of
 
 _OUT_ROWS = 1 << 16
 """Rows of an emitted batch."""
@@ -77,7 +77,7 @@ class Aggregate(Operator[AggregateSpec]):
         groups = self._groups.merged()
         if groups is None:
             return
-        keys = [groups.column(place) for place in range(len(self.spec.key))]
+        keys = groups.columns[: len(self.spec.key)]
         columns = {field.name: column for field, column in zip(self.output.fields, keys, strict=False)}
         columns |= self._groups.grouping.final(groups)
         schema = self.output.to_arrow()
@@ -89,6 +89,6 @@ def _lists_of(function: str, keys: list[pa.Array], kept: pa.Table) -> pa.Array:
     """A list for each row of ``keys``, of the values that are kept beside the same key."""
     columns = [column.combine_chunks() for column in kept.columns]
     together = [pa.concat_arrays([one, other]) for one, other in zip(keys, columns, strict=False)]
-    owners = codes_of(together, len(keys[0]) + kept.num_rows)[len(keys[0]) :]
+    owners = key_codes(together, len(keys[0]) + kept.num_rows)[len(keys[0]) :]
     counts = np.bincount(owners, minlength=len(keys[0]))
     return list_part(function, columns[-1], Groups(np.argsort(owners, kind="stable"), counts))

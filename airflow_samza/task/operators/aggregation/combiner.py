@@ -115,6 +115,5 @@ class Combiner(Operator[OperatorSpec]):
             self._send(table)
 
     def _send(self, table: pa.Table) -> None:
-        columns = [column.cast(field.type) for column, field in zip(table.columns, self._arrow, strict=True)]
-        for batch in pa.Table.from_arrays(columns, schema=self._arrow).combine_chunks().to_batches():
+        for batch in table.rename_columns(self._arrow.names).cast(self._arrow).combine_chunks().to_batches():
             self._writer.write(batch)

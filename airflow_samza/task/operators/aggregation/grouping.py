@@ -105,7 +105,8 @@ class Grouping:
             elif groups is not None and function == "interleave":
                 out += interleaved(column, inputs[place + 1], groups)
             elif function == "placed":
-                out.append(None)
+                chosen = grouped.column(f"v{place + 1}_{functions[place + 1]}").combine_chunks()
+                out.append(_at_places(column, inputs[place + 1], chosen))
             elif (kernel := _kernel(function)) is not None:
                 aggregated = grouped.column(f"v{place}_{kernel}").combine_chunks()
                 if function in _OF_PLACES:
@@ -113,9 +114,6 @@ class Grouping:
                 elif function == "sum" and not pa.types.is_floating(column.type):
                     aggregated = self.guarded(partial(checked_sum, aggregated, column.type))
                 out.append(aggregated)
-        for place, function in enumerate(functions):
-            if function == "placed":
-                out[place] = _at_places(inputs[place], inputs[place + 1], out[place + 1])
         return [grouped.column(name).combine_chunks() for name in names], out
 
 

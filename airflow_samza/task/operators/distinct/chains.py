@@ -14,12 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from airflow_samza.task.operators.aggregation.accumulators import same_key
+from airflow_samza.task.operators.aggregation.accumulators import key_codes
 
 Longs = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
-
-_MANY = 1 << 62
 
 
 class Segments(NamedTuple):
@@ -36,7 +34,7 @@ class Segments(NamedTuple):
 
 def segments_of(keys: Sequence[pa.Array], times: Longs) -> Segments:
     """Return the segments of rows whose keys have no nulls."""
-    codes = key_codes(keys)
+    codes = key_codes(keys, len(times))
     counts = np.bincount(codes)
     alone = counts[codes] == 1
     singles, others = np.flatnonzero(alone), np.flatnonzero(~alone)
@@ -69,31 +67,11 @@ def repeated(times: Longs, segments: Segments, keep: str, *, whole: bool) -> Fla
     It has the same time, or, where a group is ``whole``, any.
     """
     repeats = np.ones(len(times), np.bool_)
-    if keep == "first":
-        repeats[segments.begins] = False
-        if not whole:
-            repeats[1:] &= times[1:] == times[:-1]
-    else:
-        repeats[segments.ends - 1] = False
-        if not whole:
-            repeats[:-1] &= times[1:] == times[:-1]
+    repeats[segments.begins if keep == "first" else segments.ends - 1] = False
+    if not whole:
+        others = repeats[1:] if keep == "first" else repeats[:-1]
+        others &= times[1:] == times[:-1]
     return repeats
-
-
-def key_codes(keys: Sequence[pa.Array]) -> Longs:
-    """Return a number from 0 for each distinct key."""
-    codes, count = _numbered(keys[0])
-    for key in keys[1:]:
-        own, more = _numbered(key)
-        if count * more >= _MANY:  # pragma: no cover - needs more keys than fit into memory
-            raise OverflowError("keys")
-        codes, count = _numbered(pa.array(codes * more + own))
-    return codes
-
-
-def _numbered(column: pa.Array) -> tuple[Longs, int]:
-    encoded = same_key(column).dictionary_encode()
-    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
 
 
 def _first_from(times: Longs, low: Longs, high: Longs, wanted: Longs) -> Longs:

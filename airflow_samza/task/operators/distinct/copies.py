@@ -95,8 +95,7 @@ class Copies:
         if found:
             results = _together(found)
             in_order = results.chosen(np.argsort(results.times, kind="stable")).rows
-            for start in range(0, in_order.num_rows, _OUT_ROWS):
-                yield in_order.slice(start, _OUT_ROWS)
+            yield from pa.Table.from_batches([in_order]).to_batches(max_chunksize=_OUT_ROWS)
 
     def _settled(self, until: int | None) -> _Rows | None:
         """Take the messages before a time from those that wait; None where there are none."""

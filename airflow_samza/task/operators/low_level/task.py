@@ -20,8 +20,7 @@ from airflow_samza.task.messages.bad_records import BadRecords
 from airflow_samza.task.messages.messages import CHUNK, MessageReader, chunks
 from airflow_samza.task.messages.output_writers import OutputWriter
 from airflow_samza.task.messages.user_errors import callable_failed
-from airflow_samza.task.operators.low_level.collector import Collector, Output
-from airflow_samza.task.operators.low_level.context import Context, Coordinator, TaskProgress
+from airflow_samza.task.operators.low_level.context import Collector, Context, Coordinator, Output, TaskProgress
 from airflow_samza.task.operators.low_level.timers import EVENT, PROCESSING
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.tables.async_calls import AsyncCalls, CallFailed, TaskLoop

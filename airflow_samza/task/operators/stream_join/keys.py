@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from airflow_samza.partitioner import partition_array
 from airflow_samza.schema import Schema, key_type, parse_type
-from airflow_samza.task.operators.aggregation.accumulators import same_key
+from airflow_samza.storage.key_hashes import whole_numbers
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -34,16 +34,16 @@ class JoinKey:
     def numbers(self, batch: pa.RecordBatch) -> Numbers:
         """The number of every row's key, none of which is null."""
         if self.exact:
-            return as_numbers(batch.column(self.columns[0]), self._kinds[0])
+            return as_numbers(batch.column(self.columns[0]))
         return partition_array(batch, self.columns, _HASH_SPACE).astype(np.int64)
 
     def values(self, batch: pa.RecordBatch, rows: pa.Array) -> list[pa.Array]:
         """The key columns of some rows in a form in which equal keys are equal values, NaN included."""
-        columns = []
-        for name, kind in zip(self.columns, self._kinds, strict=True):
-            column = batch.column(name).take(rows)
-            columns.append(pa.array(as_numbers(column, kind)) if _is_number(kind) else column)
-        return columns
+        columns = [batch.column(name).take(rows) for name in self.columns]
+        return [
+            pa.array(as_numbers(column)) if _is_number(kind) else column
+            for column, kind in zip(columns, self._kinds, strict=True)
+        ]
 
 
 def equal_rows(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -52,25 +52,16 @@ def equal_rows(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> np.ndarra
     return np.logical_and.reduce(same)  # type: ignore[no-any-return]  # Arrow has no types
 
 
-def as_numbers(column: pa.Array, kind: str) -> Numbers:
-    """A column without nulls as int64, one number for each value; ``kind`` is its key type."""
-    if kind == "double":
-        values = same_key(column).cast(pa.float64()).to_numpy(zero_copy_only=False)
-        return np.ascontiguousarray(values).view(np.int64)
-    if kind == "bigint":
-        column = column.cast(pa.int64())
-    elif kind == "boolean":
-        column = column.cast(pa.int8()).cast(pa.int64())
-    elif kind == "date":
-        column = column.view(pa.int32()).cast(pa.int64())
-    elif kind.startswith("timestamp"):
-        column = column.view(pa.int64())
-    else:  # a decimal of few digits lies in the lower half of its 128 bits
-        if not len(column):
-            return np.empty(0, np.int64)
-        halves = np.frombuffer(column.buffers()[1], np.int64, 2 * len(column), 16 * column.offset)
-        return np.ascontiguousarray(halves[::2])
-    return column.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]  # Arrow has no types
+def as_numbers(column: pa.Array) -> Numbers:
+    """A column without nulls as int64, one number for each value."""
+    numbers = whole_numbers(column)
+    if numbers is not None:
+        return numbers
+    # a decimal of few digits lies in the lower half of its 128 bits
+    if not len(column):
+        return np.empty(0, np.int64)
+    halves = np.frombuffer(column.buffers()[1], np.int64, 2 * len(column), 16 * column.offset)
+    return np.ascontiguousarray(halves[::2])
 
 
 def _is_number(kind: str) -> bool:

@@ -42,10 +42,10 @@ class Beside:
         if side == 0:
             yield self._batch([*rows.columns, *(pa.nulls(count, self._arrow.field(name).type) for name in self._added)])
             return
-        columns = []
-        for name in self._arrow.names[: len(self._arrow) - len(self._added)]:
-            key = self._key_of.get(name)
-            columns.append(rows.column(key) if key is not None else pa.nulls(count, self._arrow.field(name).type))
+        columns = [
+            rows.column(self._key_of[field.name]) if field.name in self._key_of else pa.nulls(count, field.type)
+            for field in list(self._arrow)[: len(self._arrow) - len(self._added)]
+        ]
         yield self._batch([*columns, *(rows.column(name) for name in self._added)])
 
     def _batch(self, columns: list[pa.Array]) -> pa.RecordBatch:
@@ -104,12 +104,13 @@ class Called:
     def _results(self, left: pa.RecordBatch | None, right: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
         present = left if left is not None else right
         assert present is not None
-        sides: list[list[Any]] = []
-        for reader, batch in zip(self._readers, (left, right), strict=True):
-            sides.append([None] * present.num_rows if batch is None else reader.read(batch))
+        sides: list[list[Any]] = [
+            [None] * present.num_rows if batch is None else reader.read(batch)
+            for reader, batch in zip(self._readers, (left, right), strict=True)
+        ]
         pairs, failures = _Pairs(*sides), Failures(self.bad)
         joined = batch_of_each(self._spec, self._function, self._writer, pairs, failures, arguments=sides)
-        for place, error in sorted(zip(failures.places, failures.errors, strict=True), key=itemgetter(0)):
+        for place, error in sorted(failures.failed, key=itemgetter(0)):
             assert self.bad is not None
             rows = {
                 name: None if batch is None else batch.slice(place, 1)

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from airflow_samza.application.operator_specs import WindowOperatorSpec
 from airflow_samza.application.windows import WindowSpec
-from airflow_samza.task.operators.windows.grids import Grid
+from airflow_samza.task.operators.aggregation.accumulators import key_codes
+from airflow_samza.task.operators.windows.grids import Grid, grid_of
 from airflow_samza.task.operators.windows.open_windows import (
     DUE,
     EARLY_COLUMNS,
@@ -25,7 +26,6 @@ from airflow_samza.task.operators.windows.open_windows import (
     SEEN,
     START,
     Results,
-    codes_of,
     with_columns,
     with_more,
 )
@@ -137,15 +137,21 @@ def touched_windows(
     """
     before = 0 if opened is None else opened.num_rows
     together = keys if opened is None else with_more(opened, (*key_names, START), keys)
-    codes = codes_of(together, before + len(keys[0]))
+    codes = key_codes(together, before + len(keys[0]))
     touched, firsts, window = np.unique(codes[before:], return_index=True, return_inverse=True)
     fresh = firsts[touched >= before]
     new_keys = [column.take(pa.array(fresh)) for column in keys]
     zeros = pa.array(np.zeros(len(fresh), np.int64))
-    columns = dict(zip((*key_names, START), new_keys, strict=True))
-    columns |= {END: pa.array(grid.ends(new_keys[-1].to_numpy())), PANE: zeros, PENDING: zeros}
-    columns |= {DUE: pa.array(np.full(len(fresh), NOT_DUE)), SEEN: pa.array(early.next_turns(len(fresh)))}
-    windows = pa.table(columns)
+    windows = pa.table(
+        {
+            **dict(zip((*key_names, START), new_keys, strict=True)),
+            END: pa.array(grid.ends(new_keys[-1].to_numpy())),
+            PANE: zeros,
+            PENDING: zeros,
+            DUE: pa.array(np.full(len(fresh), NOT_DUE)),
+            SEEN: pa.array(early.next_turns(len(fresh))),
+        }
+    )
     if opened is None or len(fresh) == len(touched):
         return window, windows, None, opened
     reopened = opened.take(pa.array(touched[touched < before]))
@@ -167,9 +173,9 @@ def closed_windows(opened: pa.Table, until: int | None) -> tuple[pa.Table, pa.Ta
 class EarlyWindows:
     """Open tumbling or hopping windows that may give results before they are closed, kept as one table."""
 
-    def __init__(self, spec: WindowOperatorSpec, grid: Grid, parts: list[str]) -> None:
+    def __init__(self, spec: WindowOperatorSpec, parts: list[str]) -> None:
         self._spec = spec
-        self._grid = grid
+        self._grid = grid_of(spec.window)
         self._early = EarlyResults(spec.window, parts)
         self._open: pa.Table | None = None
 

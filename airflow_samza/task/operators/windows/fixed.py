@@ -170,11 +170,11 @@ class EarlyFixedWindows(EarlyWindows):
     once more, by the result that they belong to, and where results accumulate each takes in the ones before it.
     """
 
-    def __init__(self, spec: WindowOperatorSpec, accumulators: Sequence[Accumulator], grid: Grid) -> None:
+    def __init__(self, spec: WindowOperatorSpec, accumulators: Sequence[Accumulator]) -> None:
         self._grouping = Grouping(spec, accumulators)
         names = part_names(len(spec.key), len(self._grouping.parts))
         self._keys, self._parts = names[: len(spec.key)], names[len(spec.key) :]
-        super().__init__(spec, grid, self._parts)
+        super().__init__(spec, self._parts)
 
     def add(self, batch: pa.RecordBatch, times: Any, watermark: int, now: int) -> Iterator[Results]:
         """See :class:`FixedWindows`."""

@@ -23,9 +23,8 @@ from airflow_samza.task.messages.messages import MessageReader, MessageWriter, S
 from airflow_samza.task.messages.plain_values import NotPlain, from_text, to_text
 from airflow_samza.task.messages.user_errors import callable_failed, wrong_shape
 from airflow_samza.task.operators.aggregation.accumulators import Accumulator, same_key
-from airflow_samza.task.operators.windows.early import EarlyResults, EarlyWindows, touched_windows
+from airflow_samza.task.operators.windows.early import EarlyWindows, touched_windows
 from airflow_samza.task.operators.windows.fixed import START_COLUMN, placed_in_windows
-from airflow_samza.task.operators.windows.grids import Grid
 from airflow_samza.task.operators.windows.open_windows import PANE, PENDING, SEEN, Results, by_end, with_columns
 from airflow_samza.task.operators.windows.sessions import SessionWindows
 
@@ -147,8 +146,8 @@ class Fold:
 class FoldedWindows(EarlyWindows):
     """Tumbling or hopping windows with a fold, with or without early results."""
 
-    def __init__(self, spec: WindowOperatorSpec, fold: Fold, grid: Grid) -> None:
-        super().__init__(spec, grid, [])
+    def __init__(self, spec: WindowOperatorSpec, fold: Fold) -> None:
+        super().__init__(spec, [])
         self.fold = fold
         self._keys = [f"k{place}" for place in range(len(spec.key))]
         self._values: dict[int, Any] = {}  # by the window's turn
@@ -214,11 +213,11 @@ class FoldedWindows(EarlyWindows):
 class FoldedSessions(SessionWindows):
     """Open sessions, each with its messages, which are folded when a result is asked for."""
 
-    def __init__(self, spec: WindowOperatorSpec, fold: Fold, inputs: Schema, gap_ms: int, *, early: bool) -> None:
+    def __init__(self, spec: WindowOperatorSpec, fold: Fold, inputs: Schema) -> None:
         kind = DataType("struct", children=tuple(field.type for field in inputs.fields), names=inputs.names)
         collected = Field(_MESSAGE, DataType("array", children=(kind,)))
         messages = Accumulator(Aggregation("collect", _MESSAGE, _MESSAGE), kind, collected, placed=True)
-        super().__init__(spec, [messages], gap_ms, EarlyResults(spec.window, ["p0", "p1"]) if early else None)
+        super().__init__(spec, [messages])
         self.fold = fold
         self._accumulating = spec.window.accumulating
 

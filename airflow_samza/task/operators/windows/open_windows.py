@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 START, END = "start", "end"
 """Columns of windows, int64 microseconds; before them stand the key ``k0`` …, behind them the parts ``p0`` …"""
@@ -36,30 +35,6 @@ class Results:
     table: pa.Table
     values: Mapping[str, Any]
     final: bool
-
-
-def codes_of(keys: Sequence[pa.Array], rows: int) -> Any:
-    """A number from 0 for each distinct key, in the order in which they come (numpy int64 per row).
-
-    Equal keys have equal bits.
-    """
-    if not keys or not rows:
-        return np.zeros(rows, np.int64)
-    names = [f"k{place}" for place in range(len(keys))]
-    grouped = (
-        pa.table([*keys, pa.array(np.arange(rows))], [*names, "row"])
-        .group_by(names, use_threads=False)
-        .aggregate([("row", "list")])
-    )
-    lists = grouped.column("row_list").combine_chunks()
-    lengths = pc.list_value_length(lists).to_numpy()
-    members = lists.flatten().to_numpy()
-    firsts = members[np.cumsum(lengths) - lengths]
-    turns = np.empty(len(lists), np.int64)
-    turns[np.argsort(firsts)] = np.arange(len(lists))
-    codes = np.empty(rows, np.int64)
-    codes[members] = np.repeat(turns, lengths)
-    return codes
 
 
 def by_end(table: pa.Table) -> pa.Table:

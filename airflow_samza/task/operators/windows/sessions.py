@@ -15,29 +15,28 @@ import numpy as np
 import pyarrow as pa
 
 from airflow_samza.application.operator_specs import WindowOperatorSpec
-from airflow_samza.task.operators.aggregation.accumulators import Accumulator, same_key
+from airflow_samza.task.operators.aggregation.accumulators import Accumulator, key_codes, same_key
 from airflow_samza.task.operators.aggregation.grouping import Grouping
 from airflow_samza.task.operators.aggregation.partial_groups import RAW_ROWS, part_names
 from airflow_samza.task.operators.windows.early import EarlyResults, closed_windows
-from airflow_samza.task.operators.windows.open_windows import END, START, Results, by_end, codes_of, with_more
+from airflow_samza.task.operators.windows.open_windows import END, START, Results, by_end, with_more
 
 _READ = "read"
 
 
 class SessionWindows:
-    """The open sessions. ``early`` makes results before a session closes; None: it makes none.
+    """The open sessions.
 
     Messages are collected, and become sessions when a result is asked for or many have come.
     """
 
-    def __init__(
-        self, spec: WindowOperatorSpec, accumulators: Sequence[Accumulator], gap_ms: int, early: EarlyResults | None
-    ) -> None:
+    def __init__(self, spec: WindowOperatorSpec, accumulators: Sequence[Accumulator]) -> None:
+        assert spec.window.gap_ms is not None
         self._spec = spec
-        self._gap = gap_ms * 1000
-        self._early = early
+        self._gap = spec.window.gap_ms * 1000
         self._grouping = Grouping(spec, accumulators)
         self._names = part_names(len(spec.key), len(self._grouping.parts))
+        self._early = EarlyResults(spec.window, self._names[len(spec.key) :]) if spec.window.is_early else None
         self._open: pa.Table | None = None
         self._raw: list[pa.RecordBatch] = []
         self._times: list[Any] = []
@@ -75,7 +74,7 @@ class SessionWindows:
             keys = with_more(self._open, self._names[: len(keys)], keys)
             starts = np.concatenate([self._open.column(START).to_numpy(), starts])
             ends = np.concatenate([self._open.column(END).to_numpy(), ends])
-        session, starts, ends = joined_intervals(codes_of(keys, len(starts)), starts, ends)
+        session, starts, ends = joined_intervals(key_codes(keys, len(starts)), starts, ends)
         (new,), parts = self._grouping.keys_and_parts([pa.array(session[former:])], batch, sequence)
         if self._open is not None:
             together = with_more(self._open, self._names[len(keys) :], parts)

@@ -15,10 +15,8 @@ from airflow_samza.task.messages.event_times import timed_messages
 from airflow_samza.task.messages.output_writers import Sender
 from airflow_samza.task.operators.aggregation.partial_groups import accumulators_of
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.operators.windows.early import EarlyResults
 from airflow_samza.task.operators.windows.fixed import EarlyFixedWindows, FixedWindows
 from airflow_samza.task.operators.windows.folded import Fold, FoldedSessions, FoldedWindows
-from airflow_samza.task.operators.windows.grids import grid_of
 from airflow_samza.task.operators.windows.open_windows import END, PANE, START, Results
 from airflow_samza.task.operators.windows.sessions import SessionWindows
 
@@ -177,14 +175,11 @@ def open_windows(spec: WindowOperatorSpec, inputs: Schema, output: Schema) -> Op
         assert spec.fold_schema is not None
         fold = Fold(spec, inputs, spec.fold_schema)
         if window.gap_ms is not None:
-            return FoldedSessions(spec, fold, inputs, window.gap_ms, early=window.is_early)
-        return FoldedWindows(spec, fold, grid_of(window))
+            return FoldedSessions(spec, fold, inputs)
+        return FoldedWindows(spec, fold)
     accumulators = accumulators_of(spec, inputs, output, placed=window.gap_ms is not None)
     if window.gap_ms is not None:
-        parts = [f"p{place}" for place in range(sum(len(accumulator.parts) for accumulator in accumulators))]
-        return SessionWindows(
-            spec, accumulators, window.gap_ms, EarlyResults(window, parts) if window.is_early else None
-        )
+        return SessionWindows(spec, accumulators)
     if window.is_early:
-        return EarlyFixedWindows(spec, accumulators, grid_of(window))
+        return EarlyFixedWindows(spec, accumulators)
     return FixedWindows(spec, accumulators)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_samza.schema import Schema, key_type, parse_type
+from airflow_samza.schema import Schema, parse_type
 from airflow_samza.task.operators.stream_join.keys import JoinKey, as_numbers, equal_rows
 from airflow_samza.task.tables.parts import rows_with_key
 
@@ -33,30 +33,27 @@ def column(ddl: str, values: list[Any]) -> pa.Array:
 
 @pytest.mark.parametrize("ddl", VALUES)
 def test_each_value_has_a_number_of_its_own_wherever_it_stands(ddl: str) -> None:
-    values, kind = VALUES[ddl], key_type(parse_type(ddl))
-    numbers = as_numbers(column(ddl, values), kind).tolist()
+    values = VALUES[ddl]
+    numbers = as_numbers(column(ddl, values)).tolist()
     assert len(set(numbers)) == len(values)
-    assert as_numbers(column(ddl, [*values, *values[::-1]]).slice(1), kind).tolist() == [*numbers[1:], *numbers[::-1]]
+    assert as_numbers(column(ddl, [*values, *values[::-1]]).slice(1)).tolist() == [*numbers[1:], *numbers[::-1]]
 
 
 @pytest.mark.parametrize("ddl", VALUES)
 def test_no_values_have_no_numbers(ddl: str) -> None:
-    kind = key_type(parse_type(ddl))
     for none in (column(ddl, []), column(ddl, VALUES[ddl]).slice(1, 0), pa.nulls(0, parse_type(ddl).to_arrow())):
-        assert as_numbers(none, kind).tolist() == []
+        assert as_numbers(none).tolist() == []
 
 
 def test_zeros_of_both_signs_are_one_key_and_so_are_all_nans() -> None:
     bits = pa.array([0x7FF8000000000000, 0x7FF8000000000001], pa.int64()).view(pa.float64())
-    assert len(set(as_numbers(bits, "double").tolist())) == 1
-    assert len(set(as_numbers(column("double", [0.0, -0.0]), "double").tolist())) == 1
+    assert len(set(as_numbers(bits).tolist())) == 1
+    assert len(set(as_numbers(column("double", [0.0, -0.0])).tolist())) == 1
 
 
 def test_an_int_and_a_bigint_of_one_value_are_one_key_and_so_are_a_float_and_a_double() -> None:
-    assert as_numbers(column("int", [-7]), "bigint").tolist() == as_numbers(column("bigint", [-7]), "bigint").tolist()
-    assert (
-        as_numbers(column("float", [0.5]), "double").tolist() == as_numbers(column("double", [0.5]), "double").tolist()
-    )
+    assert as_numbers(column("int", [-7])).tolist() == as_numbers(column("bigint", [-7])).tolist()
+    assert as_numbers(column("float", [0.5])).tolist() == as_numbers(column("double", [0.5])).tolist()
 
 
 @pytest.mark.parametrize(

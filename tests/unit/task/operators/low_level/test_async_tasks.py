@@ -13,7 +13,7 @@ import pytest
 from airflow_samza import AsyncStreamTask, StreamTask, bounded_delay, task_application
 from airflow_samza.errors import MessageError
 from airflow_samza.task.messages.messages import CHUNK
-from airflow_samza.task.operators.low_level.collector import Output
+from airflow_samza.task.operators.low_level.context import Output
 from airflow_samza.testing import TestDriver
 
 
