@@ -13,69 +13,87 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from airflow_samza.application.app_descriptor import StreamApplicationDescriptor as StreamApplicationDescriptor
-    from airflow_samza.application.application import ApplicationSpec as ApplicationSpec
-    from airflow_samza.application.application import StreamApplication as StreamApplication
-    from airflow_samza.application.application import stream_application as stream_application
-    from airflow_samza.application.bad_records import DEAD_LETTERS as DEAD_LETTERS
-    from airflow_samza.application.bad_records import dead_letter as dead_letter
-    from airflow_samza.application.declarations.change_events import change_events as change_events
-    from airflow_samza.application.declarations.change_events import debezium as debezium
+    from airflow_samza.application.application import (
+        ApplicationSpec as ApplicationSpec,
+        StreamApplication as StreamApplication,
+        stream_application as stream_application,
+    )
+    from airflow_samza.application.bad_records import DEAD_LETTERS as DEAD_LETTERS, dead_letter as dead_letter
+    from airflow_samza.application.declarations.change_events import (
+        change_events as change_events,
+        debezium as debezium,
+    )
     from airflow_samza.application.declarations.side_inputs import SideInputsProcessor as SideInputsProcessor
     from airflow_samza.application.event_times import system_time as system_time
-    from airflow_samza.application.expectations import condition as condition
-    from airflow_samza.application.expectations import foreign_key as foreign_key
-    from airflow_samza.application.expectations import fresh as fresh
-    from airflow_samza.application.expectations import not_null as not_null
-    from airflow_samza.application.expectations import rows as rows
-    from airflow_samza.application.expectations import unique as unique
+    from airflow_samza.application.expectations import (
+        condition as condition,
+        foreign_key as foreign_key,
+        fresh as fresh,
+        not_null as not_null,
+        rows as rows,
+        unique as unique,
+    )
     from airflow_samza.application.loader import load_application as load_application
     from airflow_samza.application.message_stream import MessageStream as MessageStream
-    from airflow_samza.application.task_api import AsyncStreamTask as AsyncStreamTask
-    from airflow_samza.application.task_api import ClosableTask as ClosableTask
-    from airflow_samza.application.task_api import EndOfStreamListenerTask as EndOfStreamListenerTask
-    from airflow_samza.application.task_api import IncomingMessageEnvelope as IncomingMessageEnvelope
-    from airflow_samza.application.task_api import InitableTask as InitableTask
-    from airflow_samza.application.task_api import KeyValueStore as KeyValueStore
-    from airflow_samza.application.task_api import MessageCollector as MessageCollector
-    from airflow_samza.application.task_api import RequestScope as RequestScope
-    from airflow_samza.application.task_api import StreamTask as StreamTask
-    from airflow_samza.application.task_api import TaskContext as TaskContext
-    from airflow_samza.application.task_api import TaskCoordinator as TaskCoordinator
-    from airflow_samza.application.task_api import TimerListenerTask as TimerListenerTask
-    from airflow_samza.application.task_api import WindowableTask as WindowableTask
-    from airflow_samza.application.task_application import TaskApplication as TaskApplication
-    from airflow_samza.application.task_application import TaskApplicationDescriptor as TaskApplicationDescriptor
-    from airflow_samza.application.task_application import task_application as task_application
-    from airflow_samza.application.watermarks import WatermarkFunction as WatermarkFunction
-    from airflow_samza.application.watermarks import bounded_delay as bounded_delay
-    from airflow_samza.application.watermarks import punctuated as punctuated
-    from airflow_samza.application.windows import approx_count_distinct as approx_count_distinct
-    from airflow_samza.application.windows import avg as avg
-    from airflow_samza.application.windows import collect as collect
-    from airflow_samza.application.windows import count as count
-    from airflow_samza.application.windows import count_distinct as count_distinct
-    from airflow_samza.application.windows import first as first
-    from airflow_samza.application.windows import hopping as hopping
-    from airflow_samza.application.windows import last as last
-    from airflow_samza.application.windows import max_ as max_
-    from airflow_samza.application.windows import min_ as min_
-    from airflow_samza.application.windows import session as session
-    from airflow_samza.application.windows import sum_ as sum_
-    from airflow_samza.application.windows import tumbling as tumbling
+    from airflow_samza.application.task_api import (
+        AsyncStreamTask as AsyncStreamTask,
+        ClosableTask as ClosableTask,
+        EndOfStreamListenerTask as EndOfStreamListenerTask,
+        IncomingMessageEnvelope as IncomingMessageEnvelope,
+        InitableTask as InitableTask,
+        KeyValueStore as KeyValueStore,
+        MessageCollector as MessageCollector,
+        RequestScope as RequestScope,
+        StreamTask as StreamTask,
+        TaskContext as TaskContext,
+        TaskCoordinator as TaskCoordinator,
+        TimerListenerTask as TimerListenerTask,
+        WindowableTask as WindowableTask,
+    )
+    from airflow_samza.application.task_application import (
+        TaskApplication as TaskApplication,
+        TaskApplicationDescriptor as TaskApplicationDescriptor,
+        task_application as task_application,
+    )
+    from airflow_samza.application.watermarks import (
+        WatermarkFunction as WatermarkFunction,
+        bounded_delay as bounded_delay,
+        punctuated as punctuated,
+    )
+    from airflow_samza.application.windows import (
+        approx_count_distinct as approx_count_distinct,
+        avg as avg,
+        collect as collect,
+        count as count,
+        count_distinct as count_distinct,
+        first as first,
+        hopping as hopping,
+        last as last,
+        max_ as max_,
+        min_ as min_,
+        session as session,
+        sum_ as sum_,
+        tumbling as tumbling,
+    )
     from airflow_samza.errors import SamzaError as SamzaError
-    from airflow_samza.planner.planner import ExecutionPlanner as ExecutionPlanner
-    from airflow_samza.planner.planner import plan_shape as plan_shape
+    from airflow_samza.planner.planner import ExecutionPlanner as ExecutionPlanner, plan_shape as plan_shape
     from airflow_samza.provider.dag import SamzaDag as SamzaDag
     from airflow_samza.provider.hooks.samza import SamzaHook as SamzaHook
-    from airflow_samza.provider.operators.drain import SamzaDrainOperator as SamzaDrainOperator
-    from airflow_samza.provider.operators.drain import SamzaStopOperator as SamzaStopOperator
+    from airflow_samza.provider.operators.drain import (
+        SamzaDrainOperator as SamzaDrainOperator,
+        SamzaStopOperator as SamzaStopOperator,
+    )
     from airflow_samza.provider.operators.stream import SamzaStreamOperator as SamzaStreamOperator
-    from airflow_samza.provider.operators.table_push import SamzaTablePushOperator as SamzaTablePushOperator
-    from airflow_samza.provider.operators.table_push import SamzaTableRollbackOperator as SamzaTableRollbackOperator
-    from airflow_samza.provider.operators.table_push import TablePushOperator as TablePushOperator
-    from airflow_samza.provider.operators.table_push import TableRollbackOperator as TableRollbackOperator
-    from airflow_samza.provider.sensors.table_freshness import SamzaTableFreshnessSensor as SamzaTableFreshnessSensor
-    from airflow_samza.provider.sensors.table_freshness import TableFreshnessSensor as TableFreshnessSensor
+    from airflow_samza.provider.operators.table_push import (
+        SamzaTablePushOperator as SamzaTablePushOperator,
+        SamzaTableRollbackOperator as SamzaTableRollbackOperator,
+        TablePushOperator as TablePushOperator,
+        TableRollbackOperator as TableRollbackOperator,
+    )
+    from airflow_samza.provider.sensors.table_freshness import (
+        SamzaTableFreshnessSensor as SamzaTableFreshnessSensor,
+        TableFreshnessSensor as TableFreshnessSensor,
+    )
     from airflow_samza.provider.task_group import SamzaTaskGroup as SamzaTaskGroup
     from airflow_samza.row import Row as Row
     from airflow_samza.schema import Schema as Schema

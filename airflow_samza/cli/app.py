@@ -358,8 +358,7 @@ def gc(
 def show_versions() -> None:
     """Show the versions of this package, Python, Airflow, PySpark, pyarrow and sqlglot."""
     import platform
-    from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import version as version_of
+    from importlib.metadata import PackageNotFoundError, version as version_of
 
     from airflow_samza import __version__
 

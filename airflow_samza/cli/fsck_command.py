@@ -19,8 +19,7 @@ from airflow_samza.runs.upkeep.kept_runs import load_plans
 from airflow_samza.runs.upkeep.waiting_output import waiting_output
 from airflow_samza.systems.bindings import bind_log, log_under
 from airflow_samza.systems.filesystems.filesystem import IDENTITY, Filesystem, root_identity
-from airflow_samza.systems.log.fsck import Finding, Published, is_sound, without_messages
-from airflow_samza.systems.log.fsck import fsck as find
+from airflow_samza.systems.log.fsck import Finding, Published, fsck as find, is_sound, without_messages
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.made_tables import DAMAGED, MADE_TABLES, MadeTable
 from airflow_samza.systems.system import SystemBinding

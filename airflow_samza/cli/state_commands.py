@@ -13,9 +13,12 @@ from airflow_samza.cli.terminal import columns, json_line, say, say_json
 from airflow_samza.errors import StateError
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.lease import newest_lease
-from airflow_samza.runs.state_history.state_upkeep import StateReport, report_state
-from airflow_samza.runs.state_history.state_upkeep import abandon as abandon_run
-from airflow_samza.runs.state_history.state_upkeep import reset as reset_state
+from airflow_samza.runs.state_history.state_upkeep import (
+    StateReport,
+    abandon as abandon_run,
+    report_state,
+    reset as reset_state,
+)
 from airflow_samza.runs.state_history.versions import Version, find_version, is_reset, newest_number, state_bytes
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 

@@ -25,8 +25,7 @@ from airflow_samza.cli.options import (
 from airflow_samza.cli.terminal import columns, json_line, say, say_json
 from airflow_samza.errors import ConfigError
 from airflow_samza.records import plain
-from airflow_samza.runs.tables import rollback as table_rollback
-from airflow_samza.runs.tables import versions
+from airflow_samza.runs.tables import rollback as table_rollback, versions
 from airflow_samza.runs.tables.compacting import COMPACT_AFTER
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.rollback import PREVIOUS

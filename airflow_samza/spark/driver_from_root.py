@@ -11,8 +11,7 @@ from contextlib import suppress
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.launch.drivers.driver_files import take_sealed
-from airflow_samza.spark.runner import main as serve
-from airflow_samza.spark.runner import print_to
+from airflow_samza.spark.runner import main as serve, print_to
 from airflow_samza.systems.filesystems.local_copies import scratch_path
 from airflow_samza.systems.filesystems.opening import open_filesystem
 

@@ -28,8 +28,7 @@ def main(arguments: list[str]) -> int:
 
     from airflow_samza.errors import SamzaError
     from airflow_samza.launch.drivers.handover import take_settings
-    from airflow_samza.spark.runner import main as serve
-    from airflow_samza.spark.runner import print_to
+    from airflow_samza.spark.runner import main as serve, print_to
 
     try:
         settings = take_settings(handover)

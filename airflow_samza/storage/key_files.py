@@ -38,11 +38,9 @@ class Files(Protocol):
 
     def open_output(self, path: str, *, durable: bool = True) -> BinaryIO:
         """Return a new file to write."""
-        ...
 
     def open_input(self, path: str) -> pa.NativeFile:
         """Return a file to read."""
-        ...
 
 
 class KeyGatherer:

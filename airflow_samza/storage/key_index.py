@@ -43,11 +43,9 @@ class KeyIndex(Protocol):
 
         ``keys`` are the key columns of the rows.
         """
-        ...
 
     def arrays(self) -> dict[str, Numbers]:
         """Return its parts; :func:`index_from` makes it again."""
-        ...
 
 
 def make_index(keys: Sequence[pa.Array]) -> tuple[KeyIndex, Numbers | None]:

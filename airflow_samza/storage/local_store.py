@@ -94,12 +94,10 @@ class Kept(Protocol):
 
     def write(self, folder: str) -> None:
         """Write its files into a folder that is there."""
-        ...
 
     @staticmethod
     def open(folder: str) -> Any:
         """Return what :meth:`write` left, mapped into memory."""
-        ...
 
 
 AnyKept = TypeVar("AnyKept", bound=Kept)

@@ -22,11 +22,9 @@ class EntryStore(Protocol):
 
     def put(self, key: Any, value: Any) -> None:
         """Set a value."""
-        ...
 
     def delete(self, key: Any) -> None:
         """Remove a key."""
-        ...
 
 
 def apply_entries(store: EntryStore, entries: Iterable[tuple[Any, Any]] | None) -> int:
@@ -52,7 +50,6 @@ class Processor(Protocol):
 
     def process(self, message: Any, store: Any) -> Iterable[tuple[Any, Any]]:
         """Return the entries to write."""
-        ...
 
 
 class ProcessorFailed(Exception):

@@ -7,8 +7,7 @@ import sys
 
 def main(data: str, out: str) -> None:
     """Count and average the delays per maker and hour."""
-    from pyspark.sql import SparkSession
-    from pyspark.sql import functions as f
+    from pyspark.sql import SparkSession, functions as f
 
     spark = SparkSession.builder.appName("flights").config("spark.sql.shuffle.partitions", "4").getOrCreate()
     flights = spark.read.parquet(f"{data}/flights").where("dep_delay IS NOT NULL")

@@ -17,8 +17,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from griffe import Class, Docstring, ExprName, ExprSubscript, Extension, Function, Module, Object, Parameter, Parameters
-from griffe import ParameterKind as Kind
+from griffe import (
+    Class,
+    Docstring,
+    ExprName,
+    ExprSubscript,
+    Extension,
+    Function,
+    Module,
+    Object,
+    Parameter,
+    ParameterKind as Kind,
+    Parameters,
+)
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference"
 ROLE = re.compile(r":[a-z]+:`(?:~[\w.]*\.)?([^`]+)`")

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import griffe
-from griffe import Attribute, Class, DocstringSectionKind, Function, Parameter
-from griffe import ParameterKind as Kind
+from griffe import Attribute, Class, DocstringSectionKind, Function, Parameter, ParameterKind as Kind
 
 from scripts.site.docstrings import PlainDocstrings
 

@@ -9,10 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from deltalake.schema import ArrayType, Field, PrimitiveType
-from deltalake.schema import MapType as DeltaMap
-from deltalake.schema import Schema as DeltaSchema
-from deltalake.schema import StructType as DeltaStruct
+from deltalake.schema import (
+    ArrayType,
+    Field,
+    MapType as DeltaMap,
+    PrimitiveType,
+    Schema as DeltaSchema,
+    StructType as DeltaStruct,
+)
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.types import IntegerType, ListType, LongType, MapType, NestedField, StringType, StructType
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_samza.systems.kafka import publication as publishing
-from airflow_samza.systems.kafka import writing
+from airflow_samza.systems.kafka import publication as publishing, writing
 from demo.kafka import Kafka
 from tests.support.kafka_outputs import ids_of, new_topic, outputs, publication, read_all, rows, stage, stream
 from tests.support.kafka_proxy import (

@@ -15,8 +15,10 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from demo.browser import open_page
 from tests.support.budgets import LOOKS
 from tests.support.page_here import Page, served
-from tests.unit.provider.page.routes.test_expectations import page as page  # the fixture
-from tests.unit.provider.page.routes.test_expectations import send
+from tests.unit.provider.page.routes.test_expectations import (
+    page as page,  # the fixture
+    send,
+)
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page as BrowserPage

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from airflow_samza.chooser.default import ChooserContext, make_chooser
 from airflow_samza.chooser.message_chooser import stream_name

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from airflow_samza.chooser.alignment import AlignmentChooser
 from airflow_samza.chooser.default import ChooserContext, make_chooser

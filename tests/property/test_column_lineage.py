@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from hypothesis import HealthCheck, assume, event, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, event, given, settings, strategies as st
 
 from airflow_samza.application.application import ApplicationSpec, StreamApplication
 from airflow_samza.application.windows import count, max_, min_, sum_, tumbling

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from airflow_samza.control.end_of_stream import PartitionEnded
 from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage

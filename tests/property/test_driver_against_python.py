@@ -9,8 +9,7 @@ import math
 from collections import defaultdict
 from typing import Annotated, Any
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from airflow_samza import Row, avg, collect, count, count_distinct, first, last, max_, min_, stream_application, sum_
 from airflow_samza.testing import TestDriver

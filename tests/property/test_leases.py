@@ -8,8 +8,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from airflow_samza.errors import StateError
 from airflow_samza.runs.records.folders import must_read, write_once

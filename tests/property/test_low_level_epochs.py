@@ -10,8 +10,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from airflow_samza import StreamTask, bounded_delay, task_application
 from airflow_samza.testing import TestDriver

@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from airflow_samza.records import from_plain, plain
 from airflow_samza.systems.files.formats.options import FollowOptions

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow.fs as pafs
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.location import Location

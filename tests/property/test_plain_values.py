@@ -10,8 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from airflow_samza.row import Row
 from airflow_samza.task.messages.plain_values import NotPlain, from_text, to_text

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from airflow_samza.errors import PlanError, PlanErrors
 from airflow_samza.planner.planner import ExecutionPlanner

@@ -8,8 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 from airflow_samza.application.operator_specs import StreamJoinSpec
 from airflow_samza.task.operators.stream_join import buffer, operator

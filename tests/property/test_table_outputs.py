@@ -12,8 +12,7 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.system import Publication

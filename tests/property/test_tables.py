@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from airflow_samza.schema import Schema
 from airflow_samza.storage.snapshots import TableCache, read_snapshot, write_snapshot

@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from airflow_samza import avg, count, count_distinct, first, last, max_, min_, stream_application, sum_
 from airflow_samza.testing import TestDriver

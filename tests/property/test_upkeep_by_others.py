@@ -15,8 +15,7 @@ import pytest
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.delta import publishing as delta_publishing
-from airflow_samza.systems.iceberg import expiry
-from airflow_samza.systems.iceberg import publishing as iceberg_publishing
+from airflow_samza.systems.iceberg import expiry, publishing as iceberg_publishing
 from airflow_samza.systems.tables import merging, publishing
 from demo import lake_reader
 from tests.support import delta_deaths, delta_outputs, iceberg_deaths, iceberg_outputs

@@ -19,8 +19,7 @@ from airflow_samza.systems.iceberg import expiry
 from airflow_samza.systems.system import Publication, SystemBinding
 from demo import lake_reader
 from tests.support.iceberg_by_spark import SparkOfIceberg, published_twice, spark_of_iceberg
-from tests.support.iceberg_lake import catalog_at, rows_of, system_at
-from tests.support.iceberg_lake import stream as read_stream
+from tests.support.iceberg_lake import catalog_at, rows_of, stream as read_stream, system_at
 from tests.support.iceberg_outputs import Output, ids, output_stream
 from tests.support.runs_here import Here
 from tests.support.slotted import day

@@ -26,8 +26,7 @@ from airflow_samza.errors import ConfigError, PushError, RuntimeMissing, SourceU
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.launch.table_push import prepare_push, push_bindings
 from airflow_samza.runs.failpoints import VARIABLE
-from airflow_samza.runs.records.folders import replace as write_over
-from airflow_samza.runs.records.folders import write_once
+from airflow_samza.runs.records.folders import replace as write_over, write_once
 from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_request import request_path

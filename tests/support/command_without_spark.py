@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from airflow_samza.cli import main
-from airflow_samza.cli import run_command as command
+from airflow_samza.cli import main, run_command as command
 from airflow_samza.launch import launcher, own_process
 from tests.support import runner_without_spark
 

@@ -20,8 +20,7 @@ from pyroaring import BitMap
 from airflow_samza.systems.delta.system import DeltaSystem
 from airflow_samza.systems.delta.vectors import _B85, _Z85
 from airflow_samza.systems.system import SystemBinding
-from tests.support.table_inputs import rows_of as rows_of
-from tests.support.table_inputs import stream as stream
+from tests.support.table_inputs import rows_of as rows_of, stream as stream
 
 _MAGIC = (1681511377).to_bytes(4, "little")
 

@@ -40,8 +40,7 @@ from sqlalchemy.exc import IntegrityError
 from airflow_samza.systems.iceberg.catalogs import opened_catalog
 from airflow_samza.systems.iceberg.system import IcebergSystem
 from airflow_samza.systems.system import SystemBinding
-from tests.support.table_inputs import rows_of as rows_of
-from tests.support.table_inputs import stream as stream
+from tests.support.table_inputs import rows_of as rows_of, stream as stream
 
 _numbers = itertools.count(1)
 

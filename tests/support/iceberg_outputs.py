@@ -12,9 +12,7 @@ from airflow_samza.systems.iceberg.system import IcebergSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.support.iceberg_catalog_server import CatalogServer
 from tests.support.iceberg_lake import append, catalog_at, compact, system_at
-from tests.support.table_outputs import TableOutput
-from tests.support.table_outputs import ids as ids
-from tests.support.table_outputs import output_stream as output_stream
+from tests.support.table_outputs import TableOutput, ids as ids, output_stream as output_stream
 
 
 class Output(TableOutput):

@@ -12,8 +12,7 @@ from typing import Any
 from airflow_samza import change_events, debezium, stream_application
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.systems.system import StreamSpec, SystemBinding
-from tests.support.kafka_topics import Sent, Topics, read
-from tests.support.kafka_topics import offsets as offsets_of
+from tests.support.kafka_topics import Sent, Topics, offsets as offsets_of, read
 from tests.support.runs_here import Here
 from tests.support.waiting import until
 

@@ -17,8 +17,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.systems.kafka import publication as module
-from airflow_samza.systems.kafka import writing
+from airflow_samza.systems.kafka import publication as module, writing
 from airflow_samza.systems.kafka.markers import TOPIC
 from tests.support.kafka_outputs import outputs, publication, stream
 

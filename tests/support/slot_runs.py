@@ -15,8 +15,7 @@ from airflow_samza.systems.delta.system import DeltaSystem
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import MessageRun, StreamSpec, SystemBinding, SystemStreamPartition
 from tests.support import delta_lake
-from tests.support.iceberg_lake import rows_of, system_at
-from tests.support.iceberg_lake import stream as table_stream
+from tests.support.iceberg_lake import rows_of, stream as table_stream, system_at
 from tests.support.runs_here import Here
 
 FILES, LOG = "tests.support.slot_apps:daily", "tests.support.slot_apps:daily_log"

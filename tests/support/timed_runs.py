@@ -27,8 +27,7 @@ from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records import liveness
 from airflow_samza.runs.records.epoch_records import Intent
-from airflow_samza.runs.records.folders import read, write_once
-from airflow_samza.runs.records.folders import replace as put_anew
+from airflow_samza.runs.records.folders import read, replace as put_anew, write_once
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan

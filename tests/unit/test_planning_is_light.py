@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.budgets import extended_but
-from tests.support.looping import APPLICATION as LOOPING
-from tests.support.looping import Place
+from tests.support.looping import APPLICATION as LOOPING, Place
 
 HEAVY = (
     "airflow",

@@ -9,8 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from airflow_samza import StreamApplicationDescriptor, dead_letter, stream_application
 from airflow_samza.errors import ConfigError, MessageError, SamzaError

@@ -22,8 +22,8 @@ from airflow_samza.provider.lineage.dataset_names import (
     log_dataset,
     names_of,
     path_dataset,
+    table_dataset as lake_dataset,
 )
-from airflow_samza.provider.lineage.dataset_names import table_dataset as lake_dataset
 from airflow_samza.runs.progress.run_costs import slice_facts
 from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan, side_input_key
 from airflow_samza.runs.records.stage_result import VERSIONS, InputResult, OutputResult, StageResult

@@ -10,8 +10,7 @@ from datetime import datetime
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 from airflow.api_fastapi.common.db.common import SessionDep
-from airflow.models.asset import AssetEvent as EventModel
-from airflow.models.asset import AssetModel, DagScheduleAssetReference
+from airflow.models.asset import AssetEvent as EventModel, AssetModel, DagScheduleAssetReference
 from airflow.models.dagrun import DagRun
 from airflow.models.serialized_dag import SerializedDagModel
 from airflow.models.taskinstance import TaskInstance

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from airflow_samza.errors import SamzaError, StorageFull, TopicError
-from airflow_samza.runs.records.folders import RunFolder, numbers, read
-from airflow_samza.runs.records.folders import replace as write
+from airflow_samza.runs.records.folders import RunFolder, numbers, read, replace as write
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_runners import all_runners

@@ -19,8 +19,7 @@ from airflow_samza.systems.capabilities import OutputClaim
 from airflow_samza.systems.filesystems.filesystem import root_identity
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.kafka.access_check import check_readable, check_transactional_id, check_writable
-from airflow_samza.systems.kafka.brokers import Brokers
-from airflow_samza.systems.kafka.brokers import Topic as KafkaTopic
+from airflow_samza.systems.kafka.brokers import Brokers, Topic as KafkaTopic
 from airflow_samza.systems.kafka.failures import other_count
 from airflow_samza.systems.kafka.markers import TOPIC, Marker, MarkerKeys, Markers, marker_of
 from airflow_samza.systems.kafka.output import STAGED, KafkaProducer, MessageEncoder

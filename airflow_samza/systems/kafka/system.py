@@ -9,8 +9,12 @@ from typing import Any
 from airflow_samza.systems.capabilities import Compaction, ExpiringTopic
 from airflow_samza.systems.delivery import Delivery
 from airflow_samza.systems.kafka.access import access_of
-from airflow_samza.systems.kafka.access_check import PATIENCE as CHECK_PATIENCE
-from airflow_samza.systems.kafka.access_check import check_brokers, check_group, check_readable
+from airflow_samza.systems.kafka.access_check import (
+    PATIENCE as CHECK_PATIENCE,
+    check_brokers,
+    check_group,
+    check_readable,
+)
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.column_reader import ColumnReader
 from airflow_samza.systems.kafka.columns import RAW, MessageColumns, browsed, group_of

@@ -56,11 +56,9 @@ class Tables(Protocol):
 
     def find(self, stream: StreamSpec) -> TableVersion | None:
         """Return the version of a table that a stream means; None: there is no table."""
-        ...
 
     def load(self, stream: StreamSpec, intake: Mapping[str, Any] | None = None) -> TableHistory:
         """Return the version of a table that is there, for a stream that was read up to the record ``intake``."""
-        ...
 
 
 class TableSystem(ABC):

@@ -21,8 +21,7 @@ from airflow_samza.row import row_class
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.own_copies import is_frozen
 from airflow_samza.task.messages.values import beyond_python, nested_conversion, python_values
-from airflow_samza.task.messages.writer import MessageWriter as MessageWriter
-from airflow_samza.task.messages.writer import ShapeError as ShapeError
+from airflow_samza.task.messages.writer import MessageWriter as MessageWriter, ShapeError as ShapeError
 
 CHUNK = 2048
 """Messages that exist as Python objects at a time: few enough to stay in the processor's cache."""

@@ -26,7 +26,6 @@ class Writer(Protocol):
 
     def write(self, partition: int, batch: pa.RecordBatch) -> None:
         """Appends user messages to a partition."""
-        ...
 
 
 class OutputWriter:

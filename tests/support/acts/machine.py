@@ -36,8 +36,7 @@ from airflow_samza.runs import failpoints
 from airflow_samza.runs.records.folders import RunFolder, must_read
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.stages.stage_runners import RunnerFolder, StageRequest, claim_runner
-from airflow_samza.runs.stages.stage_runners import enqueue as leave_request
+from airflow_samza.runs.stages.stage_runners import RunnerFolder, StageRequest, claim_runner, enqueue as leave_request
 from airflow_samza.storage.snapshots import TableCache
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem

@@ -15,8 +15,7 @@ from airflow_samza.chooser.runs import Piece, RunChooser, taken
 from airflow_samza.chooser.settings import ChooserSettings
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import ConfigError, StageError
-from airflow_samza.systems.system import ControlEnvelope, Envelope, MessageRun
-from airflow_samza.systems.system import SystemStreamPartition as Ssp
+from airflow_samza.systems.system import ControlEnvelope, Envelope, MessageRun, SystemStreamPartition as Ssp
 from tests.support.chooser_messages import Run, admitted, chosen
 from tests.support.newest_first import NewestFirst
 

@@ -24,8 +24,7 @@ from airflow_samza.provider.stats import COUNTERS, METRICS, gauges_of
 from scripts.site import generated, reference
 from scripts.site.docstrings import SHOWN, PlainDocstrings
 from scripts.site.hooks import ROOT_PAGES, boxes, moved, search_of, slug
-from scripts.site.public_names import CALLED_BY_AIRFLOW, MADE_BY_THE_PACKAGE
-from scripts.site.public_names import found as found_name
+from scripts.site.public_names import CALLED_BY_AIRFLOW, MADE_BY_THE_PACKAGE, found as found_name
 from tests.support.syntax_trees import parsed
 from tests.unit.docs.test_commands import problem
 from tests.unit.docs.test_metrics_page import FULL as FULL_REPORT

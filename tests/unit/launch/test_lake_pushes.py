@@ -14,8 +14,7 @@ import pytest
 from airflow_samza.errors import ConfigError, PushError, SamzaError, SourceUnavailable, UnknownName
 from airflow_samza.launch.table_push import prepare_push, push_bindings, submit_push
 from airflow_samza.runs.records.data_interval import DataInterval
-from airflow_samza.runs.records.folders import replace as put
-from airflow_samza.runs.records.folders import write_once
+from airflow_samza.runs.records.folders import replace as put, write_once
 from airflow_samza.runs.stages.stage_runners import StageRequest
 from airflow_samza.runs.stages.stage_state import FAILED, StageHandle, StatusRecord
 from airflow_samza.runs.tables.folder import TableFolder

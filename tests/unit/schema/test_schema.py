@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from airflow_samza.errors import SchemaError
 from airflow_samza.schema import SIMPLE_TYPES, DataType, Field, Schema, parse_ddl

@@ -30,8 +30,7 @@ class AwsIdentity:
 
     def __call__(self) -> Mapping[str, object]:
         """Return credentials, and when they are to be asked for again."""
-        from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
-        from botocore.exceptions import ConnectionError as NoConnection
+        from botocore.exceptions import BotoCoreError, ClientError, ConnectionError as NoConnection, HTTPClientError
 
         try:
             return self._credentials()

@@ -20,8 +20,7 @@ from airflow_samza.control.messages import ControlMessage
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.filesystems.filesystem import Filesystem, root_identity
 from airflow_samza.systems.kafka.access_check import check_brokers, check_own_topic
-from airflow_samza.systems.kafka.brokers import Brokers
-from airflow_samza.systems.kafka.brokers import Topic as BrokersTopic
+from airflow_samza.systems.kafka.brokers import Brokers, Topic as BrokersTopic
 from airflow_samza.systems.kafka.connection_failures import TOPIC, missing_right
 from airflow_samza.systems.kafka.failures import other_count
 from airflow_samza.systems.kafka.own_topics.frames import OVERHEAD

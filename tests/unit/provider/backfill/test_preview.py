@@ -22,8 +22,7 @@ from airflow_samza.cli.backfill_command import _of_slice
 from airflow_samza.errors import ConfigError, UnknownName
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.provider.airflow_versions import events_take_partitions
-from airflow_samza.provider.backfill import preview as backfill_preview
-from airflow_samza.provider.backfill import slices as backfill_slices
+from airflow_samza.provider.backfill import preview as backfill_preview, slices as backfill_slices
 from airflow_samza.provider.backfill.preview import (
     BackfillPreview,
     SlicePreview,

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from airflow_samza.errors import ConfigError, StorageUnavailable
-from airflow_samza.provider.triggers import client_threads
-from airflow_samza.provider.triggers import kafka as kafka_triggers
+from airflow_samza.provider.triggers import client_threads, kafka as kafka_triggers
 from airflow_samza.provider.triggers.kafka import ANNOUNCED, STORED_SECONDS, KafkaLagTrigger, KafkaMessagesTrigger
 from airflow_samza.runs.records.liveness import identity
 from tests.support.airflow_names import deserialize, serialize

@@ -22,8 +22,7 @@ from airflow_samza.application.loader import load_application
 from airflow_samza.planner.planner import ExecutionPlanner
 from airflow_samza.provider import airflow_versions, producer_tasks
 from airflow_samza.provider.producer_tasks import ProducerTasks
-from airflow_samza.provider.triggers import runs as triggers
-from airflow_samza.provider.triggers import settling
+from airflow_samza.provider.triggers import runs as triggers, settling
 from airflow_samza.provider.triggers.runs import RunTrigger, SamzaProducersTrigger, SamzaStageTrigger, SamzaStateTrigger
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.folders import RunFolder, StageFolder, replace, write_once

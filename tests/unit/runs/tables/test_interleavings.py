@@ -16,8 +16,7 @@ import pytest
 from airflow_samza.errors import NoSuchVersion, SamzaError, TopicError
 from airflow_samza.records import plain
 from airflow_samza.runs.records.folders import write_once
-from airflow_samza.runs.tables import retention as table_retention
-from airflow_samza.runs.tables import versions as table_versions
+from airflow_samza.runs.tables import retention as table_retention, versions as table_versions
 from airflow_samza.runs.tables.compacting import CompactionPart, compact, staged_path
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.retention import GIVEN_UP, expire_versions

@@ -8,8 +8,7 @@ from typing import TypeVar
 import pytest
 
 from airflow_samza.errors import ConcurrentPush, ConfigError, NoSuchVersion, PushError
-from airflow_samza.runs.records.folders import RunFolder, must_read, write_once
-from airflow_samza.runs.records.folders import replace as put
+from airflow_samza.runs.records.folders import RunFolder, must_read, replace as put, write_once
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_state import can_finish
 from airflow_samza.runs.tables import versions

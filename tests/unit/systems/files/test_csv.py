@@ -13,8 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from airflow_samza.errors import ConfigError, SchemaError, TopicError
 from airflow_samza.systems.files.formats import csv

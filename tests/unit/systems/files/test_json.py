@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.systems.files.formats import json_lines, lines

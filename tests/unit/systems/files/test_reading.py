@@ -19,8 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.errors import ConfigError, RuntimeMissing, SchemaError, TopicError

@@ -13,8 +13,7 @@ import pytest
 
 from airflow_samza.control.messages import WatermarkMessage
 from airflow_samza.errors import SamzaError, TopicError
-from airflow_samza.systems.log import commits as log_commits
-from airflow_samza.systems.log import maintenance
+from airflow_samza.systems.log import commits as log_commits, maintenance
 from airflow_samza.systems.log.fsck import Published, fsck, is_sound
 from airflow_samza.systems.log.index import read_floor
 from airflow_samza.systems.log.maintenance import expire, mark_expired, sweep

@@ -18,8 +18,7 @@ from deltalake import DeltaTable
 from airflow_samza.errors import TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.delta import publishing as delta_publishing
-from airflow_samza.systems.iceberg import expiry
-from airflow_samza.systems.iceberg import publishing as iceberg_publishing
+from airflow_samza.systems.iceberg import expiry, publishing as iceberg_publishing
 from airflow_samza.systems.system import Publication
 from airflow_samza.systems.tables.merging import MergingPublisher, SmallFile, _Merged, chosen_merges
 from tests.support import delta_lake, delta_outputs, iceberg_lake

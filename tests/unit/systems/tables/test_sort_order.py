@@ -7,8 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from airflow_samza.systems.tables.columns import TableField, TableType
 from airflow_samza.systems.tables.transforms import SortField, sorted_rows

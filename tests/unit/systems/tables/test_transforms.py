@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 from pyiceberg.transforms import parse_transform
 from pyiceberg.types import (
     BinaryType,

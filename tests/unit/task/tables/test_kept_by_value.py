@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from airflow_samza import InitableTask, StreamTask, stream_application, task_application
 from airflow_samza.errors import RemoteTableError
