@@ -19,17 +19,14 @@ class Partition(Protocol):
     @property
     def system(self) -> str:
         """The system's name."""
-        ...
 
     @property
     def stream(self) -> str:
         """The stream's name in its system."""
-        ...
 
     @property
     def partition(self) -> int:
         """The number of the partition."""
-        ...
 
     def __hash__(self) -> int: ...
 
@@ -44,21 +41,17 @@ class Envelope(Protocol):
     @property
     def ssp(self) -> Partition:
         """The partition of all its messages."""
-        ...
 
     @property
     def offset(self) -> Any:
         """The offset of the first message."""
-        ...
 
     @property
     def messages(self) -> int:
         """The number of its messages."""
-        ...
 
     def slice(self: S, first: int, count: int) -> S:
         """Return ``count`` messages of it, from message ``first`` on."""
-        ...
 
 
 E = TypeVar("E", bound=Envelope)
@@ -74,23 +67,18 @@ class MessageChooser(Protocol[E]):
 
     def start(self) -> None:
         """Called once, after all registrations and before anything else."""
-        ...
 
     def stop(self) -> None:
         """Called once, at the end."""
-        ...
 
     def register(self, ssp: Partition, offset: Any) -> None:
         """Register a partition, to be read from ``offset`` on (the first one; None or empty when not known)."""
-        ...
 
     def update(self, envelope: E) -> None:
         """Receive an envelope that may be chosen from now on."""
-        ...
 
     def choose(self) -> E | None:
         """Return the next envelope to process; None when there is none, or none that may be processed yet."""
-        ...
 
 
 @runtime_checkable
@@ -99,15 +87,12 @@ class OrderedChooser(MessageChooser[E], Protocol[E]):
 
     def peek(self) -> Partition | None:
         """Return the partition whose envelope :meth:`choose` would return now."""
-        ...
 
     def has(self, ssp: Partition) -> bool:
         """Return whether an envelope of a partition is waiting."""
-        ...
 
     def take(self, ssp: Partition) -> E | None:
         """Return the oldest waiting envelope of one partition, out of turn; None when there is none."""
-        ...
 
 
 @runtime_checkable
@@ -121,14 +106,12 @@ class StatefulChooser(Protocol):
 
     def snapshot(self) -> Any:
         """Return the state as a JSON value; called before :meth:`~MessageChooser.stop`. None when there is none."""
-        ...
 
     def restore(self, state: Any) -> None:
         """Goes on from a snapshot.
 
         Called after all registrations and before :meth:`~MessageChooser.start`, unless it was None.
         """
-        ...
 
 
 def snapshot_of(chooser: object) -> Any:

@@ -42,7 +42,7 @@ class ColumnarTable:
     @staticmethod
     def of(rows: pa.RecordBatch | pa.Table, key: Sequence[str]) -> ColumnarTable:
         """Return the table that these rows make, written one after the other."""
-        batch, ignored = _with_keys(one_batch(rows), key)
+        batch, ignored = with_keys(one_batch(rows), key)
         index, counting = make_index([batch.column(name) for name in key])
         return ColumnarTable(batch if counting is None else batch.take(as_rows(counting)), tuple(key), index, ignored)
 
@@ -122,7 +122,7 @@ class ColumnarTable:
 _DELETED = "\0deleted"
 
 
-def _with_keys(batch: pa.RecordBatch, key: Sequence[str]) -> tuple[pa.RecordBatch, int]:
+def with_keys(batch: pa.RecordBatch, key: Sequence[str]) -> tuple[pa.RecordBatch, int]:
     """Return the rows without a null in their key, and how many others there were."""
     valid = None
     for name in key:

@@ -43,11 +43,9 @@ class KeyIndex(Protocol):
 
         ``keys`` are the key columns of the rows.
         """
-        ...
 
     def arrays(self) -> dict[str, Numbers]:
         """Return its parts; :func:`index_from` makes it again."""
-        ...
 
 
 def make_index(keys: Sequence[pa.Array]) -> tuple[KeyIndex, Numbers | None]:
@@ -222,30 +220,20 @@ class HashIndex:
         for column in columns:
             if column.null_count:
                 left = left[column.is_valid().to_numpy(zero_copy_only=False)[left]]
-        at = _first_slots(hashes[left], size)
+        # The first slots are by the upper bits of the hash; the lower half is the tag.
+        at = (hashes[left] >> np.uint64(65 - size.bit_length())).astype(np.int64)
         tags = hashes & _ROW
         while len(left):
             slots = self.slots[at]
             going_on = slots != 0
             maybe = np.flatnonzero(going_on & (slots >> _ROW_BITS == tags[left]))
-            rows = _rows_of(slots[maybe])
+            rows = (slots[maybe] & _ROW).astype(np.int64) - 1
             same = stored.same(rows, searched, left[maybe])
             places[left[maybe[same]]] = rows[same]
             going_on[maybe[same]] = False
             next_ = np.flatnonzero(going_on)
             left, at = left[next_], (at[next_] + 1) & (size - 1)
         return places
-
-
-def _first_slots(hashes: Numbers, size: int) -> Numbers:
-    """Return first slots, by the upper bits of the hash; the lower half is the tag."""
-    at: Numbers = (hashes >> np.uint64(65 - size.bit_length())).astype(np.int64)
-    return at
-
-
-def _rows_of(entries: Numbers) -> Numbers:
-    rows: Numbers = (entries & _ROW).astype(np.int64) - 1
-    return rows
 
 
 class _Keys:

@@ -20,6 +20,7 @@ import mmap
 import os
 import re
 import shutil
+import sys
 import time
 import uuid
 import zlib
@@ -94,12 +95,10 @@ class Kept(Protocol):
 
     def write(self, folder: str) -> None:
         """Write its files into a folder that is there."""
-        ...
 
     @staticmethod
     def open(folder: str) -> Any:
         """Return what :meth:`write` left, mapped into memory."""
-        ...
 
 
 AnyKept = TypeVar("AnyKept", bound=Kept)
@@ -212,7 +211,7 @@ class LocalStores:
                     {
                         "format": FORMAT,
                         "kind": table.kind,
-                        "byte_order": _byte_order(),
+                        "byte_order": sys.byteorder,
                         "rows": len(table),
                         "files": files,
                     },
@@ -266,7 +265,7 @@ class LocalStores:
         return table
 
     def _wrong(self, path: str, number: int, record: Any) -> str | None:
-        if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("byte_order") != _byte_order():
+        if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("byte_order") != sys.byteorder:
             written = record.get("format") if isinstance(record, dict) else None
             return of_another_version(written, FORMAT)
         if (path, number) in _checked or is_checked(path, _files(record)):
@@ -338,12 +337,6 @@ def _described(path: str) -> dict[str, int]:
             return {"bytes": 0, "checksum": 0}
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             return {"bytes": size, "checksum": zlib.crc32(content)}
-
-
-def _byte_order() -> str:
-    import sys
-
-    return sys.byteorder
 
 
 def _safe(text: str) -> str:

@@ -76,7 +76,8 @@ class MemoryStore:
         """Return all entries in key order."""
         if self._latest is None:
             self._latest = self._merged()
-            self._reject_too_large(self._latest.nbytes)
+            if self._most is not None and self._latest.nbytes > self._most:
+                raise too_large(self.layout.name, "holds", self._latest.nbytes, self._most)
             if len(self._changed) > self._latest.num_rows // 8:  # the next snapshot would convert them again
                 self._take_over(self._latest)
         return self._latest
@@ -108,10 +109,6 @@ class MemoryStore:
     def close(self) -> None:
         """Let go of the entries."""
         self._take_over(self.layout.table([]))
-
-    def _reject_too_large(self, size: int) -> None:
-        if self._most is not None and size > self._most:
-            raise too_large(self.layout.name, "holds", size, self._most)
 
     def _give_up(self, key: Any) -> None:
         self._latest = None

@@ -169,10 +169,6 @@ class RocksStore:
 
     # -- what is kept --------------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> pa.Table:
-        """Return all entries in key order."""
-        return self._merged()
-
     def restore(self, table: pa.Table) -> None:
         """Take over a snapshot, in place of all that it holds."""
         self.restore_kept({BASE: table})
@@ -186,7 +182,7 @@ class RocksStore:
         changes = len(self._changed) + sum(table.num_rows for _, table in before)
         metadata = {_LINEAGE: self._lineage.encode(), _VERSION: uuid.uuid4().hex.encode()}
         if base is None or changes * _SHARE > base.num_rows or len(before) >= _MOST_FILES:
-            self._tables = {BASE: self._merged().replace_schema_metadata(metadata)}
+            self._tables = {BASE: self.snapshot().replace_schema_metadata(metadata)}
         else:
             name = f"{CHANGES}{before[-1][0] + 1 if before else 1}"
             self._tables[name] = self._changes().replace_schema_metadata(metadata)
@@ -287,7 +283,7 @@ class RocksStore:
         table = self.layout.table([(key, nothing if value is None else value) for key, value in rows])
         return table.append_column(DELETED, pa.array([value is None for _, value in rows], pa.bool_()))
 
-    def _merged(self) -> pa.Table:
+    def snapshot(self) -> pa.Table:
         """Return all entries in key order, of the base and all that has changed since."""
         base = self._tables.get(BASE)
         changes = [table for _, table in numbered_changes(self._tables)] + ([self._changes()] if self._changed else [])

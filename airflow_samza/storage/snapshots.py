@@ -33,15 +33,12 @@ class Files(Protocol):
 
     def open_output(self, path: str, *, durable: bool = True) -> BinaryIO:
         """Return a new file to write."""
-        ...
 
     def read(self, path: str) -> bytes:
         """Return the content of a file; a missing one raises FileNotFoundError."""
-        ...
 
     def location(self, path: str) -> str:
         """Return the whole path of a file, as messages show it."""
-        ...
 
 
 Content = bytes

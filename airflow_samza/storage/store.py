@@ -87,49 +87,39 @@ class KeyValueStore(Protocol):
 
     def get(self, key: Any) -> Values | None:
         """Return the value of a key, or None."""
-        ...
 
     def get_all(self, keys: Iterable[Any]) -> dict[Any, Values]:
         """Return the values of those keys that are there."""
-        ...
 
     def put(self, key: Any, value: Values) -> None:
         """Set a value."""
-        ...
 
     def delete(self, key: Any) -> None:
         """Remove a key; one that is not there is no error."""
-        ...
 
     def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Values]]:
         """Return the entries from ``first`` up to and without ``last``, in key order, as they are now.
 
         None leaves that end open. What is written while it is iterated does not change what it gives.
         """
-        ...
 
     def snapshot(self) -> pa.Table:
         """Return all entries in key order, as a table of the layout's schema that does not change afterwards."""
-        ...
 
     def restore(self, table: pa.Table) -> None:
         """Take over what :meth:`snapshot` gave, in place of all that it holds."""
-        ...
 
     def kept(self) -> dict[str, pa.Table]:
         """Return the same in tables that change little: the base, and what has changed since.
 
         Tables that it gave before are given again.
         """
-        ...
 
     def restore_kept(self, tables: Mapping[str, pa.Table]) -> None:
         """Take over what :meth:`kept` gave, in place of all that it holds."""
-        ...
 
     def close(self) -> None:
         """Give back what it holds."""
-        ...
 
 
 def too_large(name: str, holds: str, size: int, most: int) -> StoreError:

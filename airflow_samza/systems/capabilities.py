@@ -45,7 +45,6 @@ class ReportsNews(Protocol):
 
     def has_news(self, stream: StreamSpec, slice: Mapping[str, Any]) -> bool:
         """Return whether anything was committed after what a slice covers; reject a topic that was made anew."""
-        ...
 
 
 @runtime_checkable
@@ -70,11 +69,9 @@ class TakesArrivals(Protocol):
         ``unread`` puts what is there on record without reading it. Files without a row that fulfils all ``bounds``
         may be left out.
         """
-        ...
 
     def look_seconds(self, stream: StreamSpec) -> float:
         """Return how long a continuous run waits between two looks."""
-        ...
 
 
 @runtime_checkable
@@ -86,7 +83,6 @@ class SlicesIntervals(Protocol):
 
         It has ``intervals``: for each, how many of the ``splits`` of every partition are of it, in order.
         """
-        ...
 
 
 @runtime_checkable
@@ -95,7 +91,6 @@ class TellsWhatIsGone(Protocol):
 
     def gone(self, stream: StreamSpec, slice: Mapping[str, Any]) -> str | None:
         """Return what of a range is not there any more, as a part of a sentence; None: as far as it tells all is."""
-        ...
 
 
 @runtime_checkable
@@ -104,7 +99,6 @@ class ExpiresMessages(Protocol):
 
     def unexpired(self, stream: StreamSpec, slice: Mapping[str, Any]) -> dict[str, Any]:
         """Return an input range without what is gone; reject it, unless the stream goes on behind such gaps."""
-        ...
 
 
 @runtime_checkable
@@ -113,7 +107,6 @@ class WaitsForServers(Protocol):
 
     def wait_at_most(self, seconds: float) -> None:
         """Give up servers that do not answer a question for so long."""
-        ...
 
 
 @runtime_checkable
@@ -122,11 +115,9 @@ class TellsWhatIsRead(Protocol):
 
     def describe_reading(self, stream: StreamSpec) -> str | None:
         """Return where that is, for the plan, None where nowhere; reject a place that may not be written."""
-        ...
 
     def tell_read(self, stream: StreamSpec, offsets: Mapping[int, int]) -> None:
         """Show the offsets that a run would read next, by partition; a failure is a warning in the log."""
-        ...
 
 
 @runtime_checkable
@@ -135,7 +126,6 @@ class ShowsTopics(Protocol):
 
     def browsed(self, stream: StreamSpec) -> StreamSpec:
         """Return a stream of a run as an input with all its messages, also those that cannot be read."""
-        ...
 
 
 # Writing
@@ -150,7 +140,6 @@ class SendsBytes(Protocol):
 
         :func:`~airflow_samza.systems.serdes.binding.bind_serde` makes it, with the system's options.
         """
-        ...
 
 
 @runtime_checkable
@@ -162,11 +151,9 @@ class FixesOutputs(Protocol):
 
         ``run`` names the run. Of a table that is yet to be made there is no more than its name.
         """
-        ...
 
     def producer(self, stream: StreamSpec, writer: str, fixed: Mapping[str, Any] | None = None) -> SystemProducer:
         """Return a producer that goes by what the plan has fixed."""
-        ...
 
 
 @runtime_checkable
@@ -175,7 +162,6 @@ class WritesByKey(Protocol):
 
     def write_keyed(self, batch: pa.RecordBatch, key_columns: Sequence[str]) -> None:
         """Append user messages, each to the partition of its key (``partitioner``)."""
-        ...
 
 
 @runtime_checkable
@@ -185,7 +171,6 @@ class TakesDictionaries(Protocol):
     @property
     def takes_dictionaries(self) -> bool:
         """True where it takes them."""
-        ...
 
 
 @runtime_checkable
@@ -195,7 +180,6 @@ class Durable(Protocol):
     @property
     def durable(self) -> bool:
         """True where producers wait for the disk."""
-        ...
 
 
 @runtime_checkable
@@ -204,7 +188,6 @@ class DiscardsStaged(Protocol):
 
     def discard(self, stream: StreamSpec, staged: Mapping[str, Any]) -> None:
         """Delete what a producer's description names."""
-        ...
 
 
 @runtime_checkable
@@ -213,7 +196,6 @@ class LocatesStreams(Protocol):
 
     def location(self, stream: StreamSpec) -> str:
         """Return the place of a stream: the same text for all names under which its system is bound."""
-        ...
 
 
 @runtime_checkable
@@ -222,14 +204,12 @@ class RemembersWriters(Protocol):
 
     def standing(self, stream: StreamSpec, producer: str) -> str | None:
         """Return the newest generation of a producer that has published to a stream; None when it never has."""
-        ...
 
     def lost(self, stream: StreamSpec, producer: str, generation: str) -> str | None:
         """Return what is there no more of what a generation has published, as a half sentence; None: all is there.
 
         It is a look at records and one at a list of what is there, not one at each file.
         """
-        ...
 
 
 @runtime_checkable
@@ -241,25 +221,21 @@ class ReplacesSlots(Protocol):
 
     def slot_writers(self, stream: StreamSpec, slot: OutputSlot) -> list[SlotWriter]:
         """Return who has written the slots that meet one (``SlotCode.meets``), of what readers see."""
-        ...
 
     def outside_slots(self, stream: StreamSpec, producers: Iterable[str]) -> list[str]:
         """Return those of some producers whose rows readers see, and who wrote them as no slot.
 
         ``producers`` are not looked at where nothing lies outside of slots.
         """
-        ...
 
     def successor(self, stream: StreamSpec, producer: str) -> str | None:
         """Return the producer of the run that has replaced what a producer wrote.
 
         None: that stands, or it never wrote.
         """
-        ...
 
     def reject_namesake(self, stream: StreamSpec, producer: str, root: str) -> None:
         """Reject a producer if one of its name, under another root than that of this identity, has published."""
-        ...
 
 
 class Written(NamedTuple):
@@ -293,7 +269,6 @@ class ReadsWritten(Protocol):
 
     def written_rows(self, stream: StreamSpec, written: Written) -> Iterator[pa.RecordBatch]:
         """Yield the rows; that they are gone is a ``TopicError`` with the fact ``gone``."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -323,31 +298,23 @@ class PublishesForGood(Protocol):
 
     def describe_output(self, stream: StreamSpec, claim: OutputClaim) -> str:
         """Return what readers of an output will see, for the plan; reject a rerun that is not permitted."""
-        ...
 
     def claim(self, stream: StreamSpec, claim: OutputClaim) -> None:
         """Begin a generation of an output before its tasks run: from now on no lower one publishes.
 
         Reject a rerun that is not permitted. A generation that has begun may be claimed again.
         """
-        ...
 
     def waiting(self, stream: StreamSpec, staged: Iterable[Mapping[str, Any]]) -> int:
         """Return how many messages of the tasks of an epoch are staged still: some of them, or all, are unpublished."""
-        ...
 
     def has_begun(self, stream: StreamSpec) -> bool:
         """Return whether a generation has begun its output, so that no lower one publishes."""
-        ...
 
 
 @runtime_checkable
-class SweepsOutputs(Protocol):
+class SweepsOutputs(LocatesStreams, Protocol):
     """A system of tables in whose folders tasks write data files before these are committed, or given up."""
-
-    def location(self, stream: StreamSpec) -> str:
-        """Return the place of a table: the same text for all names under which its system is bound."""
-        ...
 
     def sweep_output(
         self, stream: StreamSpec, is_held: Callable[[str, float], bool], now: float, *, dry: bool = False
@@ -357,7 +324,6 @@ class SweepsOutputs(Protocol):
         Those of which ``is_held`` says so by name and the time when they were written stay, and young ones.
         ``dry`` only counts.
         """
-        ...
 
 
 # Versions of tables
@@ -369,7 +335,6 @@ class HasTableVersions(Protocol):
 
     def slice_within(self, stream: StreamSpec, bounds: Sequence[ColumnBound]) -> dict[str, Any]:
         """Return the input range, perhaps without messages that do not fulfil all ``bounds``."""
-        ...
 
     def first_commit(self, stream: StreamSpec, at: datetime) -> tuple[str, datetime] | None:
         """Return version and time of a table's first commit at or after a time; None: there is none, or no table."""
@@ -380,7 +345,6 @@ class HasTableVersions(Protocol):
         "": all rows are new. With ``carried``, those that are in both. ``remedy`` says what to do about a version, or
         files of it, that are not there any more.
         """
-        ...
 
 
 @runtime_checkable
@@ -392,7 +356,6 @@ class HoldsVersions(Protocol):
 
         Reading needs no right to write, so a tag that may not be written is no error.
         """
-        ...
 
 
 class OutputCommit(NamedTuple):
@@ -409,26 +372,21 @@ class PublishesBranches(Protocol):
 
     def branch(self, stream: StreamSpec) -> str | None:
         """Return the branch to which an output commits; None: readers see at once what it commits."""
-        ...
 
     def check_branch(self, stream: StreamSpec, run: str) -> None:
         """Reject a branch that exists, and is not of the run ``<application>/<run>``."""
-        ...
 
     def publish_branch(self, stream: StreamSpec, run: str, committed: Collection[OutputCommit]) -> str | None:
         """Publish the branch of a run; return the version that readers see now, None: there is nothing to publish.
 
         A branch that lacks something of what the run has ``committed`` to it is rejected.
         """
-        ...
 
     def published_version(self, stream: StreamSpec, committed: Collection[OutputCommit]) -> str | None:
         """Return the version by which readers see what was ``committed`` to a branch; None: they do not."""
-        ...
 
     def drop_branch(self, stream: StreamSpec, run: str) -> bool:
         """Drop the branch of a run; return False where there is none, or it is published meanwhile."""
-        ...
 
 
 # Topics
@@ -456,21 +414,17 @@ class HasSections(LocatesStreams, Protocol):
 
     def sections(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> list[Section]:
         """Return what each run has written of a stream, as of a slice or now, oldest first."""
-        ...
 
     def superseded(
         self, stream: StreamSpec, slice: Mapping[str, Any], first: Sequence[int], read: Sequence[int]
     ) -> list[Superseded]:
         """Return what was read from ``first`` up to the offsets ``read``, as of a slice, and was superseded since."""
-        ...
 
     def creation_time(self, name: str) -> int | None:
         """Return when the topic was made (ms since 1970); None when there is none."""
-        ...
 
     def written_ends(self, stream: StreamSpec) -> Mapping[str, tuple[int, ...]]:
         """Return by producer where its last rows end in each partition, of rows that readers still see."""
-        ...
 
 
 @runtime_checkable
@@ -479,7 +433,6 @@ class ReadsBySection(Protocol):
 
     def read_by_section(self, ssp: SystemStreamPartition) -> Iterator[tuple[tuple[str, str], Envelope]]:
         """Yield the envelopes of its slice of sections in offset order, each behind producer and generation."""
-        ...
 
 
 @runtime_checkable
@@ -491,7 +444,6 @@ class IdentifiesTopics(Protocol):
 
         None when there is none, empty when it was made before there were identities.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -512,7 +464,6 @@ class CompactsTopics(Protocol):
 
     def compaction(self, stream: StreamSpec) -> Compaction | None:
         """Return how the topic of a stream is compacted; None: it is not."""
-        ...
 
 
 class ExpiringTopic(Protocol):
@@ -521,15 +472,12 @@ class ExpiringTopic(Protocol):
     @property
     def expires_at(self) -> int | None:
         """The time (ms since 1970) after which it may be deleted; None: it has no mark."""
-        ...
 
     def expire(self, at: int | None) -> None:
         """Mark it to be deleted after a time (ms since 1970); None takes the mark away."""
-        ...
 
     def delete(self, is_held: Callable[[], bool] = ...) -> bool:
         """Delete it; return False when it is held, and given back, or another process was quicker."""
-        ...
 
 
 @runtime_checkable
@@ -538,4 +486,3 @@ class ExpiresTopics(Protocol):
 
     def expiring(self, name: str) -> ExpiringTopic | None:
         """Return the topic of this name, or None."""
-        ...

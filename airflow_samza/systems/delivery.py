@@ -33,7 +33,6 @@ class TellsDelivery(Protocol):
 
     def delivery(self, stream: StreamSpec) -> Delivery:
         """Return the delivery of an output, from what is known of it without asking."""
-        ...
 
 
 PUBLISHED_ONCE = Delivery(True, "publishing again changes nothing")

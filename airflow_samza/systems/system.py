@@ -246,11 +246,9 @@ class SystemAdmin(Protocol):
 
     def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
         """Return the metadata of those streams that exist, by name; a stream that is missing is left out."""
-        ...
 
     def create(self, streams: Sequence[StreamSpec]) -> None:
         """Make the streams that are missing; one that exists with another partition count is an error."""
-        ...
 
 
 class SystemConsumer(Protocol):
@@ -271,11 +269,9 @@ class SystemConsumer(Protocol):
         not fulfil all ``bounds`` may be left out where that saves work; none has to be. With ``dictionaries`` columns
         of texts may come dictionary-encoded, and the ends of many producer tasks in one envelope.
         """
-        ...
 
     def close(self) -> None:
         """Give back what it holds."""
-        ...
 
 
 class SystemProducer(Protocol):
@@ -287,15 +283,12 @@ class SystemProducer(Protocol):
 
     def write(self, partition: int, batch: pa.RecordBatch) -> None:
         """Append user messages to a partition."""
-        ...
 
     def finish(self) -> dict[str, Any]:
         """Close the staged output and return its description (files, batches, rows, bytes) for the task's manifest."""
-        ...
 
     def abort(self) -> None:
         """Throw the staged output of this try away."""
-        ...
 
 
 class Publication(NamedTuple):
@@ -331,7 +324,6 @@ class System(Protocol):
     @property
     def admin(self) -> SystemAdmin:
         """The admin of streams."""
-        ...
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
         """Fix the input range of a run, as JSON: the plan asks once, the run's record keeps it, every consumer gets it.
@@ -341,29 +333,24 @@ class System(Protocol):
         None where offsets are counted only while reading (files). Other keys are the system's own. A stream that is
         missing is a ``TopicError``.
         """
-        ...
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any] | None = None) -> SystemConsumer:
         """Return a consumer of one stream.
 
         With a ``slice``, ``read(ssp, None)`` reads exactly that, without one the stream as it is now.
         """
-        ...
 
     def producer(self, stream: StreamSpec, writer: str) -> SystemProducer:
         """Return a producer of one try at a task; ``writer`` is its name, unique over all tries of all runs."""
-        ...
 
     def check_writable(self, stream: StreamSpec) -> None:
         """Reject early, with a ``TopicError``, a stream that cannot be written (no permission, a file in its place)."""
-        ...
 
     def publish(self, stream: StreamSpec, publication: Publication) -> dict[str, Any]:
         """Make a committed epoch's output visible, idempotently.
 
         Returns facts for the stage result (rows, bytes, offsets, paths).
         """
-        ...
 
 
 def option_text(value: Any) -> str:

@@ -40,7 +40,8 @@ from airflow_samza.runs.records.data_interval import micros_of
 from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.runs.tables.pins import as_of_joins
 from airflow_samza.schema import Schema
-from airflow_samza.systems.memory.system import MemoryProducer, MemorySystem
+from airflow_samza.systems.memory.segments import MemorySegmentWriter
+from airflow_samza.systems.memory.system import MemorySystem
 from airflow_samza.systems.memory.wire import WireForm
 from airflow_samza.systems.system import ControlEnvelope, Publication, StreamSpec, SystemStreamPartition, is_unreadable
 from airflow_samza.task.messages.change_events import ChangeReader
@@ -401,7 +402,7 @@ class TestDriver:
         self,
         stream: StreamDescriptor,
         count: int,
-        producer: MemoryProducer,
+        producer: MemorySegmentWriter,
         partition: int | None,
         batch: pa.RecordBatch,
     ) -> None:

@@ -17,6 +17,7 @@ from cachetools import LRUCache
 
 from airflow_samza.errors import TopicError
 from airflow_samza.partitioner import partition_array, split_by_partition
+from airflow_samza.schema import Schema
 from airflow_samza.systems.dictionaries import GrowingDictionary, is_encoded_as
 from airflow_samza.systems.filesystems.contents import NewFile
 from airflow_samza.systems.log.records import Segment
@@ -38,7 +39,7 @@ BLOCK_ROWS_PER_PARTITION = 128
 
 
 class SegmentWriter:
-    """Writer of one segment: rows are gathered per partition, and written together when there are enough.
+    """Producer of one segment: rows are gathered per partition, and written together when there are enough.
 
     ``durable`` makes ``finish`` wait until the file is on the disk. Without it a power failure (not the death of a
     process) can cost the file, which readers then reject by its checksums.
@@ -46,7 +47,7 @@ class SegmentWriter:
     A store elsewhere writes batches in its own way: ``_write_batch``, ``_closed`` and ``_discard``.
     """
 
-    takes_dictionaries = True
+    takes_dictionaries = True  # they stay so
 
     def __init__(self, topic: Topic, name: str, schema: pa.Schema | None, *, durable: bool = False) -> None:
         self._filesystem = topic.filesystem
@@ -175,11 +176,22 @@ class SegmentWriter:
         self._partitions.append(partition)
         self._rows.append(batch.num_rows)
 
-    def finish(self) -> Segment | None:
-        """Write what is left and close the file; None when there was no row, and so no file."""
-        self._split_block()
-        self._flush()
-        return self._closed()
+    def finish(self) -> dict[str, Any]:
+        """Write what is left and close the segment; without a row there is none.
+
+        Its description names the file, its batches with partition and rows, and the totals.
+        """
+        try:
+            self._split_block()
+            self._flush()
+            segment = self._closed()
+        except BaseException:
+            self.abort()
+            raise
+        schema = None if self.schema is None else Schema.of(self.schema).ddl()
+        if segment is None:
+            return {"segment": None, "total_rows": 0, "bytes": 0, "schema": schema}
+        return {**segment.to_json(), "total_rows": sum(segment.rows), "schema": schema}
 
     def _closed(self) -> Segment | None:
         if self._writer is None or self._sink is None:

@@ -68,7 +68,7 @@ class MemorySegmentWriter(SegmentWriter):
         self._batches: list[pa.RecordBatch] = []
 
     def write_as_it_is(self, partition: int, batch: pa.RecordBatch) -> None:
-        """Append bytes, or messages that cannot be read, whatever columns the topic has."""
+        """Append messages as a test has them: as bytes, or such that nobody can read them (``unreadable_batch``)."""
         self._split_block()
         self._flush()  # what came before stays before
         self._keep(partition, batch)
