@@ -62,7 +62,7 @@ def tail_of_snapshot(topic: Topic, last: int) -> Tail:
         offsets = [int(offset) for offset in state["next"]]
         seen = ProducersSeen.from_json(state)
         schema = state["schema"]
-    except (KeyError, ValueError, TypeError, RecordUnreadable) as error:
+    except (KeyError, ValueError, TypeError, AttributeError, RecordUnreadable) as error:
         raise topic.damaged(path, f"cannot be understood ({error!r})") from None
     if len(offsets) != topic.partitions:
         raise topic.of_other_count(path, len(offsets))
