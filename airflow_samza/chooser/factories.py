@@ -81,4 +81,4 @@ def percent_behind_head(context: ChooserContext) -> AlignmentChooser[Any]:
 def starting_alignment(context: ChooserContext) -> StartingAlignmentChooser[Any]:
     """Keeps the distances from the heads that the partitions started with."""
     heads = context.current_heads
-    return StartingAlignmentChooser(alignment.behind_heads(heads), at_start=alignment.behind_at_start(heads))
+    return StartingAlignmentChooser(alignment.behind_heads(heads), alignment.behind_at_start(heads))

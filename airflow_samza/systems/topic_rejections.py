@@ -6,9 +6,13 @@ The log, Kafka, files and tables raise them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError, TopicError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 CLEAR_STAGE = "Clear the stage: its next generation writes its output again."
 
@@ -31,6 +35,15 @@ def no_column(topic: str, column: str, columns: Sequence[str]) -> TopicError:
         stream=topic,
         column=column,
     )
+
+
+def places_of(schema: pa.Schema, columns: Sequence[str], topic: str) -> list[int]:
+    """Return the places of the columns that a reader asks for; one that the topic does not have is a TopicError."""
+    places = [schema.get_field_index(name) for name in columns]
+    if -1 in places:
+        raise no_column(topic, columns[places.index(-1)], schema.names)
+    # No column at all would mean every column to Arrow: the first one carries the row count.
+    return sorted(set(places)) or [0]
 
 
 def check_partition(topic: str, partitions: int, partition: int, hint: str = FROM_ZERO) -> None:

@@ -63,6 +63,9 @@ def run_sequence_case(case: Mapping[str, Any]) -> None:
     chooser = _chooser(case["chooser"])
     for place, offset in case["register"]:
         chooser.register(_place(place), offset)
+    if case["chooser"]["kind"] == "starting_alignment":
+        for envelope in envelopes.values():
+            chooser.register(envelope.ssp, envelope.offset)
     if case["chooser"]["kind"] == "seed_gate":
         read = case["chooser"].get("last_read", {})
         registered = {place for place, _ in case["register"]}
@@ -172,9 +175,11 @@ def _alignment(data: Mapping[str, Any]) -> MessageChooser[Given]:
         case "percent_behind_head":
             return percent_behind_head(lambda given: given.behind, lambda given: given.size)
         case "starting_alignment":
-            given = data.get("start_behind", {})
-            start = {_place(name) if "/" in name else name: behind for name, behind in given.items()}
-            return StartingAlignmentChooser(lambda given: given.behind, start)
+            start = data.get("start_behind", {})
+            return StartingAlignmentChooser(
+                lambda given: given.behind,
+                lambda ssp, offset: start.get(str(ssp), start.get(f"{ssp.system}.{ssp.stream}")),
+            )
         case kind:
             pytest.fail(f"unknown shape: a chooser of kind {kind!r}")
 

@@ -155,12 +155,12 @@ class LogConsumer:
                     for entry in entries if sections is None or sections.takes(owner) else ():
                         if isinstance(entry, Run):
                             envelopes: Iterable[Envelope] = self._runs(ssp, entry, start, end, columns)
-                        elif sections is not None and owner is not None:
-                            message = entry.message(self.topic, ssp.partition)
-                            envelopes = sections.control(owner, entry.offset, message)
                         else:
                             message = entry.message(self.topic, ssp.partition)
-                            envelopes = (ControlEnvelope(ssp, entry.offset, message, entry.ends),)
+                            if sections is not None and owner is not None:
+                                envelopes = sections.control(owner, entry.offset, message)
+                            else:
+                                envelopes = (ControlEnvelope(ssp, entry.offset, message, entry.ends),)
                         for envelope in envelopes:
                             yield owner, envelope
                         start = min(entry.end, end)

@@ -23,7 +23,7 @@ from airflow_samza.systems.filesystems.contents import NewFile
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segment_checks import check_unpacked
 from airflow_samza.systems.log.topic import Topic
-from airflow_samza.systems.topic_rejections import check_partition, no_column
+from airflow_samza.systems.topic_rejections import check_partition, places_of
 from airflow_samza.systems.topic_rows import plain_schema, to_schema
 
 BATCH_ROWS = 65_536
@@ -317,11 +317,7 @@ class SegmentReaders(SegmentReader):
             options = pa.ipc.IpcReadOptions(use_threads=False)  # as of the writer
             if columns is not None:
                 schema = pa.ipc.open_file(source, options=options).schema
-                places = [schema.get_field_index(name) for name in columns]
-                if -1 in places:
-                    raise no_column(self._topic.name, columns[places.index(-1)], schema.names)
-                # No column at all would mean every column to Arrow: the first one carries the row count.
-                options.included_fields = sorted(set(places)) or [0]
+                options.included_fields = places_of(schema, columns, self._topic.name)
             reader = pa.ipc.open_file(source, options=options)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, ValueError, OverflowError) as error:
             source.close()

@@ -228,7 +228,12 @@ def test_the_most_messages_behind_the_head_and_the_greatest_share_go_first() -> 
 )
 def test_starting_alignment_is_kept(a: int, b: int, first: Ssp) -> None:
     behind = {A0: a, B0: b}
-    chooser: AlignmentChooser[Run] = StartingAlignmentChooser(lambda run: behind[run.ssp], {"k.a": 100, B0: 1000})
+    at_start: dict[Any, int] = {A0: 100, B0: 1000}
+    chooser: AlignmentChooser[Run] = StartingAlignmentChooser(
+        lambda run: behind[run.ssp], lambda ssp, offset: at_start[ssp]
+    )
+    for ssp in at_start:
+        chooser.register(ssp, 0)
     chooser.update(Run(A0, 1, 1))
     chooser.update(Run(B0, 1, 1))
     chosen = chooser.choose()
