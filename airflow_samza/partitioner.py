@@ -30,7 +30,8 @@ def partition_array(batch: pa.RecordBatch, key_columns: Sequence[str], n: int) -
 
     The narrowest that holds n.
     """
-    _check_count(n)
+    if not 0 < n < MAX_PARTITIONS:
+        raise SchemaError(f"A stream cannot have {n} partitions.", hint="Declare at least one partition.", partitions=n)
     kind = np.uint8 if n <= 1 << 8 else np.uint16 if n <= 1 << 16 else np.uint32
     columns = [_column(batch, name) for name in key_columns]
     if n == 1 or not columns:
@@ -80,11 +81,6 @@ def split_by_partition(
         (partition, ordered.slice(start, size))
         for partition, start, size in zip(present.tolist(), starts.tolist(), sizes.tolist(), strict=True)
     ]
-
-
-def _check_count(n: int) -> None:
-    if not 0 < n < MAX_PARTITIONS:
-        raise SchemaError(f"A stream cannot have {n} partitions.", hint="Declare at least one partition.", partitions=n)
 
 
 def _arrow_type_name(column: pa.Array) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, Generic
 
-from airflow_samza.chooser.message_chooser import E, Envelope, Partition, stream_name
+from airflow_samza.chooser.message_chooser import E, Envelope, Partition
 from airflow_samza.chooser.offsets import PartitionHead, is_known, whole_number
 from airflow_samza.errors import TopicError
 
@@ -101,30 +101,26 @@ def percent_behind_head(behind: Callable[[E], int], size: Callable[[E], int]) ->
 class StartingAlignmentChooser(AlignmentChooser[E]):
     """Chooser that keeps the distances from the heads at start: the stream that fell farthest behind goes first.
 
-    When all are ahead of theirs, the one that is ahead least. ``start_behind`` gives the distances at start, by
-    ``system.stream`` or by partition; of a partition that it leaves out ``at_start`` tells it by where reading is
-    registered, else its first envelope. The distances are its state, so that they are those of the start in later
-    epochs, too.
+    When all are ahead of theirs, the one that is ahead least. ``at_start`` tells the distance at start of a partition
+    by where reading is registered, else its first envelope does. The distances are its state, so that they are those
+    of the start in later epochs, too.
     """
 
     def __init__(
         self,
         behind: Callable[[E], int],
-        start_behind: Mapping[str | Partition, int] | None = None,
-        at_start: Callable[[Partition, Any], int | None] | None = None,
+        at_start: Callable[[Partition, Any], int | None] = lambda ssp, offset: None,
     ) -> None:
         super().__init__(self._distance)
         self._behind = behind
-        self._start_behind = dict(start_behind or {})
         self._at_start = at_start
         self._starts: dict[str, int] = {}
 
     def register(self, ssp: Partition, offset: Any) -> None:
         """Register a partition with the offset of its first message, from which its distance at start follows."""
-        if self._at_start is not None and ssp not in self._start_behind and stream_name(ssp) not in self._start_behind:
-            distance = self._at_start(ssp, offset)
-            if distance is not None:
-                self._starts[str(ssp)] = distance
+        distance = self._at_start(ssp, offset)
+        if distance is not None:
+            self._starts[str(ssp)] = distance
 
     def snapshot(self) -> Any:
         """Return the distances at start, by partition."""
@@ -135,13 +131,8 @@ class StartingAlignmentChooser(AlignmentChooser[E]):
         self._starts.update(state)
 
     def _distance(self, envelope: E) -> int:
-        now, ssp = self._behind(envelope), envelope.ssp
-        if ssp in self._start_behind:
-            return self._start_behind[ssp] - now
-        stream = stream_name(ssp)
-        if stream in self._start_behind:
-            return self._start_behind[stream] - now
-        return self._starts.setdefault(str(ssp), now) - now
+        now = self._behind(envelope)
+        return self._starts.setdefault(str(envelope.ssp), now) - now
 
 
 def behind_heads(heads: Mapping[Any, PartitionHead]) -> Callable[[Envelope], int]:

@@ -51,7 +51,10 @@ class HeadGate(Generic[E]):
             head = self._heads.get(ssp)
             if head is None:
                 raise unknown_head(ssp)
-            if not self._starts_at_head(ssp, offset, head):
+            if head.is_empty:
+                continue
+            # The offset of registration is the first one to be read: the newest message itself is still to come then.
+            if not is_known(offset) or whole_number(offset) <= whole_number(head.newest):
                 self._lagging.setdefault(stream_name(ssp), set()).add(ssp)
         self._absent = set(self._lagging)
         self._chooser.start()
@@ -126,14 +129,6 @@ class HeadGate(Generic[E]):
             self._absent.add(stream)
         else:
             self._absent.discard(stream)
-
-    def _starts_at_head(self, ssp: Partition, offset: Any, head: PartitionHead) -> bool:
-        if head.is_empty:
-            return True
-        if not is_known(offset):
-            return False
-        # The offset of registration is the first one to be read, so that the newest message itself is still to come.
-        return whole_number(offset) > whole_number(head.newest)
 
 
 class BootstrappingChooser(HeadGate[E]):

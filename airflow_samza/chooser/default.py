@@ -10,7 +10,7 @@ Source: message-chooser, "DefaultChooser"; rules M1–M4.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_samza.application.rejections import imported
@@ -30,8 +30,8 @@ class ChooserContext:
     """The arguments of a factory of choosers.
 
     ``heads`` are those of the partitions at start, fetched in one call per system; ``newest`` are those of now, in a
-    later epoch of a run that goes on (None: as at start). ``inside``: the gate, priorities and batches that
-    ``settings`` ask for stand around what the factory makes. ``time_of`` gives the time of an envelope's first message
+    later epoch of a run that goes on (None: as at start). The gate, priorities and batches that ``settings`` ask for
+    stand around what the factory makes. ``time_of`` gives the time of an envelope's first message
     in ms (None: it has none), where the application has event time. ``is_gated`` says of further partitions, such as
     those of side inputs, that they have to reach their heads first.
     """
@@ -42,7 +42,6 @@ class ChooserContext:
     time_of: Callable[[Any], int | None] | None = None
     is_gated: Callable[[Partition], bool] | None = None
     newest: Mapping[Any, PartitionHead] | None = None
-    inside: bool = False
 
     @property
     def current_heads(self) -> Mapping[Any, PartitionHead]:
@@ -62,13 +61,6 @@ ChooserFactory = Callable[[ChooserContext], MessageChooser[Any]]
 
 def _round_robin(context: ChooserContext) -> RoundRobinChooser[Any]:
     return RoundRobinChooser()
-
-
-def prioritised(settings: ChooserSettings) -> TieredPriorityChooser[Any]:
-    """Make a chooser by priority, round robin within each; streams without a priority have 0."""
-    priorities, tiers = _tiers(ChooserContext(settings), _round_robin)
-    ordered = {priority: tier for priority, tier in tiers.items() if isinstance(tier, OrderedChooser)}
-    return TieredPriorityChooser(priorities, ordered, ordered[0])
 
 
 def layered(context: ChooserContext, factory: ChooserFactory = _round_robin) -> HeadGate[Any]:
@@ -96,13 +88,6 @@ def layered(context: ChooserContext, factory: ChooserFactory = _round_robin) -> 
     return HeadGate(inner, context.heads, is_gated)
 
 
-def default_chooser(context: ChooserContext) -> BootstrappingChooser[Any]:
-    """Make the chooser that an application has unless it names another."""
-    chooser = layered(context)
-    assert isinstance(chooser, BootstrappingChooser)
-    return chooser
-
-
 def make_chooser(context: ChooserContext) -> HeadGate[Any]:
     """The chooser of an application.
 
@@ -113,7 +98,7 @@ def make_chooser(context: ChooserContext) -> HeadGate[Any]:
     """
     name = context.settings.factory
     if name is None:
-        return default_chooser(context)
+        return layered(context)
     factory = _factory(name)
 
     def checked_chooser(inner: ChooserContext) -> MessageChooser[Any]:
@@ -139,8 +124,7 @@ def _tiers(context: ChooserContext, factory: ChooserFactory) -> tuple[dict[str, 
     """Return the priorities in effect by stream, and a chooser for each of them and for streams without one."""
     settings = context.settings
     priorities = {stream: settings.priority(stream) for stream in {*settings.priorities, *settings.bootstrap}}
-    inner = replace(context, inside=True)
-    return priorities, {priority: factory(inner) for priority in sorted({0, *priorities.values()}, reverse=True)}
+    return priorities, {priority: factory(context) for priority in sorted({0, *priorities.values()}, reverse=True)}
 
 
 def _factory(name: str) -> Callable[[ChooserContext], object]:

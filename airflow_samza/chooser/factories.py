@@ -14,18 +14,14 @@ from typing import Any
 
 from airflow_samza.chooser import alignment
 from airflow_samza.chooser.alignment import AlignmentChooser, RoundRobinChooser, StartingAlignmentChooser
-from airflow_samza.chooser.batching import BatchingChooser
-from airflow_samza.chooser.bootstrapping import BootstrappingChooser
-from airflow_samza.chooser.default import ChooserContext, default_chooser, prioritised
-from airflow_samza.chooser.message_chooser import MessageChooser, stream_name
-from airflow_samza.chooser.tiered_priority import TieredPriorityChooser
+from airflow_samza.chooser.default import ChooserContext
 from airflow_samza.config import BATCH_SIZE, CHOOSER_CLASS
 from airflow_samza.errors import ConfigError
 
 
-def default(context: ChooserContext) -> MessageChooser[Any]:
+def default(context: ChooserContext) -> RoundRobinChooser[Any]:
     """Head gate, batches, priorities and round robin, as configured."""
-    return RoundRobinChooser() if context.inside else default_chooser(context)
+    return RoundRobinChooser()
 
 
 def round_robin(context: ChooserContext) -> RoundRobinChooser[Any]:
@@ -33,22 +29,17 @@ def round_robin(context: ChooserContext) -> RoundRobinChooser[Any]:
     return RoundRobinChooser()
 
 
-def tiered_priority(context: ChooserContext) -> TieredPriorityChooser[Any] | RoundRobinChooser[Any]:
+def tiered_priority(context: ChooserContext) -> RoundRobinChooser[Any]:
     """By priority."""
-    if context.inside:
-        return RoundRobinChooser()
-    return prioritised(context.settings)
+    return RoundRobinChooser()
 
 
-def bootstrapping(context: ChooserContext) -> BootstrappingChooser[Any] | RoundRobinChooser[Any]:
+def bootstrapping(context: ChooserContext) -> RoundRobinChooser[Any]:
     """The head gate around round robin."""
-    if context.inside:
-        return RoundRobinChooser()
-    settings = context.settings
-    return BootstrappingChooser(RoundRobinChooser(), context.heads, lambda ssp: settings.waits_for(stream_name(ssp)))
+    return RoundRobinChooser()
 
 
-def batching(context: ChooserContext) -> BatchingChooser[Any] | RoundRobinChooser[Any]:
+def batching(context: ChooserContext) -> RoundRobinChooser[Any]:
     """Batches around round robin; ``task.consumer.batch.size`` has to be set."""
     if context.settings.batch_size is None:
         raise ConfigError(
@@ -56,7 +47,7 @@ def batching(context: ChooserContext) -> BatchingChooser[Any] | RoundRobinChoose
             hint="Set it to a whole number from 1.",
             key=BATCH_SIZE,
         )
-    return RoundRobinChooser() if context.inside else BatchingChooser(RoundRobinChooser(), context.settings.batch_size)
+    return RoundRobinChooser()
 
 
 def time_aligned(context: ChooserContext) -> AlignmentChooser[Any]:
@@ -90,4 +81,4 @@ def percent_behind_head(context: ChooserContext) -> AlignmentChooser[Any]:
 def starting_alignment(context: ChooserContext) -> StartingAlignmentChooser[Any]:
     """Keeps the distances from the heads that the partitions started with."""
     heads = context.current_heads
-    return StartingAlignmentChooser(alignment.behind_heads(heads), at_start=alignment.behind_at_start(heads))
+    return StartingAlignmentChooser(alignment.behind_heads(heads), alignment.behind_at_start(heads))

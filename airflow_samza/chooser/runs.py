@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Protocol, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 from airflow_samza.chooser.message_chooser import (
     E,
@@ -25,24 +26,13 @@ if TYPE_CHECKING:
     from airflow_samza.schema import Schema
 
 
-class _Readable(Protocol):
-    """An envelope whose messages can be read."""
-
-    @property
-    def schema(self) -> Schema | None: ...
-
-    def message_at(self, place: int) -> Any: ...
-
-
+@dataclass(slots=True, eq=False)
 class Piece(Generic[E]):
     """Part of an envelope, without a copy: ``messages`` of ``run`` from ``first`` on."""
 
-    __slots__ = ("first", "messages", "run")
-
-    def __init__(self, run: E, first: int, messages: int) -> None:
-        self.run = run
-        self.first = first
-        self.messages = messages
+    run: E
+    first: int
+    messages: int
 
     @property
     def ssp(self) -> Partition:
@@ -57,12 +47,12 @@ class Piece(Generic[E]):
     @property
     def message(self) -> Any:
         """The first message, made on request."""
-        return cast("_Readable", self.run).message_at(self.first)
+        return cast("Any", self.run).message_at(self.first)
 
     @property
     def schema(self) -> Schema | None:
         """The columns of the messages."""
-        return cast("_Readable", self.run).schema
+        return cast("Any", self.run).schema  # type: ignore[no-any-return]  # only who reads messages needs it
 
     def slice(self, first: int, count: int) -> Piece[E]:
         """Return ``count`` messages of it, from message ``first`` on."""

@@ -42,7 +42,7 @@ class ColumnarTable:
     @staticmethod
     def of(rows: pa.RecordBatch | pa.Table, key: Sequence[str]) -> ColumnarTable:
         """Return the table that these rows make, written one after the other."""
-        batch, ignored = _with_keys(one_batch(rows), key)
+        batch, ignored = with_keys(one_batch(rows), key)
         index, counting = make_index([batch.column(name) for name in key])
         return ColumnarTable(batch if counting is None else batch.take(as_rows(counting)), tuple(key), index, ignored)
 
@@ -96,11 +96,9 @@ class ColumnarTable:
             {b"key": "\n".join(self.key).encode(), b"ignored": str(self.ignored).encode()}
         )
         write_batch(os.path.join(folder, ROWS_FILE), pa.RecordBatch.from_arrays(self.rows.columns, schema=schema))
-        arrays = self.index.arrays()
-        least = arrays.pop("least", None)
-        ((name, values),) = arrays.items()
+        name, values, least = self.index.parts()
         column = pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
-        kept = {b"least": str(int(least[0])).encode()} if least is not None else {}
+        kept = {b"least": str(least).encode()} if least is not None else {}
         write_batch(
             os.path.join(folder, INDEX_FILE),
             pa.RecordBatch.from_arrays([column], schema=pa.schema([(name, column.type)], kept)),
@@ -110,19 +108,17 @@ class ColumnarTable:
     def open(folder: str) -> ColumnarTable:
         """Return what :meth:`write` left, mapped into memory: pages are read when they are used."""
         rows, index = mapped_batch(os.path.join(folder, ROWS_FILE)), mapped_batch(os.path.join(folder, INDEX_FILE))
-        arrays = {index.schema.names[0]: index.column(0).to_numpy()}
-        metadata = rows.schema.metadata
-        if b"least" in (index.schema.metadata or {}):
-            arrays["least"] = np.array([int(index.schema.metadata[b"least"])], np.int64)
+        metadata, least = rows.schema.metadata, (index.schema.metadata or {}).get(b"least")
         key = tuple(metadata[b"key"].decode().split("\n"))
         plain = pa.RecordBatch.from_arrays(rows.columns, schema=rows.schema.remove_metadata())
-        return ColumnarTable(plain, key, index_from(arrays), int(metadata[b"ignored"]))
+        found = index_from(index.column(0).to_numpy(), None if least is None else int(least))
+        return ColumnarTable(plain, key, found, int(metadata[b"ignored"]))
 
 
 _DELETED = "\0deleted"
 
 
-def _with_keys(batch: pa.RecordBatch, key: Sequence[str]) -> tuple[pa.RecordBatch, int]:
+def with_keys(batch: pa.RecordBatch, key: Sequence[str]) -> tuple[pa.RecordBatch, int]:
     """Return the rows without a null in their key, and how many others there were."""
     valid = None
     for name in key:

@@ -14,6 +14,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 import time
 import uuid
@@ -167,6 +168,11 @@ def sweep_host(folder: str, now: float | None = None) -> None:
 
 def _named(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def safe_name(text: str) -> str:
+    """Return a text as a part of a file's name; a hexadecimal escape keeps different texts apart."""
+    return re.sub(r"[^A-Za-z0-9_-]", lambda match: f"%{ord(match[0]):x}.", text)
 
 
 def remove_at_once(path: str, mark: str) -> None:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_samza.partitioner import partition_array
+from airflow_samza.storage.columnar import with_keys
 from airflow_samza.storage.key_index import as_rows
 
 BUCKETS = 64
@@ -56,12 +57,7 @@ class KeyGatherer:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take the keys of a batch, whose columns are plain."""
-        keys = batch.select(self._key)
-        if any(column.null_count for column in keys.columns):
-            valid = keys.column(0).is_valid()
-            for column in keys.columns[1:]:
-                valid = pc.and_(valid, column.is_valid())
-            keys = keys.filter(valid)
+        keys, _ = with_keys(batch.select(self._key), self._key)
         schema = pa.schema([pa.field(f"k{place}", column.type) for place, column in enumerate(keys.columns)])
         self._batches.append(pa.RecordBatch.from_arrays(keys.columns, schema=schema))
         self._waiting += keys.num_rows

@@ -7,7 +7,7 @@ tasks, joins of streams and operators that drop copies look rows up by it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -44,8 +44,11 @@ class KeyIndex(Protocol):
         ``keys`` are the key columns of the rows.
         """
 
-    def arrays(self) -> dict[str, Numbers]:
-        """Return its parts; :func:`index_from` makes it again."""
+    def parts(self) -> tuple[str, Numbers, int | None]:
+        """Return its array with a name, and the key of the first place (None: keys are hashed).
+
+        :func:`index_from` makes it again.
+        """
 
 
 def make_index(keys: Sequence[pa.Array]) -> tuple[KeyIndex, Numbers | None]:
@@ -66,11 +69,9 @@ def make_index(keys: Sequence[pa.Array]) -> tuple[KeyIndex, Numbers | None]:
     return _hashed(keys)
 
 
-def index_from(arrays: Mapping[str, Numbers]) -> KeyIndex:
-    """Return the index that consists of these arrays."""
-    if "places" in arrays:
-        return RangeIndex(int(arrays["least"][0]), arrays["places"])
-    return HashIndex(arrays["slots"])
+def index_from(array: Numbers, least: int | None) -> KeyIndex:
+    """Return the index of an array; ``least`` is the key of its first place, None where keys are hashed."""
+    return HashIndex(array) if least is None else RangeIndex(least, array)
 
 
 def _counted(rows: int, kept: Numbers) -> tuple[Numbers | None, Numbers]:
@@ -101,9 +102,9 @@ class RangeIndex:
     least: int
     places: Numbers
 
-    def arrays(self) -> dict[str, Numbers]:
-        """Return both."""
-        return {"least": np.array([self.least], np.int64), "places": self.places}
+    def parts(self) -> tuple[str, Numbers, int | None]:
+        """Return the places, and the key of the first one."""
+        return "places", self.places, self.least
 
     def find(self, keys: Sequence[pa.Array], columns: Sequence[pa.Array]) -> Numbers:
         """Return the row of each key."""
@@ -195,9 +196,9 @@ class HashIndex:
 
     slots: Numbers
 
-    def arrays(self) -> dict[str, Numbers]:
+    def parts(self) -> tuple[str, Numbers, int | None]:
         """Return the slots."""
-        return {"slots": self.slots}
+        return "slots", self.slots, None
 
     def find(self, keys: Sequence[pa.Array], columns: Sequence[pa.Array]) -> Numbers:
         """Return the row of each key."""
@@ -220,30 +221,20 @@ class HashIndex:
         for column in columns:
             if column.null_count:
                 left = left[column.is_valid().to_numpy(zero_copy_only=False)[left]]
-        at = _first_slots(hashes[left], size)
+        # The first slots are by the upper bits of the hash; the lower half is the tag.
+        at = (hashes[left] >> np.uint64(65 - size.bit_length())).astype(np.int64)
         tags = hashes & _ROW
         while len(left):
             slots = self.slots[at]
             going_on = slots != 0
             maybe = np.flatnonzero(going_on & (slots >> _ROW_BITS == tags[left]))
-            rows = _rows_of(slots[maybe])
+            rows = (slots[maybe] & _ROW).astype(np.int64) - 1
             same = stored.same(rows, searched, left[maybe])
             places[left[maybe[same]]] = rows[same]
             going_on[maybe[same]] = False
             next_ = np.flatnonzero(going_on)
             left, at = left[next_], (at[next_] + 1) & (size - 1)
         return places
-
-
-def _first_slots(hashes: Numbers, size: int) -> Numbers:
-    """Return first slots, by the upper bits of the hash; the lower half is the tag."""
-    at: Numbers = (hashes >> np.uint64(65 - size.bit_length())).astype(np.int64)
-    return at
-
-
-def _rows_of(entries: Numbers) -> Numbers:
-    rows: Numbers = (entries & _ROW).astype(np.int64) - 1
-    return rows
 
 
 class _Keys:

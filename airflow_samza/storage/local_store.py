@@ -20,6 +20,7 @@ import mmap
 import os
 import re
 import shutil
+import sys
 import time
 import uuid
 import zlib
@@ -33,7 +34,13 @@ from airflow_samza.config import STORE_LOCAL_DIR, STORE_LOCAL_MAX_BYTES
 from airflow_samza.errors import ConfigError, StoreError
 from airflow_samza.private_folder import named_folder, private_folder, scratch_folder
 from airflow_samza.storage.columnar import FORMAT, ColumnarTable
-from airflow_samza.storage.host_files import is_checked, note_checked, of_another_version, remove_at_once
+from airflow_samza.storage.host_files import (
+    is_checked,
+    note_checked,
+    of_another_version,
+    remove_at_once,
+    safe_name,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -153,18 +160,17 @@ class LocalStores:
                 return opened
             # Else it was built, removed or replaced meanwhile, and nothing is wrong with what is there now.
             if _written(path) == written and os.path.isdir(path):
-                self._discard(path, opened)
+                logger.warning("The local store %s %s. It is built again.", path, opened)
+                remove_at_once(path, _UNFINISHED)
                 return None
 
-    @contextlib.contextmanager
-    def locked(self, topic: str, partition: int) -> Iterator[None]:
+    def locked(self, topic: str, partition: int) -> contextlib.AbstractContextManager[None]:
         """Let in one process of the host at a time: tasks find out what to build while it is built.
 
         Tasks that all read one broadcast do so.
         """
         place = os.path.dirname(self._path(topic, partition, "-"))
-        with _locked(f"{place}.lock"):
-            yield
+        return _locked(f"{place}.lock")
 
     def sweep(self, spare: str | None = None) -> int:
         """Remove what nobody uses, and what is beyond the limit, least lately opened first; the bytes that are left.
@@ -204,13 +210,21 @@ class LocalStores:
             table.write(unfinished)
             files = {name: _described(os.path.join(unfinished, name)) for name in sorted(os.listdir(unfinished))}
             size = sum(description["bytes"] for description in files.values())
-            self._reject_too_large(path, size)
+            if self.most_bytes is not None and size > self.most_bytes:
+                raise StoreError(
+                    f"The local store {path} takes {size} bytes, and {STORE_LOCAL_MAX_BYTES} allows {self.most_bytes} "
+                    "for all of a host.",
+                    hint=f"Raise {STORE_LOCAL_MAX_BYTES}, or give the table more partitions and the run more hosts.",
+                    path=path,
+                    bytes=size,
+                    most=self.most_bytes,
+                )
             with open(os.path.join(unfinished, RECORD), "w", encoding="utf-8") as file:
                 json.dump(
                     {
                         "format": FORMAT,
                         "kind": table.kind,
-                        "byte_order": _byte_order(),
+                        "byte_order": sys.byteorder,
                         "rows": len(table),
                         "files": files,
                     },
@@ -229,17 +243,6 @@ class LocalStores:
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise
-
-    def _reject_too_large(self, path: str, size: int) -> None:
-        if self.most_bytes is not None and size > self.most_bytes:
-            raise StoreError(
-                f"The local store {path} takes {size} bytes, and {STORE_LOCAL_MAX_BYTES} allows {self.most_bytes} for "
-                "all of a host.",
-                hint=f"Raise {STORE_LOCAL_MAX_BYTES}, or give the table more partitions and the run more hosts.",
-                path=path,
-                bytes=size,
-                most=self.most_bytes,
-            )
 
     # -- opening -------------------------------------------------------------------------------------------------------
 
@@ -264,7 +267,7 @@ class LocalStores:
         return table
 
     def _wrong(self, path: str, number: int, record: Any) -> str | None:
-        if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("byte_order") != _byte_order():
+        if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("byte_order") != sys.byteorder:
             written = record.get("format") if isinstance(record, dict) else None
             return of_another_version(written, FORMAT)
         if (path, number) in _checked or is_checked(path, _files(record)):
@@ -280,10 +283,6 @@ class LocalStores:
         _checked.add((path, number))
         note_checked(path, _files(record))
         return None
-
-    def _discard(self, path: str, why: str) -> None:
-        logger.warning("The local store %s %s. It is built again.", path, why)
-        remove_at_once(path, _UNFINISHED)
 
     def _path(self, topic: str, partition: int, version: str) -> str:
         return os.path.join(self.folder, _safe(topic), str(partition), _safe(version))
@@ -338,15 +337,9 @@ def _described(path: str) -> dict[str, int]:
             return {"bytes": size, "checksum": zlib.crc32(content)}
 
 
-def _byte_order() -> str:
-    import sys
-
-    return sys.byteorder
-
-
 def _safe(text: str) -> str:
     """Return a text as one name in a folder; one that is too long ends in its hash."""
-    name = re.sub(r"[^A-Za-z0-9_-]", lambda match: f"%{ord(match[0]):x}.", text)
+    name = safe_name(text)
     return name if len(name) <= 120 else f"{name[:80]}~{hashlib.sha256(text.encode()).hexdigest()[:24]}"
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from sortedcontainers import SortedDict
 
-from airflow_samza.storage.store import BASE, DELETED, StoreLayout, Values, numbered_changes, too_large
+from airflow_samza.storage.store import BASE, StoreLayout, Values, merged, numbered_changes, too_large
 
 
 class MemoryStore:
@@ -76,7 +76,8 @@ class MemoryStore:
         """Return all entries in key order."""
         if self._latest is None:
             self._latest = self._merged()
-            self._reject_too_large(self._latest.nbytes)
+            if self._most is not None and self._latest.nbytes > self._most:
+                raise too_large(self.layout.name, "holds", self._latest.nbytes, self._most)
             if len(self._changed) > self._latest.num_rows // 8:  # the next snapshot would convert them again
                 self._take_over(self._latest)
         return self._latest
@@ -91,27 +92,12 @@ class MemoryStore:
 
     def restore_kept(self, tables: Mapping[str, pa.Table]) -> None:
         """Take over what a store kept, of this kind or another."""
-        self.restore(tables[BASE])
-        for _, table in numbered_changes(tables):
-            names = self.layout.schema.names
-            values = zip(
-                *(table.column(name).to_pylist() for name in names[len(self.layout.key.fields) :]), strict=True
-            )
-            for key, value, is_deleted in zip(
-                self.layout.keys_of(table), values, table.column(DELETED).to_pylist(), strict=True
-            ):
-                if is_deleted:
-                    self.delete(key)
-                else:
-                    self.put(key, value)
+        changes = [table for _, table in numbered_changes(tables)]
+        self.restore(merged(self.layout, self.layout.checked(tables[BASE]), changes))
 
     def close(self) -> None:
         """Let go of the entries."""
         self._take_over(self.layout.table([]))
-
-    def _reject_too_large(self, size: int) -> None:
-        if self._most is not None and size > self._most:
-            raise too_large(self.layout.name, "holds", size, self._most)
 
     def _give_up(self, key: Any) -> None:
         self._latest = None

@@ -16,11 +16,10 @@ import shutil
 import uuid
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import repeat
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from rocksdict import (
     Checkpoint,
     DBCompressionType,
@@ -33,11 +32,10 @@ from rocksdict import (
 
 from airflow_samza.errors import StoreError
 from airflow_samza.quoting import quoted
-from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.key_bytes import KeyBytes
 from airflow_samza.storage.local_store import not_written
 from airflow_samza.storage.rocks_folder import RocksFolder
-from airflow_samza.storage.store import BASE, CHANGES, DELETED, StoreLayout, Values, numbered_changes, too_large
+from airflow_samza.storage.store import BASE, CHANGES, DELETED, StoreLayout, Values, merged, numbered_changes, too_large
 from airflow_samza.storage.value_bytes import ValueBytes
 
 logger = logging.getLogger(__name__)
@@ -169,10 +167,6 @@ class RocksStore:
 
     # -- what is kept --------------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> pa.Table:
-        """Return all entries in key order."""
-        return self._merged()
-
     def restore(self, table: pa.Table) -> None:
         """Take over a snapshot, in place of all that it holds."""
         self.restore_kept({BASE: table})
@@ -186,7 +180,7 @@ class RocksStore:
         changes = len(self._changed) + sum(table.num_rows for _, table in before)
         metadata = {_LINEAGE: self._lineage.encode(), _VERSION: uuid.uuid4().hex.encode()}
         if base is None or changes * _SHARE > base.num_rows or len(before) >= _MOST_FILES:
-            self._tables = {BASE: self._merged().replace_schema_metadata(metadata)}
+            self._tables = {BASE: self.snapshot().replace_schema_metadata(metadata)}
         else:
             name = f"{CHANGES}{before[-1][0] + 1 if before else 1}"
             self._tables[name] = self._changes().replace_schema_metadata(metadata)
@@ -260,14 +254,11 @@ class RocksStore:
         """Write a table, which is in key order, as a file that RocksDB takes in whole, above what it has."""
         writer = SstFileWriter(_options())
         writer.open(path)
-        if DELETED in table.column_names:
-            for (key, value), is_deleted in zip(self._entries(table), table.column(DELETED).to_pylist(), strict=True):
-                if is_deleted:
-                    del writer[key]
-                else:
-                    writer[key] = value
-        else:
-            for key, value in self._entries(table):
+        deleted = table.column(DELETED).to_pylist() if DELETED in table.column_names else repeat(False, table.num_rows)
+        for (key, value), is_deleted in zip(self._entries(table), deleted, strict=True):
+            if is_deleted:
+                del writer[key]
+            else:
                 writer[key] = value
         writer.finish()
 
@@ -287,21 +278,10 @@ class RocksStore:
         table = self.layout.table([(key, nothing if value is None else value) for key, value in rows])
         return table.append_column(DELETED, pa.array([value is None for _, value in rows], pa.bool_()))
 
-    def _merged(self) -> pa.Table:
+    def snapshot(self) -> pa.Table:
         """Return all entries in key order, of the base and all that has changed since."""
-        base = self._tables.get(BASE)
         changes = [table for _, table in numbered_changes(self._tables)] + ([self._changes()] if self._changed else [])
-        if not changes:
-            return base if base is not None else self.layout.table([])
-        whole = [] if base is None else [base.append_column(DELETED, pa.array(np.zeros(base.num_rows, bool)))]
-        parts = [
-            table.replace_schema_metadata(None).cast(changes[0].schema.remove_metadata())
-            for table in (*whole, *changes)
-        ]
-        last = ColumnarTable.of(pa.concat_tables(parts), self._key_names).rows
-        left = pa.Table.from_batches([last.filter(pc.invert(last.column(DELETED)))]).drop_columns([DELETED])
-        order = pc.sort_indices(left, sort_keys=[(name, "ascending") for name in self._key_names])
-        return left.take(order).combine_chunks().cast(self.layout.schema)
+        return merged(self.layout, self._tables.get(BASE, self.layout.table([])), changes)
 
     # -- the database --------------------------------------------------------------------------------------------------
 

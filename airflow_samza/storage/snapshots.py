@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import re
 import threading
 import time
 import zlib
@@ -23,7 +22,7 @@ from cachetools import LRUCache
 
 from airflow_samza.errors import StoreError
 from airflow_samza.records import from_plain
-from airflow_samza.storage.host_files import HostFiles
+from airflow_samza.storage.host_files import HostFiles, safe_name
 
 State = Mapping[str, Mapping[str, pa.Table]]
 
@@ -129,7 +128,7 @@ def write_snapshot(
     described: dict[str, dict[str, Any]] = {}
     for op_id, tables in state.items():
         for name, table in tables.items():
-            path = f"{folder}/{_safe(op_id)}.{_safe(name)}.arrow"
+            path = f"{folder}/{safe_name(op_id)}.{safe_name(name)}.arrow"
             earlier = before.get((op_id, name))
             if earlier is not None and former_state.get(op_id, {}).get(name) is table:
                 file = earlier
@@ -272,8 +271,3 @@ def _described(described: Mapping[str, Any] | None) -> Iterator[tuple[str, str, 
     for op_id, tables in (described or {}).items():
         for name, file in tables.items():
             yield op_id, name, from_plain(StateFile, file, "of a state file")
-
-
-def _safe(text: str) -> str:
-    """Return a text as a part of a file's name; a hexadecimal escape keeps different texts apart."""
-    return re.sub(r"[^A-Za-z0-9_-]", lambda match: f"%{ord(match[0]):x}.", text)

@@ -14,10 +14,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_samza.errors import StoreError
 from airflow_samza.schema import Schema
+from airflow_samza.storage.columnar import ColumnarTable
 
 Values = tuple[Any, ...]
 
@@ -34,6 +37,20 @@ def numbered_changes(tables: Mapping[str, pa.Table]) -> list[tuple[int, pa.Table
         ((int(name.removeprefix(CHANGES)), table) for name, table in tables.items() if name != BASE),
         key=lambda change: change[0],
     )
+
+
+def merged(layout: StoreLayout, base: pa.Table, changes: Sequence[pa.Table]) -> pa.Table:
+    """Return all entries in key order, of a base and of tables of what has changed since, in their order."""
+    if not changes:
+        return base
+    whole = base.append_column(DELETED, pa.array(np.zeros(base.num_rows, bool)))
+    schema = changes[0].schema.remove_metadata()
+    parts = [table.replace_schema_metadata(None).cast(schema) for table in (whole, *changes)]
+    key = layout.schema.names[: len(layout.key.fields)]
+    last = ColumnarTable.of(pa.concat_tables(parts), key).rows
+    left = pa.Table.from_batches([last.filter(pc.invert(last.column(DELETED)))]).drop_columns([DELETED])
+    order = pc.sort_indices(left, sort_keys=[(name, "ascending") for name in key])
+    return left.take(order).combine_chunks().cast(layout.schema)
 
 
 @dataclass(frozen=True)

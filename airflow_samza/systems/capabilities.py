@@ -313,11 +313,8 @@ class PublishesForGood(Protocol):
 
 
 @runtime_checkable
-class SweepsOutputs(Protocol):
+class SweepsOutputs(LocatesStreams, Protocol):
     """A system of tables in whose folders tasks write data files before these are committed, or given up."""
-
-    def location(self, stream: StreamSpec) -> str:
-        """Return the place of a table: the same text for all names under which its system is bound."""
 
     def sweep_output(
         self, stream: StreamSpec, is_held: Callable[[str, float], bool], now: float, *, dry: bool = False

@@ -39,7 +39,7 @@ from airflow_samza.runs.records.data_interval import micros_of
 from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.runs.tables.pins import as_of_joins
 from airflow_samza.schema import Schema
-from airflow_samza.systems.memory.system import MemoryProducer, MemorySystem, WireForm
+from airflow_samza.systems.memory.system import MemorySegmentWriter, MemorySystem, WireForm
 from airflow_samza.systems.system import ControlEnvelope, Publication, StreamSpec, SystemStreamPartition, is_unreadable
 from airflow_samza.task.messages.change_events import ChangeReader
 from airflow_samza.task.messages.messages import MessageReader
@@ -399,7 +399,7 @@ class TestDriver:
         self,
         stream: StreamDescriptor,
         count: int,
-        producer: MemoryProducer,
+        producer: MemorySegmentWriter,
         partition: int | None,
         batch: pa.RecordBatch,
     ) -> None:

@@ -18,7 +18,7 @@ from airflow_samza.chooser.alignment import (
 )
 from airflow_samza.chooser.batching import BatchingChooser
 from airflow_samza.chooser.bootstrapping import BootstrappingChooser
-from airflow_samza.chooser.default import ChooserContext, default_chooser, prioritised
+from airflow_samza.chooser.default import ChooserContext, make_chooser
 from airflow_samza.chooser.message_chooser import MessageChooser
 from airflow_samza.chooser.offsets import PartitionHead, is_known
 from airflow_samza.chooser.settings import ChooserSettings
@@ -63,6 +63,9 @@ def run_sequence_case(case: Mapping[str, Any]) -> None:
     chooser = _chooser(case["chooser"])
     for place, offset in case["register"]:
         chooser.register(_place(place), offset)
+    if case["chooser"]["kind"] == "starting_alignment":
+        for envelope in envelopes.values():
+            chooser.register(envelope.ssp, envelope.offset)
     if case["chooser"]["kind"] == "seed_gate":
         read = case["chooser"].get("last_read", {})
         registered = {place for place, _ in case["register"]}
@@ -110,6 +113,12 @@ def _step(chooser: MessageChooser[Given], envelopes: Mapping[str, Given], step: 
             pytest.fail(f"unknown shape: {where}")
 
 
+def _prioritised(priorities: Mapping[str, int]) -> TieredPriorityChooser[Given]:
+    """By priority, round robin within each; streams without a priority have 0."""
+    tiers = {priority: RoundRobinChooser[Given]() for priority in {0, *priorities.values()}}
+    return TieredPriorityChooser(priorities, tiers, tiers[0])
+
+
 def _chooser(data: Mapping[str, Any]) -> MessageChooser[Given]:
     kind = data.get("kind")
     match kind:
@@ -119,7 +128,7 @@ def _chooser(data: Mapping[str, Any]) -> MessageChooser[Given]:
         case "priority":
             fields(data, "chooser", ["kind", "priorities"], ["default"])
             if data.get("default", True):
-                return prioritised(ChooserSettings(data["priorities"]))
+                return _prioritised(data["priorities"])
             return TieredPriorityChooser(
                 data["priorities"], {p: RoundRobinChooser() for p in data["priorities"].values()}, None
             )
@@ -129,7 +138,7 @@ def _chooser(data: Mapping[str, Any]) -> MessageChooser[Given]:
         case "seed_batching":
             fields(data, "chooser", ["kind", "batch_size", "priorities"])
             priorities = data["priorities"]
-            tiers = prioritised(ChooserSettings(priorities))
+            tiers = _prioritised(priorities)
             return BatchingChooser(
                 tiers, data["batch_size"], lambda ssp: int(priorities.get(f"{ssp.system}.{ssp.stream}", 0))
             )
@@ -148,7 +157,7 @@ def _chooser(data: Mapping[str, Any]) -> MessageChooser[Given]:
             # Priorities of cases are the effective ones, so that bootstrap streams are gated here and get none of their
             # own.
             settings = ChooserSettings(data.get("priorities", {}), batch_size=data.get("batch_size"))
-            return default_chooser(ChooserContext(settings, heads=heads, is_gated=heads.__contains__))
+            return make_chooser(ChooserContext(settings, heads=heads, is_gated=heads.__contains__))
         case _:
             return _alignment(data)
 
@@ -166,9 +175,11 @@ def _alignment(data: Mapping[str, Any]) -> MessageChooser[Given]:
         case "percent_behind_head":
             return percent_behind_head(lambda given: given.behind, lambda given: given.size)
         case "starting_alignment":
-            given = data.get("start_behind", {})
-            start = {_place(name) if "/" in name else name: behind for name, behind in given.items()}
-            return StartingAlignmentChooser(lambda given: given.behind, start)
+            start = data.get("start_behind", {})
+            return StartingAlignmentChooser(
+                lambda given: given.behind,
+                lambda ssp, offset: start.get(str(ssp), start.get(f"{ssp.system}.{ssp.stream}")),
+            )
         case kind:
             pytest.fail(f"unknown shape: a chooser of kind {kind!r}")
 

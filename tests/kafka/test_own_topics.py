@@ -56,7 +56,7 @@ def test_a_partition_holds_arrow_batches_and_then_the_control_messages_of_their_
     seen = read_all(between.store.brokers.access.addresses, at_brokers(between))
     values = [[message.value or b"" for message in seen if message.partition == number] for number in range(3)]
     assert [len(found) for found in values] == [3, 2, 3]
-    assert unframed(values[0][0], None).column("id").to_pylist() == [0, 1, 2, 3, 4]
+    assert unframed(values[0][0], None, "views").column("id").to_pylist() == [0, 1, 2, 3, 4]
     for found in values:
         assert [decode(value, stream="views", partition=0, offset=0) for value in found[-2:]] == [mark, END]
 

@@ -13,7 +13,7 @@ from tests.support.budgets import extended_but, share
 from tests.support.one_session import Runs
 from tests.support.pushes import Pushes
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.random, pytest.mark.timeout(600)]
 
 SHIPPED = side_input_apps
 

@@ -18,7 +18,7 @@ from airflow_samza.systems.filesystems.memory import MemoryFilesystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemStreamPartition
 from airflow_samza.task.loop.reading import TaskInput
 from airflow_samza.task.loop.side_tables import SideTables
-from airflow_samza.task.program.stage_program import compile_stage
+from airflow_samza.task.program.stage_program import check_application, compile_stage
 
 COLUMNS = "id bigint, text string"
 
@@ -60,10 +60,18 @@ class Topics:
 
 
 class SideInputTask:
-    """A task with a table that side inputs feed, by a ``processor`` or without one; it reads all of their ``places``."""
+    """A task with a table that side inputs feed, by a ``processor`` or without one; it reads all of their ``places``.
+
+    Their messages have ``columns``.
+    """
 
     def __init__(
-        self, topics: Any, places: Collection[Place], config: Mapping[str, str], processor: Any = None
+        self,
+        topics: Any,
+        places: Collection[Place],
+        config: Mapping[str, str],
+        processor: Any = None,
+        columns: str = COLUMNS,
     ) -> None:
         counts = {stream: 1 + max(p for name, p in places if name == stream) for stream, _ in sorted(places)}
 
@@ -71,7 +79,7 @@ class SideInputTask:
         def application(app: Any) -> None:
             views = app.input_stream("views", schema="id bigint", key="id", partitions=1)
             feeds = [
-                app.side_input(stream, schema=COLUMNS, partitions=count, broadcast=True, bounded=False)
+                app.side_input(stream, schema=columns, partitions=count, broadcast=True, bounded=False)
                 for stream, count in counts.items()
             ]
             table = app.table("s", key="id", side_inputs=feeds, schema=COLUMNS, processor=processor)
@@ -79,6 +87,7 @@ class SideInputTask:
 
         spec = application.spec()
         plan = ExecutionPlanner({}, {**counts, "views": 1}).plan(spec)
+        check_application(spec, plan)
         self._program = compile_stage(spec, plan, plan.stages[0].stage_id)
         self._topics = topics
         self._streams = {

@@ -18,7 +18,15 @@ from airflow_samza.systems.kafka.access import KafkaAccess
 from airflow_samza.systems.kafka.broker_answers import ANSWER_SECONDS, Waiting, answer_to, passes
 from airflow_samza.systems.kafka.clients import admin, renew_admin
 from airflow_samza.systems.kafka.connection_failures import DELETE, TOPIC, missing_right
-from airflow_samza.systems.kafka.failures import UNKNOWN_TOPIC, cannot_create, error_of, failed, missing, recreated
+from airflow_samza.systems.kafka.failures import (
+    UNKNOWN_TOPIC,
+    cannot_create,
+    error_of,
+    failed,
+    missing,
+    other_count,
+    recreated,
+)
 
 _TIMESTAMP_TYPE = "message.timestamp.type"
 _ON_APPEND = "LogAppendTime"
@@ -93,6 +101,11 @@ class Brokers:
         """Reject a topic that is another one than that with this identity."""
         if identity and self.topic(name).identity != identity:
             raise recreated(name, self.system)
+
+    def check_count(self, topic: Topic, planned: int | None) -> None:
+        """Reject a topic that has another partition count than it was planned or declared with (None: any)."""
+        if planned is not None and planned != topic.partitions:
+            raise other_count(topic.name, self.system, topic.partitions, planned)
 
     def oldest(self, topic: Topic) -> list[int]:
         """Return the first offset that each partition still has."""

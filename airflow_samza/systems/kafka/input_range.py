@@ -19,7 +19,7 @@ from typing import Any
 
 from airflow_samza.systems.kafka.brokers import Brokers, Topic
 from airflow_samza.systems.kafka.columns import expects_expiry
-from airflow_samza.systems.kafka.failures import expired, other_count
+from airflow_samza.systems.kafka.failures import expired
 from airflow_samza.systems.system import StreamSpec
 from airflow_samza.systems.topic_rejections import first_expired
 
@@ -32,8 +32,7 @@ TIMES = "times"
 def fix_range(brokers: Brokers, stream: StreamSpec) -> dict[str, Any]:
     """Return the range of all that there is, or of the stream's interval."""
     topic = brokers.topic(stream.name)
-    if stream.partitions is not None and stream.partitions != topic.partitions:
-        raise other_count(topic.name, brokers.system, topic.partitions, stream.partitions)
+    brokers.check_count(topic, stream.partitions)
     range_: dict[str, Any] = {"kind": "kafka", "partitions": topic.partitions, "topic": topic.identity}
     if stream.interval is None:
         ends = brokers.latest_stable(topic)

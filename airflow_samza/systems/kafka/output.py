@@ -18,7 +18,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.systems.kafka.columns import bind_key_serde
 from airflow_samza.systems.kafka.output_options import HEADERS_COLUMN, KEY_COLUMN, TIMESTAMP_COLUMN, OutputOptions
 from airflow_samza.systems.kafka.write_failures import too_large
-from airflow_samza.systems.log.producer import LogProducer
+from airflow_samza.systems.log.producer import stage
 from airflow_samza.systems.log.topic import Topic
 from airflow_samza.systems.serdes.binding import bind_serde
 from airflow_samza.systems.serdes.serde import Serde
@@ -30,6 +30,7 @@ STAGED = "key binary, value binary, partition int, timestamp bigint, headers arr
 
 BY_KEY = -1
 _SCHEMA = Schema.of(STAGED).to_arrow()
+_HEADERS = _SCHEMA.field("headers").type
 _DEFAULT_SERDE = "json"
 
 
@@ -56,12 +57,19 @@ class MessageEncoder:
         self.serde: Serde = bind_serde(
             stream.serde or _DEFAULT_SERDE, payload, stream.name, options=settings, system=system
         )
-        self._key_serde: Serde | None = None
-        if self._key:
-            self._key_serde = bind_key_serde(schema, self._key, stream.name)
-        self._checked_times(schema)
-        if self._headers is not None:
-            self._checked_headers(schema.field(self._headers).type)
+        self._key_serde = bind_key_serde(schema, self._key, stream.name) if self._key else None
+        for column, fact, is_fit, types in (
+            (self._time, "timestamp", _is_time, "a timestamp, or a bigint of milliseconds since 1970"),
+            (self._headers, "headers", _HEADERS.equals, "array<struct<key: string, value: binary>>"),
+        ):
+            if column is not None and not is_fit(schema.field(column).type):
+                raise SchemaError(
+                    f"Column {column!r} of the output {stream.name!r} has the {fact} of its messages and is of type "
+                    f"{schema.field(column).type}.",
+                    hint=f"Make it {types}.",
+                    stream=stream.name,
+                    column=column,
+                )
 
     def encode(self, batch: pa.RecordBatch, partition: int) -> pa.RecordBatch:
         """Return the messages of a batch for one partition, or for those of their keys (:data:`BY_KEY`)."""
@@ -71,9 +79,8 @@ class MessageEncoder:
         places = pa.array(np.full(rows, partition, np.int32))
         if partition == BY_KEY and key.null_count:
             places = pc.if_else(key.is_null(), pa.scalar(0, pa.int32()), places)
-        return pa.RecordBatch.from_arrays(
-            [key, value, places, self._times(batch), self._header_lists(batch)], schema=_SCHEMA
-        )
+        headers = pa.nulls(rows, _HEADERS) if self._headers is None else batch.column(self._headers).cast(_HEADERS)
+        return pa.RecordBatch.from_arrays([key, value, places, self._times(batch), headers], schema=_SCHEMA)
 
     def _keys(self, batch: pa.RecordBatch) -> pa.Array:
         if self._key_serde is None:
@@ -82,10 +89,8 @@ class MessageEncoder:
         if len(self._key) > 1 or not keys.column(0).null_count:
             return self._key_serde.encode(keys)
         valid = keys.column(0).is_valid()
-        rows = np.full(batch.num_rows, -1, np.int64)
-        places = np.flatnonzero(valid.to_numpy(zero_copy_only=False))
-        rows[places] = np.arange(len(places))
-        return self._key_serde.encode(keys.filter(valid)).take(pa.array(rows, mask=rows < 0))
+        encoded = self._key_serde.encode(keys.filter(valid))
+        return pc.replace_with_mask(pa.nulls(batch.num_rows, pa.binary()), valid, encoded)
 
     def _times(self, batch: pa.RecordBatch) -> pa.Array:
         if self._time is None:
@@ -95,28 +100,9 @@ class MessageEncoder:
             return pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
         return column.cast(pa.int64())
 
-    def _header_lists(self, batch: pa.RecordBatch) -> pa.Array:
-        kind = _SCHEMA.field("headers").type
-        return pa.nulls(batch.num_rows, kind) if self._headers is None else batch.column(self._headers).cast(kind)
 
-    def _checked_times(self, schema: pa.Schema) -> None:
-        if self._time is None:
-            return
-        kind = schema.field(self._time).type
-        if not (pa.types.is_timestamp(kind) or pa.types.is_int64(kind)):
-            self._reject(self._time, kind, "timestamp", "a timestamp, or a bigint of milliseconds since 1970")
-
-    def _checked_headers(self, kind: pa.DataType) -> None:
-        if not kind.equals(_SCHEMA.field("headers").type):
-            self._reject(str(self._headers), kind, "headers", "array<struct<key: string, value: binary>>")
-
-    def _reject(self, column: str, kind: pa.DataType, what: str, types: str) -> None:
-        raise SchemaError(
-            f"Column {column!r} of the output {self._stream!r} has the {what} of its messages and is of type {kind}.",
-            hint=f"Make it {types}.",
-            stream=self._stream,
-            column=column,
-        )
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) or pa.types.is_int64(kind))
 
 
 def largest_of(messages: pa.RecordBatch) -> tuple[int, int]:
@@ -152,7 +138,7 @@ class KafkaProducer:
         encoder: Callable[[pa.Schema], MessageEncoder],
         bound: Callable[[], int],
     ) -> None:
-        self._staging = LogProducer(topic, writer, durable=True)
+        self._staging = stage(topic, writer, durable=True)
         self._stream = stream
         self._bound = bound
         self._schema = Schema.of(stream.schema).to_arrow() if stream.schema else None
@@ -171,7 +157,8 @@ class KafkaProducer:
     def finish(self) -> dict[str, Any]:
         """Close the segment, and describe it."""
         described = self._staging.finish()
-        return {**described, "total_rows": self._rows, "schema": self._ddl()}
+        schema = Schema.of(self._schema).ddl() if self._schema is not None and self._schema.names else None
+        return {**described, "total_rows": self._rows, "schema": schema}
 
     def abort(self) -> None:
         """Delete what was staged."""
@@ -184,14 +171,8 @@ class KafkaProducer:
             self._schema = batch.schema.remove_metadata()
             self._encoder = self._encoder_of(self._schema)
         messages = self._encoder.encode(batch, partition)
-        self._reject_large(messages)
-        self._staging.write(0, messages)
-        self._rows += batch.num_rows
-
-    def _reject_large(self, messages: pa.RecordBatch) -> None:
         row, size = largest_of(messages)
         if size > _SMALL and size + OVERHEAD > (bound := self._bound()):
             raise too_large(self._stream.name, messages.column(0)[row].as_py(), size, bound)
-
-    def _ddl(self) -> str | None:
-        return Schema.of(self._schema).ddl() if self._schema is not None and self._schema.names else None
+        self._staging.write(0, messages)
+        self._rows += batch.num_rows

@@ -19,17 +19,15 @@ from airflow_samza.systems.capabilities import OutputClaim
 from airflow_samza.systems.filesystems.filesystem import root_identity
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.kafka.access_check import check_readable, check_transactional_id, check_writable
-from airflow_samza.systems.kafka.brokers import Brokers, Topic as KafkaTopic
-from airflow_samza.systems.kafka.failures import other_count
+from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.markers import TOPIC, Marker, MarkerKeys, Markers, marker_of
 from airflow_samza.systems.kafka.output import STAGED, KafkaProducer, MessageEncoder
 from airflow_samza.systems.kafka.output_options import OutputOptions
 from airflow_samza.systems.kafka.publication import Place, Publisher
 from airflow_samza.systems.kafka.write_failures import TRANSACTIONAL_IDS, published_before, superseded
 from airflow_samza.systems.kafka.writing import Fenced
-from airflow_samza.systems.log.producer import LogProducer
 from airflow_samza.systems.log.records import Segment
-from airflow_samza.systems.log.segments import SegmentReaders
+from airflow_samza.systems.log.segments import SegmentReaders, SegmentWriter
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.log.topic import Topic, create_topic
 from airflow_samza.systems.serdes.binding import bind_serde
@@ -69,7 +67,7 @@ class KafkaOutputs:
             if topic is None:
                 self.brokers.create(stream.name, stream.partitions or 1)
             else:
-                self._check_count(stream, topic)
+                self.brokers.check_count(topic, stream.partitions)
             if stream.through is not None:
                 self._staging(stream)
         if streams:
@@ -86,7 +84,7 @@ class KafkaOutputs:
         if options.delivery.exactly_once:
             check_transactional_id(self.brokers.access, TRANSACTIONAL_IDS)
 
-    def producer(self, stream: StreamSpec, writer: str) -> LogProducer | KafkaProducer:
+    def producer(self, stream: StreamSpec, writer: str) -> SegmentWriter | KafkaProducer:
         """Return a producer that stages the messages of one try at a task."""
         return KafkaProducer(
             self._staging(stream),
@@ -213,7 +211,7 @@ class KafkaOutputs:
         if place not in self._publishers:
             self._markers.create()
             topic, options = self.brokers.topic(stream.name), OutputOptions.of(stream)
-            self._check_count(stream, topic)
+            self.brokers.check_count(topic, stream.partitions)
             self._publishers[place] = Publisher(self._markers, place, self._bound(stream.name), options.delivery)
         return self._publishers[place]
 
@@ -243,10 +241,6 @@ class KafkaOutputs:
         if topic not in self._largest:
             self._largest[topic] = self.brokers.largest_message(topic)
         return self._largest[topic]
-
-    def _check_count(self, stream: StreamSpec, topic: KafkaTopic) -> None:
-        if stream.partitions is not None and stream.partitions != topic.partitions:
-            raise other_count(stream.name, self.brokers.system, topic.partitions, stream.partitions)
 
 
 def _staging_name(stream: StreamSpec) -> str:

@@ -26,7 +26,7 @@ from airflow_samza.systems.kafka.output_options import OutputOptions
 from airflow_samza.systems.kafka.outputs import KafkaOutputs
 from airflow_samza.systems.kafka.own_topics.system import OwnTopics, is_own
 from airflow_samza.systems.kafka.reading import KafkaConsumer
-from airflow_samza.systems.log.producer import LogProducer
+from airflow_samza.systems.log.segments import SegmentWriter
 from airflow_samza.systems.serdes.serde import Serde
 from airflow_samza.systems.system import (
     Publication,
@@ -175,7 +175,7 @@ class KafkaSystem(KafkaOutputs):
         self.own_topics.admin.create([stream for stream in streams if is_own(stream)])
         super().create([stream for stream in streams if not is_own(stream)])
 
-    def producer(self, stream: StreamSpec, writer: str) -> LogProducer | KafkaProducer:
+    def producer(self, stream: StreamSpec, writer: str) -> SegmentWriter | KafkaProducer:
         """Return a producer: of messages between stages, or one that stages an output's under the root."""
         return self.own_topics.producer(stream, writer) if is_own(stream) else super().producer(stream, writer)
 

@@ -40,20 +40,15 @@ def load_tail(topic: Topic, up_to: int | None = None, parts: Collection[str] | N
     recent = TAIL_CACHE.find(topic, up_to)
     if recent is not None:
         recent.advance(up_to)
-        _remember(recent)
+        TAIL_CACHE.keep(recent)
         return recent
     parts = topic.parts() if parts is None else parts
     snapshots = record_numbers(topic, "snapshots", parts)
     last = max((last for last in snapshots if up_to is None or last <= up_to), default=-1)
     tail = tail_of_snapshot(topic, last)
     tail.advance(up_to)
-    _remember(tail)
+    TAIL_CACHE.keep(tail)
     return tail
-
-
-def _remember(tail: Tail) -> None:
-    if tail.data is not None:
-        TAIL_CACHE.keep(tail, tail.data)
 
 
 def tail_of_snapshot(topic: Topic, last: int) -> Tail:
@@ -67,7 +62,7 @@ def tail_of_snapshot(topic: Topic, last: int) -> Tail:
         offsets = [int(offset) for offset in state["next"]]
         seen = ProducersSeen.from_json(state)
         schema = state["schema"]
-    except (KeyError, ValueError, TypeError, RecordUnreadable) as error:
+    except (KeyError, ValueError, TypeError, AttributeError, RecordUnreadable) as error:
         raise topic.damaged(path, f"cannot be understood ({error!r})") from None
     if len(offsets) != topic.partitions:
         raise topic.of_other_count(path, len(offsets))
@@ -151,7 +146,7 @@ def append_commit(
         if topic.filesystem.put_if_absent(topic.commit_path(commit.number), data):
             tail.take(commit)
             tail.data = data
-            _remember(tail)
+            TAIL_CACHE.keep(tail)
             # The commit stands whether or not there is room for a snapshot.
             with suppress(StorageFull, TopicError):
                 write_snapshots(tail)

@@ -155,12 +155,12 @@ class LogConsumer:
                     for entry in entries if sections is None or sections.takes(owner) else ():
                         if isinstance(entry, Run):
                             envelopes: Iterable[Envelope] = self._runs(ssp, entry, start, end, columns)
-                        elif sections is not None and owner is not None:
-                            message = entry.message(self.topic, ssp.partition)
-                            envelopes = sections.control(owner, entry.offset, message)
                         else:
                             message = entry.message(self.topic, ssp.partition)
-                            envelopes = (ControlEnvelope(ssp, entry.offset, message, entry.ends),)
+                            if sections is not None and owner is not None:
+                                envelopes = sections.control(owner, entry.offset, message)
+                            else:
+                                envelopes = (ControlEnvelope(ssp, entry.offset, message, entry.ends),)
                         for envelope in envelopes:
                             yield owner, envelope
                         start = min(entry.end, end)
@@ -191,14 +191,12 @@ class LogConsumer:
         read = {(section["producer"], section["generation"]) for section in named} if named is not None else None
         for commit in former.live_commits():
             if (read is None or (commit.producer, commit.generation) in read) and not self._index.is_live(commit):
-                raise self._superseded(f"commit {commit.number}")
-
-    def _superseded(self, what: str) -> TopicError:
-        return TopicError(
-            f"Messages in the input range of {self.topic.name!r} are gone: {what} was superseded or expired.",
-            hint="Clear the plan task, so that the run gets a new input range.",
-            stream=self.topic.name,
-        )
+                raise TopicError(
+                    f"Messages in the input range of {self.topic.name!r} are gone: commit {commit.number} was "
+                    "superseded or expired.",
+                    hint="Clear the plan task, so that the run gets a new input range.",
+                    stream=self.topic.name,
+                )
 
     def _runs(
         self, ssp: SystemStreamPartition, entry: Run, start: int, end: int, columns: Sequence[str] | None

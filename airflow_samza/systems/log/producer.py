@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from airflow_samza.errors import TopicError
-from airflow_samza.schema import Schema
 from airflow_samza.systems.log import commits as log_commits
 from airflow_samza.systems.log.records import Commit, Segment
 from airflow_samza.systems.log.segment_store import store_of
@@ -21,47 +20,14 @@ from airflow_samza.systems.output_slots import OutputSlot
 from airflow_samza.systems.topic_rows import arrow_schema
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from airflow_samza.systems.log.segments import SegmentWriter
 
 
-class LogProducer:
-    """Producer that stages the output of one try at a task in one segment."""
-
-    def __init__(self, topic: Topic, writer: str, schema: str | None = None, *, durable: bool = False) -> None:
-        self._topic = topic
-        # A try that starts anew under its old name must not write into a file that may be committed.
-        name = f"{quote(writer, safe='-_.~+=@,:')[:180]}-{uuid.uuid4().hex[:8]}"
-        declared = arrow_schema(topic.schema or schema)
-        self._writer = store_of(topic).writer(topic, name, declared, durable=durable)
-
-    @property
-    def takes_dictionaries(self) -> bool:
-        """True where dictionary-encoded columns stay so."""
-        return self._writer.takes_dictionaries
-
-    def write(self, partition: int, batch: pa.RecordBatch) -> None:
-        """Append user messages to a partition."""
-        self._writer.write(partition, batch)
-
-    def write_keyed(self, batch: pa.RecordBatch, key_columns: Sequence[str]) -> None:
-        """Append user messages, each to the partition of its key."""
-        self._writer.write_keyed(batch, key_columns)
-
-    def finish(self) -> dict[str, Any]:
-        """Close the segment; its description names the file, its batches with partition and rows, and the totals."""
-        try:
-            segment = self._writer.finish()
-        except BaseException:
-            self.abort()
-            raise
-        schema = None if self._writer.schema is None else Schema.of(self._writer.schema).ddl()
-        if segment is None:
-            return {"segment": None, "total_rows": 0, "bytes": 0, "schema": schema}
-        return {**segment.to_json(), "total_rows": sum(segment.rows), "schema": schema}
-
-    def abort(self) -> None:
-        """Delete what was staged."""
-        self._writer.abort()
+def stage(topic: Topic, writer: str, schema: str | None = None, *, durable: bool = False) -> SegmentWriter:
+    """Return a producer that stages the output of one try at a task in one segment."""
+    # A try that starts anew under its old name must not write into a file that may be committed.
+    name = f"{quote(writer, safe='-_.~+=@,:')[:180]}-{uuid.uuid4().hex[:8]}"
+    return store_of(topic).writer(topic, name, arrow_schema(topic.schema or schema), durable=durable)
 
 
 def publish_segments(

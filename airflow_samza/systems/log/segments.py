@@ -17,12 +17,13 @@ from cachetools import LRUCache
 
 from airflow_samza.errors import TopicError
 from airflow_samza.partitioner import partition_array, split_by_partition
+from airflow_samza.schema import Schema
 from airflow_samza.systems.dictionaries import GrowingDictionary, is_encoded_as
 from airflow_samza.systems.filesystems.contents import NewFile
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segment_checks import check_unpacked
 from airflow_samza.systems.log.topic import Topic
-from airflow_samza.systems.topic_rejections import check_partition, no_column
+from airflow_samza.systems.topic_rejections import check_partition, places_of
 from airflow_samza.systems.topic_rows import plain_schema, to_schema
 
 BATCH_ROWS = 65_536
@@ -38,7 +39,7 @@ BLOCK_ROWS_PER_PARTITION = 128
 
 
 class SegmentWriter:
-    """Writer of one segment: rows are gathered per partition, and written together when there are enough.
+    """Producer of one segment: rows are gathered per partition, and written together when there are enough.
 
     ``durable`` makes ``finish`` wait until the file is on the disk. Without it a power failure (not the death of a
     process) can cost the file, which readers then reject by its checksums.
@@ -46,7 +47,7 @@ class SegmentWriter:
     A store elsewhere writes batches in its own way: ``_write_batch``, ``_closed`` and ``_discard``.
     """
 
-    takes_dictionaries = True
+    takes_dictionaries = True  # they stay so
 
     def __init__(self, topic: Topic, name: str, schema: pa.Schema | None, *, durable: bool = False) -> None:
         self._filesystem = topic.filesystem
@@ -175,11 +176,22 @@ class SegmentWriter:
         self._partitions.append(partition)
         self._rows.append(batch.num_rows)
 
-    def finish(self) -> Segment | None:
-        """Write what is left and close the file; None when there was no row, and so no file."""
-        self._split_block()
-        self._flush()
-        return self._closed()
+    def finish(self) -> dict[str, Any]:
+        """Write what is left and close the segment; without a row there is none.
+
+        Its description names the file, its batches with partition and rows, and the totals.
+        """
+        try:
+            self._split_block()
+            self._flush()
+            segment = self._closed()
+        except BaseException:
+            self.abort()
+            raise
+        schema = None if self.schema is None else Schema.of(self.schema).ddl()
+        if segment is None:
+            return {"segment": None, "total_rows": 0, "bytes": 0, "schema": schema}
+        return {**segment.to_json(), "total_rows": sum(segment.rows), "schema": schema}
 
     def _closed(self) -> Segment | None:
         if self._writer is None or self._sink is None:
@@ -305,11 +317,7 @@ class SegmentReaders(SegmentReader):
             options = pa.ipc.IpcReadOptions(use_threads=False)  # as of the writer
             if columns is not None:
                 schema = pa.ipc.open_file(source, options=options).schema
-                places = [schema.get_field_index(name) for name in columns]
-                if -1 in places:
-                    raise no_column(self._topic.name, columns[places.index(-1)], schema.names)
-                # No column at all would mean every column to Arrow: the first one carries the row count.
-                options.included_fields = sorted(set(places)) or [0]
+                options.included_fields = places_of(schema, columns, self._topic.name)
             reader = pa.ipc.open_file(source, options=options)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, ValueError, OverflowError) as error:
             source.close()

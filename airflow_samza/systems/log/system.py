@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.errors import ConfigError
+from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.capabilities import Superseded, Written, rows_missing
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -18,13 +18,14 @@ from airflow_samza.systems.log.commits import load_tail
 from airflow_samza.systems.log.consumer import LogConsumer
 from airflow_samza.systems.log.index import Control, LogIndex
 from airflow_samza.systems.log.maintenance import ExpiringLogTopic, finish_in_place
-from airflow_samza.systems.log.producer import LogProducer, publish_segments
+from airflow_samza.systems.log.producer import publish_segments, stage
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segment_store import FILES, SegmentStore, store_of, with_store
 from airflow_samza.systems.log.superseded import superseded_since, written_ends
 from airflow_samza.systems.log.topic import (
     Topic,
     cached_topic,
+    check_owner,
     create_topic,
     find_topic,
     list_topics,
@@ -36,10 +37,12 @@ from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
 from airflow_samza.systems.producers_seen import ProducersSeen
 from airflow_samza.systems.sections import Section, is_section
 from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, SystemBinding
-from airflow_samza.systems.topic_rejections import check_keyed, check_owner, declared_partitions, first_expired
+from airflow_samza.systems.topic_rejections import first_expired
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from airflow_samza.systems.log.segments import SegmentWriter
 
 
 _OWN_OPTIONS = frozenset({"root", "durable"})
@@ -170,8 +173,13 @@ class LogSystem:
     def create(self, streams: Sequence[StreamSpec]) -> None:
         """Make the topics that are missing; one with another partition count, schema or owner is rejected."""
         for stream in streams:
-            partitions = declared_partitions(stream)
-            self.make(stream.name, partitions, stream.schema, stream.owner)
+            if stream.partitions is None:
+                raise TopicError(
+                    f"The topic {stream.name!r} cannot be made without a partition count.",
+                    hint="Declare partitions= on the stream.",
+                    stream=stream.name,
+                )
+            self.make(stream.name, stream.partitions, stream.schema, stream.owner)
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
         """Return the input range of a run, with the identity of the topic (``topic``), where it has one.
@@ -245,9 +253,9 @@ class LogSystem:
         """Return a consumer that reads the topic as of the slice, or as it is now."""
         return LogConsumer(self._topic_of(stream), slice)
 
-    def producer(self, stream: StreamSpec, writer: str) -> LogProducer:
+    def producer(self, stream: StreamSpec, writer: str) -> SegmentWriter:
         """Return a producer that stages the output of one try at a task in one segment."""
-        return LogProducer(self._topic_of(stream), writer, stream.schema, durable=self.durable)
+        return stage(self._topic_of(stream), writer, stream.schema, durable=self.durable)
 
     def check_writable(self, stream: StreamSpec) -> None:
         """Write a small file beside the topic and delete it again."""
@@ -313,9 +321,14 @@ class LogSystem:
         """
         exists = find_topic(self.filesystem, self.name, name) is not None
         topic = self.topic(name) if exists or partitions is None else self.make(name, partitions, schema)
-        check_keyed(name, topic.partitions, bool(key))
+        if not key and topic.partitions > 1:
+            raise TopicError(
+                f"Rows for {name!r}, which has {topic.partitions} partitions, need a key.",
+                hint="Give the key columns (key=), by which the rows find their partition.",
+                stream=name,
+            )
         unique = f"append-{uuid.uuid4().hex}"
-        producer = LogProducer(topic, unique, schema, durable=True)
+        producer = stage(topic, unique, schema, durable=True)
         try:
             for batch in _batches(rows):
                 if key:

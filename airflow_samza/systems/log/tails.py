@@ -119,27 +119,21 @@ _Key = tuple[str, str, int, str | None]
 
 
 class TailCache:
-    """Tails by topic, each with the bytes of its last commit.
-
-    What is given out is a copy, which its taker may move on.
-    """
+    """Tails by topic. What is given out is a copy, which its taker may move on."""
 
     def __init__(self, most: int = 64, most_commits: int = 100) -> None:
         self._most_commits = most_commits
-        self._tails: LRUCache[_Key, tuple[Tail, bytes]] = LRUCache(most)
+        self._tails: LRUCache[_Key, Tail] = LRUCache(most)
         self._lock = threading.Lock()
 
     def find(self, topic: Topic, up_to: int | None) -> Tail | None:
         """Return the tail of a topic as it was known last, if it does not reach beyond commit ``up_to``."""
         with self._lock:
-            entry = self._tails.get(_key(topic))
-        if entry is None:
-            return None
-        tail, data = entry
-        if up_to is not None and tail.number > up_to + 1:
+            tail = self._tails.get(_key(topic))
+        if tail is None or (up_to is not None and tail.number > up_to + 1):
             return None
         try:
-            same = topic.filesystem.read(topic.commit_path(tail.number - 1)) == data
+            same = topic.filesystem.read(topic.commit_path(tail.number - 1)) == tail.data
         except FileNotFoundError:
             same = False
         if not same:
@@ -148,20 +142,19 @@ class TailCache:
             return None
         return tail.copy(topic)
 
-    def keep(self, tail: Tail, data: bytes) -> None:
-        """Remember a tail and the bytes of its last commit.
-
-        One that goes far beyond its last snapshot is better read anew.
-        """
+    def keep(self, tail: Tail) -> None:
+        """Remember a tail by its last commit; one that goes far beyond its last snapshot is better read anew."""
+        if tail.data is None:
+            return
         topic = tail.topic
         with self._lock:
             former = self._tails.pop(_key(topic), None)
             if tail.number - tail.snapshot >= self._most_commits:
                 return
-            if former is not None and former[0].number > tail.number:
+            if former is not None and former.number > tail.number:
                 self._tails[_key(topic)] = former
                 return
-            self._tails[_key(topic)] = (tail.copy(topic), data)
+            self._tails[_key(topic)] = tail.copy(topic)
 
     def forget(self, topic: Topic) -> None:
         """Forget a topic, so that every file of it is read anew."""

@@ -22,7 +22,6 @@ from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.errors import TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.filesystems.filesystem import Filesystem
-from airflow_samza.systems.topic_rejections import check_count, check_owner, check_same_topic
 
 VERSION = 1
 ROOT = "topics"
@@ -221,7 +220,12 @@ def create_topic(
     The first of two racing creators wins. ``make`` makes the place of its messages, where another system keeps them,
     and returns what the record says of it.
     """
-    check_count(name, partitions)
+    if not 1 <= partitions <= MAX_PARTITIONS:
+        raise TopicError(
+            f"The topic {name!r} cannot have {partitions} partitions.",
+            hint=f"Declare 1 to {MAX_PARTITIONS:,}.",
+            stream=name,
+        )
     declared = None if schema is None else Schema.of(schema).ddl()
     record: dict[str, Any] = {
         "version": VERSION,
@@ -258,15 +262,42 @@ def create_topic(
             )
     topic = topic or open_topic(filesystem, system, name)
     check_owner(name, topic.owner, owner)
-    check_same_topic(
-        system,
-        name,
-        partitions=topic.partitions,
-        schema=topic.schema,
-        declared_count=partitions,
-        declared_schema=declared,
-    )
+    if topic.partitions != partitions:
+        raise TopicError(
+            f"The topic {name!r} of system {system!r} has {topic.partitions} partitions, not {partitions}.",
+            hint="Use the count it has, or another name: a topic's count never changes.",
+            stream=name,
+            partitions=topic.partitions,
+            wanted=partitions,
+        )
+    if topic.schema is not None and declared is not None and topic.schema != declared:
+        raise TopicError(
+            f"The topic {name!r} of system {system!r} has the schema ({topic.schema}), not ({declared}).",
+            hint="Declare the schema it has, or use another name.",
+            stream=name,
+            schema=topic.schema,
+            wanted=declared,
+        )
     return topic
+
+
+def check_owner(topic: str, owner: Sequence[str], caller: Sequence[str]) -> None:
+    """Reject a run's own topic to anybody else.
+
+    Topics without an owner, and callers that name none, are not checked.
+    """
+    if owner and caller and tuple(owner) != tuple(caller):
+        raise TopicError(
+            f"The topic {topic!r} belongs to {_owner_text(owner)}, not to {_owner_text(caller)}.",
+            hint="Give one of the two another name, id (app_id=) or run id, so that their topics have different names.",
+            stream=topic,
+            owner=_owner_text(owner),
+        )
+
+
+def _owner_text(owner: Sequence[str]) -> str:
+    parts = zip(("application", "with the id", "stream", "run"), owner, strict=False)
+    return ", ".join(f"{word} {part!r}" for word, part in parts).replace(", with", " with")
 
 
 def _is_half_deleted(filesystem: Filesystem, name: str) -> bool:

@@ -17,7 +17,6 @@ from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.filesystems.memory import MemoryFilesystem
 from airflow_samza.systems.log.consumer import LogConsumer
 from airflow_samza.systems.log.index import Control, LogIndex, Run
-from airflow_samza.systems.log.producer import LogProducer
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segment_store import SegmentStore
 from airflow_samza.systems.log.segments import SegmentReader, SegmentWriter
@@ -132,7 +131,7 @@ class MemorySegmentWriter(SegmentWriter):
         self._batches: list[pa.RecordBatch] = []
 
     def write_as_it_is(self, partition: int, batch: pa.RecordBatch) -> None:
-        """Append bytes, or messages that cannot be read, whatever columns the topic has."""
+        """Append messages as a test has them: as bytes, or such that nobody can read them (``unreadable_batch``)."""
         self._split_block()
         self._flush()  # what came before stays before
         self._keep(partition, batch)
@@ -201,9 +200,11 @@ class MemorySystem(LogSystem):
         """Return a consumer that reads the topic as of the slice, or as it is now."""
         return MemoryConsumer(self._topic_of(stream), slice, self.store)
 
-    def producer(self, stream: StreamSpec, writer: str) -> MemoryProducer:
+    def producer(self, stream: StreamSpec, writer: str) -> MemorySegmentWriter:
         """Return a producer that keeps its rows until they are published."""
-        return MemoryProducer(self._topic_of(stream), writer, stream.schema)
+        producer = super().producer(stream, writer)
+        assert isinstance(producer, MemorySegmentWriter)
+        return producer
 
     def sent_bytes(self, name: str) -> list[bytes] | None:
         """Return all that a topic keeps, in the wire form, partition by partition; None when it keeps columns."""
@@ -220,16 +221,6 @@ class MemorySystem(LogSystem):
                 elif not is_unreadable(batch := reader.read(entry.segment, entry.batch)):
                     sent += batch.column(0).to_pylist()
         return sent
-
-
-class MemoryProducer(LogProducer):
-    """Producer that keeps the rows of one try at a task until they are published."""
-
-    _writer: MemorySegmentWriter
-
-    def write_as_it_is(self, partition: int, batch: pa.RecordBatch) -> None:
-        """Append messages as a test has them: as bytes, or such that nobody can read them (``unreadable_batch``)."""
-        self._writer.write_as_it_is(partition, batch)
 
 
 class MemoryConsumer(LogConsumer):

@@ -22,10 +22,9 @@ from airflow_samza.systems.filesystems.filesystem import root_identity
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.log.consumer import LogConsumer
 from airflow_samza.systems.log.maintenance import ExpiringLogTopic
-from airflow_samza.systems.log.producer import LogProducer
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.spark.tables import SparkTable
-from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, System, SystemBinding
+from airflow_samza.systems.system import Publication, StreamMetadata, StreamSpec, System, SystemBinding, SystemProducer
 
 KIND = "spark"
 
@@ -136,7 +135,7 @@ class SparkSystem:
         """Return a consumer of the topic that the stream goes through."""
         return self.log.consumer(_topic(stream), slice)
 
-    def producer(self, stream: StreamSpec, writer: str) -> LogProducer:
+    def producer(self, stream: StreamSpec, writer: str) -> SystemProducer:
         """Return a producer of the topic that the stream goes through."""
         return self.log.producer(_topic(stream), writer)
 

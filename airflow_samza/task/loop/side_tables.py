@@ -18,7 +18,9 @@ import pyarrow.compute as pc
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.callables import name_of
+from airflow_samza.application.declarations.side_inputs import SideInputsProcessor
 from airflow_samza.application.descriptors import TableDescriptor
+from airflow_samza.application.rejections import USER_ERRORS
 from airflow_samza.application.task_api import IncomingMessageEnvelope
 from airflow_samza.config import Config
 from airflow_samza.errors import MessageError, SamzaError
@@ -30,7 +32,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.key_hashes import Numbers
 from airflow_samza.storage.key_index import as_rows, make_index
-from airflow_samza.storage.side_inputs import Place, ProcessorFailed, SideInputsProcessing
+from airflow_samza.storage.side_inputs import Place, apply_entries
 from airflow_samza.systems.system import MessageRun, UnreadableRun
 from airflow_samza.task.loop.reading import TaskInput, chooser_settings
 from airflow_samza.task.loop.side_messages import DroppedMessages, SideMessages, without_marks
@@ -89,7 +91,7 @@ class SideTable:
         self._conformers: dict[tuple[str, bool], SchemaConformer] = {}
         self._metrics = Metrics()
         self._side_store: SideStore | None = None
-        self._processing: SideInputsProcessing | None = None
+        self._processor: SideInputsProcessor | None = None
         self._readers: dict[str, SideMessages] = {}
         self._changes: dict[Place, ChangeReader] = {}
         self._without_key = self._without_time = 0
@@ -136,7 +138,7 @@ class SideTable:
         """Continue from what another process has read, in place of all that the table holds."""
         self.store.start_from(base)
         self.reached = dict(reached)
-        self._side_store = self._processing = None  # a processor knows of the rows by its store alone
+        self._side_store = self._processor = None  # a processor knows of the rows by its store alone
         self.saved(len(base))
 
     def saved(self, rows: int) -> None:
@@ -188,8 +190,6 @@ class SideTable:
         self._dropped.report(filled)
         assert self.store.nbytes >= 0  # to ask for it brings what was taken into the table
         counted, self._without_key = self._without_key + self.store.ignored - before, 0
-        if self._processing is not None:
-            counted += self._processing.ignored.pop(self.table.table_id, 0)
         if self._taken is not None and (self._taken or counted):
             _check_keys(self.table, self._taken, self.store.count, counted)
         if counted:
@@ -292,7 +292,7 @@ class SideTable:
 
     def _process(self, place: Place, run: MessageRun) -> None:
         stream = self._spec.side_inputs[place[0]]
-        processing, store = self._begun()
+        processor, store = self._begun()
         if stream.stream_id not in self._readers:
             conformer = SchemaConformer(self._schemas[stream.stream_id], self._where(stream.stream_id))
             self._readers[stream.stream_id] = SideMessages(
@@ -304,37 +304,32 @@ class SideTable:
             for at, (key, message, time_) in enumerate(zip(keys, messages, times, strict=True), offset):
                 envelope = IncomingMessageEnvelope(stream.stream_id, place[1], at, key, message, stream.system, time_)
                 try:
-                    processing.process(place, at, envelope)
-                except ProcessorFailed as failed:
-                    raise self._failed(failed, message) from failed.error
+                    self._without_key += apply_entries(store, processor.process(envelope, store))
+                except USER_ERRORS as error:
+                    raise self._failed(processor, error, envelope) from error
 
-    def _begun(self) -> tuple[SideInputsProcessing, SideStore]:
-        if self._processing is None or self._side_store is None:
-            name = self.table.table_id
+    def _begun(self) -> tuple[SideInputsProcessor, SideStore]:
+        if self._processor is None or self._side_store is None:
             self._side_store = SideStore(self.store)
-            processor = make_processor(self.table, self._spec.config, self._metrics)
-            self._processing = SideInputsProcessing(
-                {name: self.table.side_inputs}, {name: self._side_store}, {name: processor}
-            )
-        return self._processing, self._side_store
+            self._processor = make_processor(self.table, self._spec.config, self._metrics)
+        return self._processor, self._side_store
 
-    def _failed(self, failed: ProcessorFailed, message: object) -> SamzaError:
-        error = failed.error
+    def _failed(
+        self, processor: SideInputsProcessor, error: BaseException, envelope: IncomingMessageEnvelope
+    ) -> SamzaError:
         if isinstance(error, SamzaError):
             return error
-        process = failed.processor.process
-        location = user_location(process, error.__traceback__)
-        stream, partition = failed.place
+        location = user_location(processor.process, error.__traceback__)
         what = error_text(error, MOST)
         return MessageError(
-            f"{name_of(process)}, the processor of the table {failed.store!r}, failed with {one_line(what)}, on the "
-            f"message {quoted(message)} of {stream!r}, partition {partition}, offset {failed.offset}"
-            f"{located(location)}.",
+            f"{name_of(processor.process)}, the processor of the table {self.table.table_id!r}, failed with "
+            f"{one_line(what)}, on the message {quoted(envelope.message)} of {envelope.stream!r}, partition "
+            f"{envelope.partition}, offset {envelope.offset}{located(location)}.",
             hint="Return (key, row) pairs; a row None deletes. For a message that changes nothing, return no pairs.",
-            store=failed.store,
-            stream=stream,
-            partition=partition,
-            offset=failed.offset,
+            store=self.table.table_id,
+            stream=envelope.stream,
+            partition=envelope.partition,
+            offset=envelope.offset,
             **file_and_line(location),
             exception=type(error).__name__,
         )

@@ -18,7 +18,7 @@ from airflow_samza.chooser.alignment import (
 )
 from airflow_samza.chooser.batching import BatchingChooser, HeldBatches
 from airflow_samza.chooser.bootstrapping import BootstrappingChooser, HeadGate
-from airflow_samza.chooser.default import ChooserContext, default_chooser, make_chooser
+from airflow_samza.chooser.default import ChooserContext, make_chooser
 from airflow_samza.chooser.message_chooser import MessageChooser, OrderedChooser, restore_chooser
 from airflow_samza.chooser.offsets import PartitionHead
 from airflow_samza.chooser.settings import BOOTSTRAP_PRIORITY, AlsoNamed, ChooserSettings, InputChoice
@@ -52,7 +52,6 @@ MADE: list[Calls] = []
 
 
 def own_factory(context: ChooserContext) -> Calls:
-    assert context.inside
     MADE.append(Calls())
     return MADE[-1]
 
@@ -116,7 +115,7 @@ def test_tiers_without_priorities_and_without_a_default_are_rejected() -> None:
 
 
 def test_a_negative_priority_comes_behind_streams_without_one() -> None:
-    chooser = default_chooser(ChooserContext(ChooserSettings({"k.a": -1})))
+    chooser = make_chooser(ChooserContext(ChooserSettings({"k.a": -1})))
     chooser.start()
     for ssp in (A0, B0):
         chooser.update(Run(ssp, 0, 1))
@@ -229,7 +228,12 @@ def test_the_most_messages_behind_the_head_and_the_greatest_share_go_first() -> 
 )
 def test_starting_alignment_is_kept(a: int, b: int, first: Ssp) -> None:
     behind = {A0: a, B0: b}
-    chooser: AlignmentChooser[Run] = StartingAlignmentChooser(lambda run: behind[run.ssp], {"k.a": 100, B0: 1000})
+    at_start: dict[Any, int] = {A0: 100, B0: 1000}
+    chooser: AlignmentChooser[Run] = StartingAlignmentChooser(
+        lambda run: behind[run.ssp], lambda ssp, offset: at_start[ssp]
+    )
+    for ssp in at_start:
+        chooser.register(ssp, 0)
     chooser.update(Run(A0, 1, 1))
     chooser.update(Run(B0, 1, 1))
     chosen = chooser.choose()
@@ -310,7 +314,7 @@ def test_a_priority_that_is_no_number_is_rejected() -> None:
 
 def test_waiting_for_the_head_of_all_gates_every_input() -> None:
     settings = ChooserSettings.of(Config({"task.chooser.wait.for.head": "all"}), ["k.a", "k.b"])
-    chooser = default_chooser(ChooserContext(settings, heads={A0: PartitionHead(1), B0: PartitionHead(1)}))
+    chooser = make_chooser(ChooserContext(settings, heads={A0: PartitionHead(1), B0: PartitionHead(1)}))
     chooser.register(A0, 0)
     chooser.register(B0, 0)
     chooser.start()
@@ -322,7 +326,7 @@ def test_waiting_for_the_head_of_all_gates_every_input() -> None:
 
 def test_a_bootstrap_stream_is_wholly_read_before_anything_else() -> None:
     settings = ChooserSettings(bootstrap=frozenset(["k.a"]), batch_size=2)
-    chooser = default_chooser(ChooserContext(settings, heads={A0: PartitionHead(2)}))
+    chooser = make_chooser(ChooserContext(settings, heads={A0: PartitionHead(2)}))
     for ssp in (A0, B0):
         chooser.register(ssp, 0)
     chooser.start()

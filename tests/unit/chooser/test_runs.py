@@ -9,7 +9,7 @@ import pytest
 
 from airflow_samza.chooser.alignment import AlignmentChooser, RoundRobinChooser
 from airflow_samza.chooser.batching import BatchingChooser
-from airflow_samza.chooser.default import ChooserContext, default_chooser
+from airflow_samza.chooser.default import ChooserContext, make_chooser
 from airflow_samza.chooser.offsets import PartitionHead
 from airflow_samza.chooser.runs import Piece, RunChooser, taken
 from airflow_samza.chooser.settings import ChooserSettings
@@ -61,7 +61,7 @@ def test_a_batch_cuts_runs_at_its_size() -> None:
 def test_the_head_inside_a_run_is_where_the_gate_ends() -> None:
     settings = ChooserSettings(waits_for_all=True)
     heads = {A0: PartitionHead(1), B0: PartitionHead(None)}
-    chooser = RunChooser[Run](default_chooser(ChooserContext(settings, heads=heads)))
+    chooser = RunChooser[Run](make_chooser(ChooserContext(settings, heads=heads)))
     for ssp in (A0, B0):
         chooser.register(ssp, 0)
     chooser.start()
@@ -86,7 +86,7 @@ def limited(
     state: Any, limit: int, log: dict[Ssp, int], positions: dict[Ssp, int], batch: int | None = None
 ) -> tuple[str, Any]:
     """An epoch of ``limit`` messages: the streams in the order in which they are taken, and the state behind it."""
-    chooser = RunChooser[Run](default_chooser(ChooserContext(ChooserSettings(batch_size=batch))))
+    chooser = RunChooser[Run](make_chooser(ChooserContext(ChooserSettings(batch_size=batch))))
     for ssp in log:
         chooser.register(ssp, positions[ssp])
     if state is not None:
@@ -142,7 +142,7 @@ def test_a_chooser_that_cannot_tell_what_is_next_gets_single_messages() -> None:
 
 def test_a_stream_that_ends_before_its_head_is_an_error_and_no_endless_wait() -> None:
     settings = ChooserSettings(bootstrap=frozenset(["k.a"]))
-    chooser = RunChooser[Run](default_chooser(ChooserContext(settings, heads={A0: PartitionHead(5)})))
+    chooser = RunChooser[Run](make_chooser(ChooserContext(settings, heads={A0: PartitionHead(5)})))
     chooser.register(A0, 0)
     chooser.start()
     with pytest.raises(StageError, match=r"what is left of k\.b/0"):
@@ -150,7 +150,7 @@ def test_a_stream_that_ends_before_its_head_is_an_error_and_no_endless_wait() ->
 
 
 def backfill(grain: int) -> RunChooser[Run]:
-    chooser = RunChooser[Run](default_chooser(ChooserContext(ChooserSettings({"k.rt": 1}))), grain)
+    chooser = RunChooser[Run](make_chooser(ChooserContext(ChooserSettings({"k.rt": 1}))), grain)
     chooser.start()
     return chooser
 
@@ -173,7 +173,7 @@ def test_what_was_not_admitted_waits_for_a_later_epoch_and_gives_way_again() -> 
 
 def test_nothing_is_admitted_while_a_bootstrap_stream_has_nothing_at_hand() -> None:
     settings = ChooserSettings(bootstrap=frozenset(["k.a"]))
-    chooser = RunChooser[Run](default_chooser(ChooserContext(settings, heads={A0: PartitionHead(1)})))
+    chooser = RunChooser[Run](make_chooser(ChooserContext(settings, heads={A0: PartitionHead(1)})))
     chooser.register(A0, 0)
     chooser.start()
     chooser.update(Run(B0, 0, 7))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_samza.storage.offsets_file import STALE_SECONDS, LocalOffsets, OffsetsFile
-from airflow_samza.storage.side_inputs import ProcessorFailed, SideInputsProcessing, apply_entries
+from airflow_samza.storage.side_inputs import apply_entries
 
 A = ("A", 0)
 
@@ -28,19 +28,6 @@ def test_null_keys_are_left_out_and_counted() -> None:
     store = Store()
     assert apply_entries(store, [(None, 1), ("a", 2), (None, None)]) == 2
     assert store == {"a": 2}
-
-
-def test_a_processor_that_raises_is_named_with_its_store_and_the_message() -> None:
-    class Broken:
-        def process(self, message: Any, store: Any) -> Any:
-            yield ("a", 1)
-            raise ValueError("no")
-
-    processing = SideInputsProcessing({"s": ["A"]}, {"s": Store()}, {"s": Broken()})
-    with pytest.raises(ProcessorFailed) as failed:
-        processing.process(A, 7, "x")
-    assert (failed.value.store, failed.value.place, failed.value.offset) == ("s", A, 7)
-    assert processing.last_processed == {}
 
 
 # -- the offsets file --------------------------------------------------------------------------------------------------

@@ -7,12 +7,11 @@ What is larger than a message may be lies in several, one behind the other; head
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from airflow_samza.control.messages import MessageType, encode
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from airflow_samza.systems.topic_rejections import places_of
 
 WRITER = "attempt"
 """Header with the try at a task that sent a message: a commit names its messages, or nobody reads them."""
@@ -22,10 +21,6 @@ PART = "part"
 
 OVERHEAD = 1024
 """Bytes that a message and the batch that it is alone in have beside the value, headers included."""
-
-
-class NoColumn(Exception):
-    """A column that a message does not have: its name, and those that the message has."""
 
 
 _USER = bytes([MessageType.USER])
@@ -49,8 +44,6 @@ def frames(batch: pa.RecordBatch, largest: int) -> Iterator[tuple[int, list[byte
 
 
 def _stream(batch: pa.RecordBatch) -> bytes:
-    import pyarrow as pa
-
     sink = pa.BufferOutputStream()
     # One thread: Spark runs a task per core already.
     options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
@@ -59,20 +52,13 @@ def _stream(batch: pa.RecordBatch) -> bytes:
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]  # Arrow has no types
 
 
-def unframed(value: bytes, columns: Sequence[str] | None) -> pa.RecordBatch:
-    """Return the record batch of a user message; an error of Arrow's, or a :class:`NoColumn`."""
-    import pyarrow as pa
-
+def unframed(value: bytes, columns: Sequence[str] | None, topic: str) -> pa.RecordBatch:
+    """Return the record batch of a user message; an error of Arrow's, or a TopicError for a column that it lacks."""
     if value[:1] != _USER:
         raise pa.ArrowInvalid("it is no user message")
     data = pa.py_buffer(value[1:])
     options = pa.ipc.IpcReadOptions(use_threads=False)  # as of the writer
     if columns is not None:
-        schema = pa.ipc.open_stream(data).schema
-        for name in columns:
-            if name not in schema.names:
-                raise NoColumn(name, schema.names)
-        # No column at all would mean every column to Arrow: the first one carries the row count.
-        options.included_fields = sorted({schema.get_field_index(name) for name in columns}) or [0]
+        options.included_fields = places_of(pa.ipc.open_stream(data).schema, columns, topic)
     batch = pa.ipc.open_stream(data, options=options).read_next_batch()
     return batch if columns is None else batch.select(list(columns))

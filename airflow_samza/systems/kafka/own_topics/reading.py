@@ -17,11 +17,10 @@ from airflow_samza.errors import TopicError
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.clients import PASSING, consumer
 from airflow_samza.systems.kafka.failures import UNKNOWN_TOPIC, failed, silent
-from airflow_samza.systems.kafka.own_topics.frames import PART, WRITER, NoColumn, unframed
+from airflow_samza.systems.kafka.own_topics.frames import PART, WRITER, unframed
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segments import SegmentReader
 from airflow_samza.systems.log.topic import Topic
-from airflow_samza.systems.topic_rejections import no_column
 
 _NEAR = 64
 """Messages that are read and passed by, in place of a new request to the brokers for what lies behind them."""
@@ -62,9 +61,7 @@ class MessageSegmentReaders(SegmentReader):
         if zlib.crc32(value) != segment.checksums[batch]:
             raise self._damaged(partition, offset, "is not what was written: its checksum is wrong")
         try:
-            rows = unframed(value, columns)
-        except NoColumn as error:
-            raise no_column(self._topic.name, *error.args) from None
+            rows = unframed(value, columns, self._topic.name)
         except (pa.ArrowInvalid, OSError, StopIteration) as error:
             raise self._damaged(partition, offset, f"cannot be read ({error})") from None
         if rows.num_rows != segment.rows[batch]:

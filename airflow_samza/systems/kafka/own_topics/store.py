@@ -22,7 +22,6 @@ from airflow_samza.systems.filesystems.filesystem import Filesystem, root_identi
 from airflow_samza.systems.kafka.access_check import check_brokers, check_own_topic
 from airflow_samza.systems.kafka.brokers import Brokers, Topic as BrokersTopic
 from airflow_samza.systems.kafka.connection_failures import TOPIC, missing_right
-from airflow_samza.systems.kafka.failures import other_count
 from airflow_samza.systems.kafka.own_topics.frames import OVERHEAD
 from airflow_samza.systems.kafka.own_topics.reading import MessageSegmentReaders
 from airflow_samza.systems.kafka.own_topics.writing import MessageSegmentWriter, send_control
@@ -93,8 +92,7 @@ class MessageSegments(SegmentStore):
         at_brokers = broker_topic(root_identity(self._files), name)
         self._files.put(self._note(at_brokers), json.dumps({"version": 1, "topic": name}).encode())
         topic = self._create(at_brokers, partitions)
-        if topic.partitions != partitions:
-            raise other_count(at_brokers, self.brokers.system, topic.partitions, partitions)
+        self.brokers.check_count(topic, partitions)
         return {
             "system": self.brokers.system,
             "topic": at_brokers,

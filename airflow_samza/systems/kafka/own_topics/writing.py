@@ -67,12 +67,6 @@ class WarmProducer:
 producers: Pool[tuple[KafkaAccess, int, float], WarmProducer] = Pool()
 
 
-def take_producer(brokers: Brokers, largest: int) -> WarmProducer:
-    """Return a producer that nobody else uses until it is given back to :data:`producers`, or discarded."""
-    key = (brokers.access, largest, brokers.patience)
-    return producers.take(key, lambda: WarmProducer(*key))
-
-
 class Sender:
     """Sender of messages to one topic of the brokers, which notes at which offsets they came to lie."""
 
@@ -88,7 +82,8 @@ class Sender:
     def send(self, partition: int, value: bytes, headers: Sequence[tuple[str, bytes]] = ()) -> int:
         """Send a message, and return its number."""
         if self._lent is None:
-            self._lent = take_producer(self._brokers, self._largest)
+            key = (self._brokers.access, self._largest, self._brokers.patience)
+            self._lent = producers.take(key, lambda: WarmProducer(*key))
         number = len(self.offsets)
         self.offsets.append(-1)
 

@@ -42,8 +42,7 @@ class Client:
 
 def sender(monkeypatch: pytest.MonkeyPatch, client: Client) -> writing.Sender:
     lent = SimpleNamespace(client=client, fatal=None)
-    monkeypatch.setattr(writing, "take_producer", lambda brokers, largest: lent)
-    pool = SimpleNamespace(give_back=lambda producer: None, discard=lambda producer: None)
+    pool = SimpleNamespace(take=lambda key, make: lent, give_back=lambda producer: None, discard=lambda producer: None)
     monkeypatch.setattr(writing, "producers", pool)
     access = access_of("events", SystemBinding("kafka", {"bootstrap.servers": "broker:9092"}))
     made = writing.Sender(Brokers(access, 1.0), "samza.views", 1000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.log import commits
-from airflow_samza.systems.log.commits import append_commit
+from airflow_samza.systems.log.commits import append_commit, load_tail
 from airflow_samza.systems.log.tails import TAIL_CACHE
 from airflow_samza.systems.log.topic import create_topic, open_topic
 
@@ -46,6 +47,21 @@ def test_the_root_of_a_producer_is_known_from_commits_and_from_snapshots(
         f"{topic.directory}/snapshots/{name}" for name in topic.filesystem.list(f"{topic.directory}/snapshots")
     ]
     append_commit(topic, "of-a-former-version", "1", 1, (), root="there")
+
+
+@pytest.mark.parametrize("damage", [{"seen": []}, {"roots": []}, {"slots": [1]}, {"next": None}])
+def test_a_snapshot_that_holds_something_else_is_damage_of_its_topic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: dict[str, object]
+) -> None:
+    monkeypatch.setattr(commits, "SNAPSHOT_EVERY", 1)
+    topic = create_topic(LocalFilesystem(tmp_path), "log", "views", 1, "id bigint")
+    append_commit(topic, "app/run/stage", "1", 0, (), root="here")
+    TAIL_CACHE.forget(topic)
+    record = topic.read_json(topic.snapshot_path(0))
+    record["state"] |= damage
+    topic.filesystem.put(topic.snapshot_path(0), json.dumps(record).encode())
+    with pytest.raises(TopicError, match=r"is damaged: .* cannot be understood"):
+        load_tail(topic)
 
 
 def test_a_writer_that_loses_races_waits_for_forty_milliseconds_at_most_and_comes_behind_the_others(

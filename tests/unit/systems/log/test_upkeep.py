@@ -355,7 +355,7 @@ def test_many_partitions_do_not_hold_more_than_the_bound_in_memory(
     rows = pa.record_batch({"id": list(range(50_000))})
     for _ in range(10):
         writer.write_keyed(rows, ["id"])
-        assert writer._writer._buffered < (1 << 20) + rows.nbytes
+        assert writer._buffered < (1 << 20) + rows.nbytes
     facts = system.publish(stream, Publication("stage", "1", 0, {0: writer.finish()}))
     assert facts["rows"] == 500_000
     consumer = system.consumer(stream)
