@@ -316,3 +316,24 @@ def test_a_remote_table_without_a_writer_cannot_be_written() -> None:
     operators = tuple(replace(op, table=spec.tables["read"]) if op is writer else op for op in spec.operators)
     with pytest.raises(UnsupportedShape, match="filled by others and read-only here"):
         ExecutionPlanner().plan(replace(spec, operators=operators))
+
+
+def test_of_two_inputs_that_cannot_be_joined_the_later_one_is_to_be_repartitioned() -> None:
+    def describe(app: Any) -> None:
+        keyed(app, "a", 8).join(keyed(app, "b", 4), left, schema=ROW, key="k", ttl="1 hour", id="j").sink(print)
+
+    (error,) = errors_of(describe)
+    assert "Re-partition 'b' by 'k' before the join" in error.hint
+    assert "it then takes the 8 partitions of 'a'" in error.hint
+
+
+def test_of_a_long_path_to_a_join_the_first_and_the_last_steps_are_told() -> None:
+    def describe(app: Any) -> None:
+        stream = keyed(app, "a", 8)
+        for number in range(20):
+            stream = stream.where("v > 0", id=f"w{number}")
+        stream.join(keyed(app, "b", 4), left, schema=ROW, key="k", ttl="1 hour", id="j").sink(print)
+
+    (error,) = errors_of(describe)
+    steps = ["a", *(f"where w{number}" for number in range(5)), "…", *(f"where w{number}" for number in range(15, 20))]
+    assert " → ".join([*steps, "join j"]) in error.sentence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pickle
 import subprocess
@@ -224,3 +225,23 @@ def test_streams_that_nothing_reads_or_writes_are_warned_of() -> None:
     assert "'unread' is written, but nothing reads it" in warnings
     assert "'idle' is declared, but nothing reads it" in warnings
     assert "'silent' is declared, but nothing is sent to it" in warnings
+
+
+def test_what_runs_do_not_depend_on_is_no_part_of_the_fingerprint() -> None:
+    plan = plan_of(stateful)
+    said = dataclasses.replace(plan, warnings=("Take care.",), key_checks=())
+    streams = tuple(dataclasses.replace(stream, reason="another") for stream in plan.streams)
+    assert said.fingerprint == dataclasses.replace(plan, streams=streams).fingerprint == plan.fingerprint
+    more = dataclasses.replace(plan.streams[0], partitions=plan.streams[0].partitions + 1)
+    assert dataclasses.replace(plan, streams=(more, *plan.streams[1:])).fingerprint != plan.fingerprint
+
+
+def test_a_table_is_found_by_its_id() -> None:
+    def describe(app: Any) -> None:
+        names = app.local_table("names", key="k", schema=ROW)
+        keyed(app, "b").send_to(names)
+        keyed(app, "a").join(names, left, schema=ROW, id="j").sink(print)
+
+    assert plan_of(describe).table("names").table_id == "names"
+    with pytest.raises(UnknownName, match="names"):
+        plan_of(stateful).table("names")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_samza import bounded_delay, count, stream_application, system_time, tumbling
+from airflow_samza.errors import PlanError
 from airflow_samza.planner.planner import ExecutionPlanner
 
 
@@ -173,3 +174,25 @@ def test_of_merges_one_behind_the_other_each_that_adds_an_input_is_warned_of_onc
     plan = ExecutionPlanner({}, dict.fromkeys("abc", 1)).plan(stream_application("test")(describe).spec())
     named = [re.findall(r"^(.*) goes|'(.)'", warning) for warning in plan.warnings]
     assert ["".join(found) for each in named for found in each] == ["merge two", "a", "b", "merge three", "a", "c"]
+
+
+@pytest.mark.parametrize(("retain", "endless", "errors"), [(None, True, 1), ("1 day", True, 0), (None, False, 0)])
+def test_a_join_as_of_event_times_that_would_keep_every_row_for_ever_is_rejected(
+    retain: str | None, endless: bool, errors: int
+) -> None:
+    def describe(app: Any) -> None:
+        changes = app.side_input("changes", schema="k string, v int, at timestamp", key="k", timestamp="at")
+        names = app.table("names", key="k", side_inputs=[changes], **({"retain": retain} if retain else {}))
+        views = app.input_stream(
+            "views", schema="k string, seen timestamp", key="k", timestamp="seen", max_delay="1 s", bounded=not endless
+        )
+        joined = views.join(names, key="k", as_of="event time", wait="1 hour", id="j")
+        joined.send_to(app.output_stream("out"))
+
+    planner = ExecutionPlanner({}, {"views": 2, "changes": 2})
+    spec = stream_application("test")(describe).spec()
+    if errors:
+        with pytest.raises(PlanError, match="table 'names' has no retain=, and the input 'views' has no end"):
+            planner.plan(spec)
+    else:
+        planner.plan(spec)
