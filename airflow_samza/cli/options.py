@@ -17,7 +17,6 @@ import typer
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.cli.environment import Environment, find_environment, with_options
 from airflow_samza.errors import ConfigError
-from airflow_samza.launch.programs import variables_set
 from airflow_samza.systems.filesystems.root_access import give_access
 
 Application = Annotated[
@@ -263,4 +262,6 @@ def looking_in_database() -> AbstractContextManager[None]:
 
     Without the variable it takes a process that is none of its own for a task's, which asks the API server.
     """
+    from airflow_samza.launch.programs import variables_set
+
     return variables_set({_PROCESS: os.environ.get(_PROCESS) or "server"})

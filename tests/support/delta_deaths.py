@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -19,7 +20,7 @@ POINTS: dict[str, tuple[Any, str]] = {
     "look": (system, "find_log"),
     "state": (system, "newest_state"),
     "footers": (StagedFiles, "footers"),
-    "write": (LocalFilesystem, "_write_temporary"),
+    "write": (os, "fsync"),  # of the file that is to become the version
     "swap": (LocalFilesystem, "put_if_absent"),
     "checkpoint": (checkpoints, "_write"),
     "clean-up": (publishing, "keep_log_short"),

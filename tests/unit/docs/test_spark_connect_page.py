@@ -20,6 +20,8 @@ pytestmark = pytest.mark.extended
 class Session:
     """A session that has one format, and reads with it in this process."""
 
+    __module__ = "pyspark.sql.connect.session"  # by which a client of a server is known
+
     def __init__(self, root: Path) -> None:
         self.root = root
         self.builder = self.read = self.dataSource = self
@@ -34,9 +36,6 @@ class Session:
 
     def getOrCreate(self) -> Session:
         return self
-
-    def range(self, end: int) -> object:
-        return object()  # no DataFrame of a session in this process
 
     def addArtifacts(self, *paths: str, pyfile: bool) -> None:
         assert pyfile
