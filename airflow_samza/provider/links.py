@@ -35,9 +35,6 @@ FIRST_PAUSE_SECONDS = 1.0
 TASK_ROUTE, RUN_ROUTE = "samza-task", "samza-run"
 """The names of the page's views on a task instance and on a Dag run, within Airflow's own page."""
 
-LATER = "The link %r is there only when the task has ended: %s"
-"""A warning of a link that could not be written, with its name and the error."""
-
 RESULTS, DATA = "results", "data"
 """Tabs of the page: outputs, failures and logs; topics and tables."""
 
@@ -88,6 +85,14 @@ class EndedRunLink(SamzaLink):
 PAGE, RUNNER_LOG, SPARK, OUTPUT, ENDED_RUN = SamzaPageLink(), RunnerLogLink(), SparkLink(), OutputLink(), EndedRunLink()
 
 
+def show_link(ti: Any, link: SamzaLink, address: str) -> None:
+    """Write a link's address from the task itself; that it cannot be written fails no task."""
+    try:
+        ti.xcom_push(key=link.xcom_key, value=address)
+    except Exception as error:
+        log.warning("The link %r is there only when the task has ended: %s", link.name, error)
+
+
 def show_link_of_deferred(ti: Any, link: SamzaLink, address: str) -> None:
     """Write a link's address from the trigger of a deferred task; that it cannot be written ends no wait."""
     from airflow.sdk.bases.xcom import BaseXCom
@@ -103,7 +108,7 @@ def show_link_of_deferred(ti: Any, link: SamzaLink, address: str) -> None:
             map_index=-1 if index is None else index,
         )
     except Exception as error:
-        log.warning(LATER, link.name, error)
+        log.warning("The link %r is there only when the task has ended: %s", link.name, error)
 
 
 class SparkPages:

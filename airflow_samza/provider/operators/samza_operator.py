@@ -15,7 +15,7 @@ from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDefer
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.connections.fields import connection_id
 from airflow_samza.provider.hooks.samza import SamzaHook
-from airflow_samza.provider.links import LATER, PAGE, SPARK, SamzaLink, SparkPages, task_page
+from airflow_samza.provider.links import PAGE, SPARK, SamzaLink, SparkPages, show_link, task_page
 from airflow_samza.provider.run_identity import run_id_of
 from airflow_samza.provider.run_tasks import CLEANUP
 from airflow_samza.provider.stage_watch import StageWatch
@@ -155,10 +155,7 @@ class SamzaOperator(BaseOperator):
         if not address or self.shown_links.get(link.xcom_key) == address:
             return
         self.shown_links[link.xcom_key] = address
-        try:
-            context["ti"].xcom_push(key=link.xcom_key, value=address)
-        except Exception as error:
-            self.log.warning(LATER, link.name, error)
+        show_link(context["ti"], link, address)
 
     def _cancel_submitted(self, context: Any, error: Exception) -> None:
         """Cancel what the task may have submitted, from the records alone; note the error as lineage."""
