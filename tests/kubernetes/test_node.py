@@ -53,6 +53,7 @@ def test_a_pod_runs_and_a_service_without_an_address_names_the_pods(node: Node) 
     node.kubectl("delete", "pod,service", "waits", "--grace-period=0", "--force")
 
 
+@pytest.mark.extended
 def test_nothing_is_left_of_a_node_that_was_stopped(can_start: None) -> None:
     before = {link.name for link in Path("/sys/class/net").iterdir()}
     groups = set(Path("/sys/fs/cgroup").glob(f"**/{CONTROL_GROUP}*"))

@@ -19,7 +19,7 @@ from airflow_samza import change_events, debezium, stream_application
 from airflow_samza.testing import TestDriver
 from tests.support.budgets import share
 
-EXAMPLES = int(os.environ.get("CHANGES_EXAMPLES") or share(240))
+EXAMPLES = int(os.environ.get("CHANGES_EXAMPLES") or share(240, 12))
 GROUPS = 4
 ROW = "k string, f bigint, v bigint, s bigint, t string"
 WORDS = {"c": False, "u": False, "INSERT": False, "d": True, "Delete": True, "update_before": None}

@@ -19,7 +19,7 @@ from airflow_samza import stream_application
 from airflow_samza.testing import TestDriver
 from tests.support.budgets import share
 
-EXAMPLES = int(os.environ.get("DISTINCT_EXAMPLES") or share(240))
+EXAMPLES = int(os.environ.get("DISTINCT_EXAMPLES") or share(240, 12))
 GROUPS = 4
 START = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 SCHEMA = "n bigint, k string, f double, at timestamp"

@@ -28,7 +28,7 @@ from airflow_samza.systems.log.maintenance import sweep
 from airflow_samza.systems.system import SystemBinding
 from tests.support import as_of_cases
 from tests.support.as_of_cases import Scored
-from tests.support.budgets import extended_but
+from tests.support.budgets import extended_but, share
 from tests.support.pushes import TOPIC, Pushes, Rows
 from tests.support.runs_here import Here
 from tests.support.side_input_apps import CHANGES, TIMED_VIEWS
@@ -281,6 +281,7 @@ def test_rejects_an_impossible_declaration_when_it_is_described(options: dict[st
         wrong.spec()
 
 
+@pytest.mark.random
 @pytest.mark.parametrize("seed", extended_but(range(1), range(24), range(3, 24)))
 def test_a_month_is_the_same_as_a_backfill_run_by_run_and_continuously(tmp_path: Path, seed: int) -> None:
     lake = tmp_path / "lake"
@@ -293,9 +294,11 @@ def test_a_month_is_the_same_as_a_backfill_run_by_run_and_continuously(tmp_path:
         lambda part: as_of_cases.push(pushes, part, month),
         lambda: as_of_cases.rows_of_versions(pushes),
         "tests.support.side_input_apps:pushed",
+        share(as_of_cases.DAYS, 8),
     )
 
 
+@pytest.mark.random
 @pytest.mark.parametrize("seed", extended_but(range(1), range(60), range(3, 60)))
 def test_a_month_of_a_side_input_is_the_same_as_a_backfill_run_by_run_and_continuously(
     tmp_path: Path, seed: int
@@ -307,5 +310,12 @@ def test_a_month_of_a_side_input_is_the_same_as_a_backfill_run_by_run_and_contin
     def put(part: int) -> None:
         as_of_cases.send(here.log, "changes", CHANGES, month.parts[part].changes)
 
-    apps = "tests.support.side_input_apps:timed"
-    as_of_cases.check_month(here, lake, month, put, lambda: as_of_cases.rows_of_changes(month), apps)
+    as_of_cases.check_month(
+        here,
+        lake,
+        month,
+        put,
+        lambda: as_of_cases.rows_of_changes(month),
+        "tests.support.side_input_apps:timed",
+        share(as_of_cases.DAYS, 8),
+    )

@@ -32,7 +32,7 @@ def test_a_month_of_pushes_is_the_same_in_each_way(session: Any, tmp_path: Path,
         lambda part: as_of_cases.push(pushes, part, month),
         lambda: as_of_cases.rows_of_versions(pushes),
         "tests.support.side_input_apps:pushed",
-        share(as_of_cases.DAYS, 6),
+        share(as_of_cases.DAYS, 4),
     )
 
 
@@ -50,5 +50,5 @@ def test_a_month_of_a_side_input_is_the_same_in_each_way(session: Any, tmp_path:
         put,
         lambda: as_of_cases.rows_of_changes(month),
         "tests.support.side_input_apps:timed",
-        share(as_of_cases.DAYS, 6),
+        share(as_of_cases.DAYS, 4),
     )

@@ -169,6 +169,7 @@ NO_ROOM = {"reason": "Unschedulable", "message": "0/1 nodes are available: 1 Ins
     ],
     ids=["no image", "no room"],
 )
+@pytest.mark.few(1)
 def test_the_pod_of_a_driver_that_never_runs_is_reported_in_the_words_of_kubernetes_and_deleted(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

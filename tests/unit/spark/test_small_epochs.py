@@ -388,6 +388,7 @@ os._exit(0)
 
 
 @pytest.mark.parametrize("what", ["hangs", "holds"])
+@pytest.mark.few(1)
 def test_processes_end_with_the_driver_also_in_the_middle_of_a_task(tmp_path: Path, what: str) -> None:
     subprocess.run([sys.executable, "-c", DRIVER, str(tmp_path), what], check=True, timeout=300)
     assert is_gone(int((tmp_path / "hangs").read_text()))

@@ -104,6 +104,7 @@ def test_a_driver_whose_pod_is_pending_is_reported_in_the_words_of_the_scheduler
     [({}, "waits for a Spark operator, which has not taken"), ({"state": "SUSPENDED"}, r"\w is SUSPENDED\W")],
     ids=["not taken up", "suspended"],
 )
+@pytest.mark.few(1)
 def test_an_application_that_waits_for_its_operator_or_its_queue_is_reported_as_such(
     server: ApiServer, tmp_path: Path, status: dict[str, Any], says: str
 ) -> None:

@@ -330,7 +330,7 @@ STEPS = [
 
 
 @pytest.mark.parametrize("step", nightly_but(STEPS[::2], STEPS))
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_a_publisher_that_is_killed_while_it_merges_has_lost_and_doubled_nothing(
     kind: str, tmp_path: Path, step: str
 ) -> None:
