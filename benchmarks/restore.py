@@ -101,7 +101,7 @@ class Restores:
         self._tables = {BASE: snapshot(rows), "changes-1": changes(rows)}
         self._described = write_snapshot(self._files, "state", {"op": self._tables})
         stores = LocalStores(str(folder / "stores"))
-        stores.columnar("profiles", 0, "1", lambda: ColumnarTable.of(self._tables[BASE], ["key.member_id"]))
+        stores.kept("profiles", 0, "1", ColumnarTable, lambda: ColumnarTable.of(self._tables[BASE], ["key.member_id"]))
         with_version = RocksStore(LAYOUT, str(folder / "kept"))
         with_version.restore_kept(self._tables)
         with_version.put(1, ("name", "company", 1, 1.0))
@@ -153,7 +153,7 @@ class Restores:
 
     def columnar_here(self) -> ColumnarTable:
         """The same where the host has it: mapped."""
-        table = LocalStores(str(self._folder / "stores")).find("profiles", 0, "1")
+        table = LocalStores(str(self._folder / "stores")).find("profiles", 0, "1", ColumnarTable)
         if table is None:
             raise SystemExit("the table is not there")
         table.find([pa.array([5])])
@@ -282,9 +282,9 @@ def _entries(store: KeyValueStore, entries: list[Any], asked: list[Any]) -> tupl
 
 def _columns(stores: LocalStores, name: str, rows: pa.Table, asked: Any) -> tuple[float, float, float]:
     wanted = [rows.column(0).combine_chunks().take(pa.array(asked))]
-    put = used(lambda: stores.columnar(name, 0, "1", lambda: ColumnarTable.of(rows, ["key.member_id"])))
-    opened = used(lambda: stores.find(name, 0, "1"))
-    table = stores.find(name, 0, "1")
+    put = used(lambda: stores.kept(name, 0, "1", ColumnarTable, lambda: ColumnarTable.of(rows, ["key.member_id"])))
+    opened = used(lambda: stores.find(name, 0, "1", ColumnarTable))
+    table = stores.find(name, 0, "1", ColumnarTable)
     assert table is not None
     return opened, put, used(lambda: table.rows.take(pa.array(table.find(wanted))))
 

@@ -42,7 +42,6 @@ class HeadGate(Generic[E]):
         self._is_gated = is_gated or self._heads.__contains__
         self._starts: dict[Partition, Any] = {}
         self._lagging: dict[str, set[Partition]] = {}
-        self._absent: set[str] = set()
         self._at_hand: dict[Partition, int] = {}
 
     def start(self) -> None:
@@ -56,7 +55,6 @@ class HeadGate(Generic[E]):
             # The offset of registration is the first one to be read: the newest message itself is still to come then.
             if not is_known(offset) or whole_number(offset) <= whole_number(head.newest):
                 self._lagging.setdefault(stream_name(ssp), set()).add(ssp)
-        self._absent = set(self._lagging)
         self._chooser.start()
 
     def stop(self) -> None:
@@ -88,19 +86,16 @@ class HeadGate(Generic[E]):
         lagging.remove(ssp)
         if not lagging:
             del self._lagging[stream]
-        self._look_at(stream)
 
     def update(self, envelope: E) -> None:
         """Receive an envelope that may be chosen from now on."""
         self._chooser.update(envelope)
         if self._lagging:  # once all have reached their heads nobody asks any more
             self._at_hand[envelope.ssp] = self._at_hand.get(envelope.ssp, 0) + 1
-        if self._absent:
-            self._look_at(stream_name(envelope.ssp))
 
     def choose(self) -> E | None:
         """Return the next envelope, or None."""
-        return None if self._absent else self._chosen(self._chooser.choose())
+        return None if self._is_closed() else self._chosen(self._chooser.choose())
 
     def give_back(self, messages: int) -> None:
         """Take back so many of the messages that were chosen last; nothing is chosen after this."""
@@ -119,16 +114,11 @@ class HeadGate(Generic[E]):
         if envelope is not None and self._lagging:
             self._at_hand[envelope.ssp] -= 1
             self.reached(envelope.ssp, last_offset(envelope))
-            self._look_at(stream_name(envelope.ssp))
         return envelope
 
-    def _look_at(self, stream: str) -> None:
-        """Close or open the gate for a stream: closed while partitions of it lag and none of these has an envelope."""
-        lagging = self._lagging.get(stream, ())
-        if lagging and not any(self._at_hand.get(ssp) for ssp in lagging):
-            self._absent.add(stream)
-        else:
-            self._absent.discard(stream)
+    def _is_closed(self) -> bool:
+        """Return whether a stream has partitions that lag, and none of these has an envelope."""
+        return any(not any(map(self._at_hand.get, lagging)) for lagging in self._lagging.values())
 
 
 class BootstrappingChooser(HeadGate[E]):
@@ -145,12 +135,12 @@ class BootstrappingChooser(HeadGate[E]):
 
     def peek(self) -> Partition | None:
         """Return the partition that :meth:`choose` would choose from now."""
-        return None if self._absent else self._ordered.peek()
+        return None if self._is_closed() else self._ordered.peek()
 
     def has(self, ssp: Partition) -> bool:
         """Return whether an envelope of a partition is waiting."""
-        return not self._absent and self._ordered.has(ssp)
+        return not self._is_closed() and self._ordered.has(ssp)
 
     def take(self, ssp: Partition) -> E | None:
         """Return the oldest waiting envelope of one partition, out of turn."""
-        return None if self._absent else self._chosen(self._ordered.take(ssp))
+        return None if self._is_closed() else self._chosen(self._ordered.take(ssp))

@@ -58,18 +58,9 @@ class ExpiringStore:
         oldest = self._clock() - self._ttl
         return ((key, value[:-1]) for key, value in self._inner.range(first, last) if value[-1] > oldest)
 
-    def snapshot(self) -> pa.Table:
-        """Return all entries that are alive, with their times, in key order."""
-        self._sweep(at_once=True)
-        return self._inner.snapshot()
-
-    def restore(self, table: pa.Table) -> None:
-        """Take over a snapshot, in place of all that it holds."""
-        self._inner.restore(table)
-
     def kept(self) -> dict[str, pa.Table]:
-        """Return the snapshot of the store under it; now and then without expired entries."""
-        self._sweep(at_once=False)
+        """Return what the store under it keeps; now and then without expired entries."""
+        self._sweep()
         return self._inner.kept()
 
     def restore_kept(self, tables: Mapping[str, pa.Table]) -> None:
@@ -80,9 +71,9 @@ class ExpiringStore:
         """Give back what it holds."""
         self._inner.close()
 
-    def _sweep(self, *, at_once: bool) -> None:
+    def _sweep(self) -> None:
         now = self._clock()
-        if not at_once and now - self._swept < self._ttl // _SWEEPS:
+        if now - self._swept < self._ttl // _SWEEPS:
             return
         self._swept = now
         for key in [key for key, value in self._inner.range() if value[-1] <= now - self._ttl]:

@@ -18,9 +18,11 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterable
+import zlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -28,6 +30,7 @@ log = logging.getLogger("airflow_samza.storage")
 
 UNUSED_SECONDS = 7 * 24 * 3600.0
 """Copies of a stage that was not run here for so long are deleted by the next stage that comes to the host."""
+
 
 _PART = ".part"
 
@@ -108,8 +111,33 @@ CHECKED = "checked.json"
 _TICK_NS = 20_000_000
 """Nanoseconds within which a file may have been written twice at what is the same time to the file system."""
 
+Described = list[int]
+"""Size and CRC-32 of a file."""
 
-def is_checked(folder: str, names: Iterable[str]) -> bool:
+_checksums: dict[tuple[int, int, int], int] = {}
+"""The checksums of files that this process has read, by inode, size and time.
+
+Hard links of them need not be read again.
+"""
+
+
+def described(path: str) -> Described:
+    """Return size and CRC-32 of a file."""
+    with open(path, "rb") as file:
+        place = _place(os.fstat(file.fileno()))
+        if place not in _checksums:
+            _checksums[place] = _checksum(file)
+        return [place[1], _checksums[place]]
+
+
+def _checksum(file: BinaryIO) -> int:
+    checksum = 0
+    while block := file.read(1 << 20):
+        checksum = zlib.crc32(block, checksum)
+    return checksum
+
+
+def are_checked(folder: str, files: Mapping[str, Described]) -> bool:
     """Return whether a process of this host has compared the checksums of a folder's files as they are now.
 
     What a power failure took is not there: a note counts until the system starts again. Whoever writes into a file
@@ -118,16 +146,20 @@ def is_checked(folder: str, names: Iterable[str]) -> bool:
     try:
         with open(os.path.join(folder, CHECKED), encoding="utf-8") as file:
             note = json.load(file)
-        return bool(note["boot"] == _boot() and note["files"] == {name: _state(folder, name) for name in names})
+        places = {name: _place(os.stat(os.path.join(folder, name))) for name in files}
+        if note["boot"] != _boot() or note["files"] != {name: list(place) for name, place in places.items()}:
+            return False
+        _checksums.update((place, files[name][1]) for name, place in places.items())
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
+    return True
 
 
 def note_checked(folder: str, names: Iterable[str]) -> None:
     """Note that the checksums of a folder's files are right, for other processes; where that fails, these compare."""
     part = os.path.join(folder, f"{CHECKED}.{uuid.uuid4().hex}{_PART}")
     try:
-        files = {name: _state(folder, name) for name in names}
+        files = {name: _place(os.stat(os.path.join(folder, name))) for name in names}
         if not _boot() or any(time.time_ns() - written < _TICK_NS for _, _, written in files.values()):
             return
         with open(part, "w", encoding="utf-8") as file:
@@ -138,10 +170,9 @@ def note_checked(folder: str, names: Iterable[str]) -> None:
             os.remove(part)
 
 
-def _state(folder: str, name: str) -> list[int]:
+def _place(status: os.stat_result) -> tuple[int, int, int]:
     """Return number, bytes and time (ns since 1970) of a file, which change when it is replaced or written to."""
-    status = os.stat(os.path.join(folder, name))
-    return [status.st_ino, status.st_size, status.st_mtime_ns]
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 @functools.cache

@@ -19,10 +19,13 @@ from airflow_samza.schema import DataType, Schema
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 _NAIVE_EPOCH = datetime.datetime(1970, 1, 1)
-_EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
+EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
+"""The first day of 1970, as Python counts days."""
+
 _SIGN = 1 << 63
 _DECIMAL_SIGN = 1 << 127
-_WIDE = decimal.Context(prec=76)
+WIDE = decimal.Context(prec=76)
+"""A context in which no decimal of ours is rounded."""
 
 Encode = Callable[[Any], bytes]
 Decode = Callable[[bytes, int], "tuple[Any, int]"]
@@ -73,7 +76,7 @@ def fixed_binary(values: np.ndarray[Any, Any], width: int) -> pa.Array:
 
 def unscaled(value: decimal.Decimal, scale: int) -> int:
     """Return a decimal as the whole number that Arrow keeps."""
-    return int(value.scaleb(scale, _WIDE))
+    return int(value.scaleb(scale, WIDE))
 
 
 def microseconds(value: datetime.datetime) -> int:
@@ -94,7 +97,7 @@ def _encoder(kind: DataType, last: bool) -> Encode:
     if name == "boolean":
         return lambda value: b"\x01" if value else b"\x00"
     if name == "date":
-        return lambda value: (value.toordinal() - _EPOCH_DAY + _SIGN).to_bytes(8, "big")
+        return lambda value: (value.toordinal() - EPOCH_DAY + _SIGN).to_bytes(8, "big")
     if name in ("timestamp", "timestamp_ntz"):
         return lambda value: (microseconds(value) + _SIGN).to_bytes(8, "big")
     if name == "decimal":
@@ -110,7 +113,7 @@ def _decoder(kind: DataType, last: bool) -> Decode:
         return lambda data, at: (data[at] != 0, at + 1)
     if name == "decimal":
         return lambda data, at: (
-            decimal.Decimal(int.from_bytes(data[at : at + 16], "big") - _DECIMAL_SIGN).scaleb(-kind.scale, _WIDE),
+            decimal.Decimal(int.from_bytes(data[at : at + 16], "big") - _DECIMAL_SIGN).scaleb(-kind.scale, WIDE),
             at + 16,
         )
     if name in ("string", "binary"):
@@ -122,7 +125,7 @@ def _decoder(kind: DataType, last: bool) -> Decode:
 
         return text
     if name == "date":
-        return lambda data, at: (datetime.date.fromordinal(_number(data, at) + _EPOCH_DAY), at + 8)
+        return lambda data, at: (datetime.date.fromordinal(_number(data, at) + EPOCH_DAY), at + 8)
     if name in ("timestamp", "timestamp_ntz"):
         zoned = name == "timestamp"
         return lambda data, at: (time_of(_number(data, at), zoned), at + 8)

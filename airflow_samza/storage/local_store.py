@@ -16,15 +16,13 @@ import fcntl
 import hashlib
 import json
 import logging
-import mmap
 import os
 import re
 import shutil
 import sys
 import time
 import uuid
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -33,9 +31,10 @@ import pyarrow as pa
 from airflow_samza.config import STORE_LOCAL_DIR, STORE_LOCAL_MAX_BYTES
 from airflow_samza.errors import ConfigError, StoreError
 from airflow_samza.private_folder import named_folder, private_folder, scratch_folder
-from airflow_samza.storage.columnar import FORMAT, ColumnarTable
+from airflow_samza.storage.columnar import FORMAT
 from airflow_samza.storage.host_files import (
-    is_checked,
+    are_checked,
+    described,
     note_checked,
     of_another_version,
     remove_at_once,
@@ -52,9 +51,6 @@ _OLD_SECONDS = 7 * 86_400.0
 _SPARE_SECONDS = 3600.0
 """Age of a version beyond the two opened last: a task that began before the newer ones came may still use it."""
 _KEPT_VERSIONS = 2
-
-_checked: set[tuple[str, int]] = set()
-"""Stores (path, inode of their record) whose checksums this process has made or compared."""
 
 
 def host_folder(configured: str | None = None) -> str:
@@ -118,10 +114,6 @@ class LocalStores:
     most_bytes: int | None = None
     now: Callable[[], float] = field(default=time.time, repr=False)
 
-    def columnar(self, topic: str, partition: int, version: str, build: Callable[[], ColumnarTable]) -> ColumnarTable:
-        """Return the table of one version of a topic's partition; see :meth:`kept`."""
-        return self.kept(topic, partition, version, ColumnarTable, build)
-
     def kept(
         self, topic: str, partition: int, version: str, kind: type[AnyKept], build: Callable[[], AnyKept]
     ) -> AnyKept:
@@ -131,24 +123,20 @@ class LocalStores:
 
         ``build`` may begin with :meth:`find` of a former version, and :meth:`~ColumnarTable.changed`.
         """
-        kept = self.find_kept(topic, partition, version, kind)
+        kept = self.find(topic, partition, version, kind)
         if kept is not None:
             return kept
         path = self._path(topic, partition, version)
         with _locked(f"{path}.lock"):
-            kept = self.find_kept(topic, partition, version, kind)
+            kept = self.find(topic, partition, version, kind)
             if kept is not None:
                 return kept
             built = build()
             self._keep(path, built)
-            found = self.find_kept(topic, partition, version, kind)
+            found = self.find(topic, partition, version, kind)
             return built if found is None else found  # swept already: the one in memory will do
 
-    def find(self, topic: str, partition: int, version: str) -> ColumnarTable | None:
-        """Return the table of a version if it is here and sound; see :meth:`find_kept`."""
-        return self.find_kept(topic, partition, version, ColumnarTable)
-
-    def find_kept(self, topic: str, partition: int, version: str, kind: type[AnyKept]) -> AnyKept | None:
+    def find(self, topic: str, partition: int, version: str, kind: type[AnyKept]) -> AnyKept | None:
         """Return what there is of a version if it is sound; what is not is removed, with a warning."""
         path = self._path(topic, partition, version)
         while True:
@@ -208,8 +196,8 @@ class LocalStores:
         try:
             os.makedirs(unfinished)
             table.write(unfinished)
-            files = {name: _described(os.path.join(unfinished, name)) for name in sorted(os.listdir(unfinished))}
-            size = sum(description["bytes"] for description in files.values())
+            files = {name: described(os.path.join(unfinished, name)) for name in sorted(os.listdir(unfinished))}
+            size = sum(size for size, _ in files.values())
             if self.most_bytes is not None and size > self.most_bytes:
                 raise StoreError(
                     f"The local store {path} takes {size} bytes, and {STORE_LOCAL_MAX_BYTES} allows {self.most_bytes} "
@@ -226,14 +214,14 @@ class LocalStores:
                         "kind": table.kind,
                         "byte_order": sys.byteorder,
                         "rows": len(table),
-                        "files": files,
+                        "files": {
+                            name: {"bytes": size, "checksum": checksum} for name, (size, checksum) in files.items()
+                        },
                     },
                     file,
                 )
-                number = os.fstat(file.fileno()).st_ino
             note_checked(unfinished, files)
             os.rename(unfinished, path)
-            _checked.add((path, number))
             self.sweep(path)
         except OSError as error:
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -250,13 +238,12 @@ class LocalStores:
         """Return what is in a folder, or what is wrong with it."""
         try:
             with open(os.path.join(path, RECORD), "rb") as file:
-                number = os.fstat(file.fileno()).st_ino
                 record = json.loads(file.read())
         except FileNotFoundError:
             return f"has no {RECORD}"
         except (OSError, ValueError, RecursionError) as error:
             return f"has a {RECORD} that cannot be read ({error})"
-        wrong = self._wrong(path, number, record)
+        wrong = self._wrong(path, record)
         if wrong is not None:
             return wrong
         try:
@@ -266,22 +253,22 @@ class LocalStores:
             return f"cannot be opened ({error})"
         return table
 
-    def _wrong(self, path: str, number: int, record: Any) -> str | None:
+    def _wrong(self, path: str, record: Any) -> str | None:
         if not isinstance(record, dict) or record.get("format") != FORMAT or record.get("byte_order") != sys.byteorder:
             written = record.get("format") if isinstance(record, dict) else None
             return of_another_version(written, FORMAT)
-        if (path, number) in _checked or is_checked(path, _files(record)):
-            return None
         try:
-            for name, expected in record["files"].items():
-                description = _described(os.path.join(path, name))
-                if description != expected:
-                    what = "size" if description["bytes"] != expected["bytes"] else "checksum"
+            files = {name: [file["bytes"], file["checksum"]] for name, file in record["files"].items()}
+            if are_checked(path, files):
+                return None
+            for name, expected in files.items():
+                found = described(os.path.join(path, name))
+                if found != expected:
+                    what = "size" if found[0] != expected[0] else "checksum"
                     return f"is damaged: the {what} of {name} is not what was written"
         except (OSError, KeyError, TypeError, AttributeError) as error:
             return f"is damaged ({error})"
-        _checked.add((path, number))
-        note_checked(path, _files(record))
+        note_checked(path, files)
         return None
 
     def _path(self, topic: str, partition: int, version: str) -> str:
@@ -294,12 +281,6 @@ class LocalStores:
                 for path in _listed(partition):
                     with contextlib.suppress(OSError):
                         yield path, os.stat(path).st_mtime, sum(entry.stat().st_size for entry in os.scandir(path))
-
-
-def _files(record: Mapping[str, Any]) -> list[str]:
-    """Return the names of the files that a record describes."""
-    files = record.get("files")
-    return sorted(files) if isinstance(files, dict) else []
 
 
 def _written(path: str) -> tuple[int, int] | None:
@@ -326,15 +307,6 @@ def _listed(folder: str) -> list[str]:
         return sorted(entry.path for entry in os.scandir(folder) if entry.is_dir())
     except OSError:
         return []
-
-
-def _described(path: str) -> dict[str, int]:
-    with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if not size:
-            return {"bytes": 0, "checksum": 0}
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return {"bytes": size, "checksum": zlib.crc32(content)}
 
 
 def _safe(text: str) -> str:

@@ -72,28 +72,20 @@ class MemoryStore:
         entries_in_order = [(key, entries[key]) for key in entries.irange(first, last, inclusive=(True, False))]
         return ((key, _row(columns, entry) if isinstance(entry, int) else entry) for key, entry in entries_in_order)
 
-    def snapshot(self) -> pa.Table:
-        """Return all entries in key order."""
+    def kept(self) -> dict[str, pa.Table]:
+        """Return a base alone: what does not fit into memory twice has no place here."""
         if self._latest is None:
             self._latest = self._merged()
             if self._most is not None and self._latest.nbytes > self._most:
                 raise too_large(self.layout.name, "holds", self._latest.nbytes, self._most)
             if len(self._changed) > self._latest.num_rows // 8:  # the next snapshot would convert them again
                 self._take_over(self._latest)
-        return self._latest
-
-    def restore(self, table: pa.Table) -> None:
-        """Take over a snapshot, in place of all that it holds."""
-        self._take_over(self.layout.checked(table).combine_chunks())
-
-    def kept(self) -> dict[str, pa.Table]:
-        """Return a base alone: what does not fit into memory twice has no place here."""
-        return {BASE: self.snapshot()}
+        return {BASE: self._latest}
 
     def restore_kept(self, tables: Mapping[str, pa.Table]) -> None:
         """Take over what a store kept, of this kind or another."""
         changes = [table for _, table in numbered_changes(tables)]
-        self.restore(merged(self.layout, self.layout.checked(tables[BASE]), changes))
+        self._take_over(merged(self.layout, self.layout.checked(tables[BASE]), changes).combine_chunks())
 
     def close(self) -> None:
         """Let go of the entries."""

@@ -14,10 +14,17 @@ import os
 import shutil
 import time
 import uuid
-import zlib
 from dataclasses import dataclass
 
-from airflow_samza.storage.host_files import CHECKED, is_checked, note_checked, of_another_version, remove_at_once
+from airflow_samza.storage.host_files import (
+    CHECKED,
+    Described,
+    are_checked,
+    described,
+    note_checked,
+    of_another_version,
+    remove_at_once,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -32,12 +39,6 @@ _OLD_SECONDS = 86_400.0
 """Seconds after which a folder that no task has come back to is deleted: a day."""
 _WORK_SECONDS = 3600.0
 _DISCARDED = ".gone-"
-
-_checksums: dict[tuple[int, int, int], int] = {}
-"""The checksums of files that this process has read, by inode, size and time.
-
-Hard links of them need not be read again.
-"""
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,7 @@ class RocksFolder:
 
     def adopt(self, checkpoint: str, lineage: str, version: str) -> None:
         """Make a version of a finished checkpoint; of a lineage the newest ones stay."""
-        files = {
-            entry.name: _described(entry) for entry in os.scandir(checkpoint) if entry.name.endswith(_NEVER_CHANGES)
-        }
+        files = _files(checkpoint)
         with open(os.path.join(checkpoint, _RECORD), "w", encoding="utf-8") as file:
             json.dump({"format": FORMAT, "files": files}, file)
         note_checked(checkpoint, files)
@@ -106,21 +105,9 @@ class RocksFolder:
                 self.discard(entry.path)
 
 
-def _described(entry: os.DirEntry[str]) -> list[int]:
-    """Return size and CRC-32 of a file that never changes."""
-    with open(entry.path, "rb") as file:
-        about = os.fstat(file.fileno())
-        place = _place(about)
-        if place not in _checksums:
-            checksum = 0
-            while block := file.read(1 << 20):
-                checksum = zlib.crc32(block, checksum)
-            _checksums[place] = checksum
-        return [about.st_size, _checksums[place]]
-
-
-def _place(status: os.stat_result) -> tuple[int, int, int]:
-    return status.st_ino, status.st_size, status.st_mtime_ns
+def _files(path: str) -> dict[str, Described]:
+    """Return the files of a folder that never change."""
+    return {entry.name: described(entry.path) for entry in os.scandir(path) if entry.name.endswith(_NEVER_CHANGES)}
 
 
 def _wrong(path: str) -> str | None:
@@ -130,12 +117,8 @@ def _wrong(path: str) -> str | None:
             record = json.load(file)
         if record["format"] != FORMAT:
             return of_another_version(record["format"], FORMAT)
-        entries = [entry for entry in os.scandir(path) if entry.name.endswith(_NEVER_CHANGES)]
-        if is_checked(path, record["files"]):
-            for entry in entries:
-                if entry.name in record["files"]:
-                    _checksums.setdefault(_place(entry.stat()), record["files"][entry.name][1])
-        files = {entry.name: _described(entry) for entry in entries}
+        are_checked(path, record["files"])  # then no file is read
+        files = _files(path)
         changed = sorted(
             name for name in record["files"].keys() | files.keys() if record["files"].get(name) != files.get(name)
         )

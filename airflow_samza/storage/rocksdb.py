@@ -167,10 +167,6 @@ class RocksStore:
 
     # -- what is kept --------------------------------------------------------------------------------------------------
 
-    def restore(self, table: pa.Table) -> None:
-        """Take over a snapshot, in place of all that it holds."""
-        self.restore_kept({BASE: table})
-
     def kept(self) -> dict[str, pa.Table]:
         """Return the base and the changes since, the last of them by themselves; tables given before come again."""
         if not self._changed:
@@ -180,7 +176,7 @@ class RocksStore:
         changes = len(self._changed) + sum(table.num_rows for _, table in before)
         metadata = {_LINEAGE: self._lineage.encode(), _VERSION: uuid.uuid4().hex.encode()}
         if base is None or changes * _SHARE > base.num_rows or len(before) >= _MOST_FILES:
-            self._tables = {BASE: self.snapshot().replace_schema_metadata(metadata)}
+            self._tables = {BASE: self._whole().replace_schema_metadata(metadata)}
         else:
             name = f"{CHANGES}{before[-1][0] + 1 if before else 1}"
             self._tables[name] = self._changes().replace_schema_metadata(metadata)
@@ -278,7 +274,7 @@ class RocksStore:
         table = self.layout.table([(key, nothing if value is None else value) for key, value in rows])
         return table.append_column(DELETED, pa.array([value is None for _, value in rows], pa.bool_()))
 
-    def snapshot(self) -> pa.Table:
+    def _whole(self) -> pa.Table:
         """Return all entries in key order, of the base and all that has changed since."""
         changes = [table for _, table in numbered_changes(self._tables)] + ([self._changes()] if self._changed else [])
         return merged(self.layout, self._tables.get(BASE, self.layout.table([])), changes)

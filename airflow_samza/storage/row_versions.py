@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -20,12 +19,10 @@ import pyarrow.compute as pc
 from airflow_samza.storage.columnar import ColumnarTable, mapped_batch, one_batch, write_batch
 from airflow_samza.storage.key_hashes import Numbers
 from airflow_samza.storage.key_index import as_rows
+from airflow_samza.storage.timed_rows import RowsByTime
 
 VERSIONS_FILE, STARTS_FILE = "versions.arrow", "starts.arrow"
 _SINCE, _UNTIL = "\0since", "\0until"
-
-_CHUNK = 32_768
-"""Keys looked up at a time: the temporary columns then stay in the processor's cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,25 +35,16 @@ class VersionChange:
 
 
 @dataclass(frozen=True, eq=False)
-class RowVersions:
-    """Rows by key and version.
+class RowVersions(RowsByTime):
+    """Rows by key and version: valid from one (``since``) up to that in which they no longer are (``until``).
 
-    ``keys`` has each key once. ``rows`` are in the order of the keys there, and of the versions from which they are
-    valid (``since``) up to those in which they no longer are (``until``). The rows of key k are those of the places
-    ``starts[k]`` to ``starts[k + 1]``. ``count`` is the number of versions.
+    ``count`` is the number of versions.
     """
 
     kind: ClassVar[str] = "versions"
 
-    keys: ColumnarTable
-    rows: pa.RecordBatch
-    starts: Numbers
-    since: Numbers
     until: Numbers
     count: int
-
-    def __len__(self) -> int:
-        return int(self.rows.num_rows)
 
     @staticmethod
     def of(
@@ -94,32 +82,8 @@ class RowVersions:
 
     def find(self, columns: Sequence[pa.Array], versions: Numbers) -> Numbers:
         """Return the place of the row of each key (int64) in one version each (-1: none); -1 where there is none."""
-        if not len(self.since):
-            return np.full(len(versions), -1, np.int64)
-        group = self.keys.find(columns)
-        parts = range(0, len(versions), _CHUNK)
-        return np.concatenate(
-            [np.zeros(0, np.int64)]
-            + [self._find(group[start : start + _CHUNK], versions[start : start + _CHUNK]) for start in parts]
-        )
-
-    def _find(self, group: Numbers, versions: Numbers) -> Numbers:
-        """Return the last row of each key that is not valid from a later version on, if it is still valid."""
-        known = (group >= 0) & (versions >= 0)
-        group = np.where(known, group, 0)
-        first, end = self.starts[group], self.starts[group + 1]
-        at, last = first - 1, len(self.since) - 1
-        for step in reversed(range(self._steps)):  # halving what is left, of all keys at a time
-            further = at + (1 << step)
-            at = np.where((further < end) & (self.since[np.minimum(further, last)] <= versions), further, at)
-        known &= at >= first
-        known &= versions < self.until[np.maximum(at, 0)]
-        return np.where(known, at, -1)
-
-    @cached_property
-    def _steps(self) -> int:
-        """Halvings that find one among the rows of any key."""
-        return int(np.diff(self.starts).max()).bit_length()
+        at = super().find(columns, versions)
+        return np.where(versions >= self.until[at], -1, at) if len(self) else at
 
     # -- files ---------------------------------------------------------------------------------------------------------
 

@@ -217,8 +217,6 @@ def _write(
     durable: bool,
     host: HostFiles | None,
 ) -> StateFile:
-    if before is not None and cache is not None and cache.find(files.location(before.path)) is table:
-        return before
     data = _encode(table)
     file = StateFile(path, table.num_rows, data.size, zlib.crc32(data), hashlib.sha256(data).hexdigest())
     if before is not None and dataclasses.replace(before, path=path) == file:

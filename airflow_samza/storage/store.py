@@ -99,7 +99,7 @@ class StoreLayout:
 class KeyValueStore(Protocol):
     """Store of one task: entries in the order of their keys. It reads what it has written.
 
-    Nothing of it outlives the task but what :meth:`snapshot` gives, so that an epoch that fails leaves nothing.
+    Nothing of it outlives the task but what :meth:`kept` gives, so that an epoch that fails leaves nothing.
     """
 
     def get(self, key: Any) -> Values | None:
@@ -120,16 +120,10 @@ class KeyValueStore(Protocol):
         None leaves that end open. What is written while it is iterated does not change what it gives.
         """
 
-    def snapshot(self) -> pa.Table:
-        """Return all entries in key order, as a table of the layout's schema that does not change afterwards."""
-
-    def restore(self, table: pa.Table) -> None:
-        """Take over what :meth:`snapshot` gave, in place of all that it holds."""
-
     def kept(self) -> dict[str, pa.Table]:
-        """Return the same in tables that change little: the base, and what has changed since.
+        """Return all entries in tables that change little: the base in key order, and what has changed since.
 
-        Tables that it gave before are given again.
+        Tables that it gave before are given again, and do not change.
         """
 
     def restore_kept(self, tables: Mapping[str, pa.Table]) -> None:

@@ -20,18 +20,56 @@ NEVER = -(1 << 62)
 """A time (µs) before all others."""
 
 
+_CHUNK = 32_768
+"""Keys looked up at a time: the temporary columns then stay in the processor's cache."""
+
+
 @dataclass(frozen=True, eq=False)
-class TimedRows:
-    """Rows in the order of keys, and of the times (µs) from which they are valid (``since``), one for a key and time.
+class RowsByTime:
+    """Rows in the order of keys, and of the numbers from which they are valid (``since``): times, or versions.
 
     ``keys`` has each key once; the rows of key k are those of the places ``starts[k]`` to ``starts[k + 1]``.
-    ``deleted`` marks those that delete their key from their time on.
     """
 
     keys: ColumnarTable
     rows: pa.RecordBatch
     starts: Numbers
     since: Numbers
+
+    def __len__(self) -> int:
+        return len(self.since)
+
+    def find(self, columns: Sequence[pa.Array], moments: Numbers) -> Numbers:
+        """Return the place of the last row (int64) of each key that is valid from one moment each, or before; -1: none.
+
+        It may have ended since.
+        """
+        if not len(self.since):
+            return np.full(len(moments), -1, np.int64)
+        group = self.keys.find(columns)
+        parts = [slice(start, start + _CHUNK) for start in range(0, max(len(moments), 1), _CHUNK)]
+        return np.concatenate([self._last(group[part], moments[part]) for part in parts])
+
+    def _last(self, group: Numbers, moments: Numbers) -> Numbers:
+        known = group >= 0
+        group = np.where(known, group, 0)
+        first, end = self.starts[group], self.starts[group + 1]
+        at, last = first - 1, len(self.since) - 1
+        for step in reversed(range(self._steps)):  # halving what is left, of all keys at a time
+            further = at + (1 << step)
+            at = np.where((further < end) & (self.since[np.minimum(further, last)] <= moments), further, at)
+        return np.where(known & (at >= first), at, -1)
+
+    @cached_property
+    def _steps(self) -> int:
+        """Halvings that find one among the rows of any key."""
+        return int(np.diff(self.starts).max()).bit_length()
+
+
+@dataclass(frozen=True, eq=False)
+class TimedRows(RowsByTime):
+    """Rows by key and time (µs), one for both; ``deleted`` marks those that delete their key from their time on."""
+
     deleted: Numbers
 
     @staticmethod
@@ -58,30 +96,3 @@ class TimedRows:
         rows = pa.concat_batches([part.rows for part in parts])
         since, deleted = (np.concatenate(arrays) for arrays in zip(*((p.since, p.deleted) for p in parts), strict=True))
         return TimedRows.of(rows, since, deleted, key, kept_from=kept_from)
-
-    def __len__(self) -> int:
-        """The number of rows."""
-        return len(self.since)
-
-    def find(self, columns: Sequence[pa.Array], times: Numbers) -> Numbers:
-        """Return the place of the row of each key valid at one time each, also of one that deletes; -1: none."""
-        group = self.keys.find(columns)
-        known = group >= 0
-        group = np.where(known, group, 0)
-        ranks = np.searchsorted(self._moments, times, side="right") - 1
-        known &= ranks >= 0
-        at = np.searchsorted(self._places, group * len(self._moments) + ranks, side="right") - 1
-        known &= at >= self.starts[group]
-        return np.where(known, at, -1)
-
-    @cached_property
-    def _moments(self) -> Numbers:
-        """All times, each once, in order."""
-        return np.unique(self.since)
-
-    @cached_property
-    def _places(self) -> Numbers:
-        """One number for each row, in ascending order: of its key, and of its time among all times."""
-        group = np.repeat(np.arange(len(self.keys)), np.diff(self.starts))
-        places: Numbers = group * len(self._moments) + np.searchsorted(self._moments, self.since)
-        return places

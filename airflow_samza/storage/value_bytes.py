@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_samza.schema import DataType, Schema
-from airflow_samza.storage.key_bytes import fixed_binary, microseconds, time_of, unscaled
+from airflow_samza.storage.key_bytes import EPOCH_DAY, WIDE, fixed_binary, microseconds, time_of, unscaled
 
 _LETTERS = {
     "boolean": "?",
@@ -33,8 +33,6 @@ _LETTERS = {
     "timestamp_ntz": "q",
     "decimal": "16s",
 }
-_EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
-_WIDE = decimal.Context(prec=76)
 
 
 class ValueBytes:
@@ -132,7 +130,7 @@ _LETTERS_OF_NUMPY = {
 
 def _plain(value: Any, kind: DataType) -> Any:
     if kind.name == "date":
-        return value.toordinal() - _EPOCH_DAY
+        return value.toordinal() - EPOCH_DAY
     if kind.name == "decimal":
         return unscaled(value, kind.scale).to_bytes(16, "little", signed=True)
     return microseconds(value)
@@ -140,9 +138,9 @@ def _plain(value: Any, kind: DataType) -> Any:
 
 def _shown(value: Any, kind: DataType) -> Any:
     if kind.name == "date":
-        return datetime.date.fromordinal(value + _EPOCH_DAY)
+        return datetime.date.fromordinal(value + EPOCH_DAY)
     if kind.name == "decimal":
-        return decimal.Decimal(int.from_bytes(value, "little", signed=True)).scaleb(-kind.scale, _WIDE)
+        return decimal.Decimal(int.from_bytes(value, "little", signed=True)).scaleb(-kind.scale, WIDE)
     return time_of(value, kind.name == "timestamp")
 
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from airflow_samza.errors import ConfigError
 
 
+@lru_cache(maxsize=4096)
 def parse_generation(text: str, numbers: int | None = None) -> tuple[int, ...]:
     """Return the numbers of a generation, so that ``1.10`` is later than ``1.9``.
 

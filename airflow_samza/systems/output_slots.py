@@ -1,24 +1,25 @@
 """Slots of outputs: what a run writes to one place, a folder or a topic, and whose rows stand there (rule O1).
 
-Whoever publishes, a run of the same application for the same slot replaces what an earlier one wrote. The order of runs
-is that in which they began to publish: a *turn* of a run at a slot has a number, and the newest that has published
-holds the slot. All systems follow the functions here; how they keep turns is their own (decision 103). Publishers of
-every system keep turns by it; the plan step and checks ask who holds a slot.
+Whoever publishes, a run of the same application for the same slot replaces what an earlier one wrote. The order of
+runs is that in which they began to publish: a *turn* of a run at a slot has a number, and the newest that has published
+holds the slot. The log, files and tables make one value of the turns that they have on record, each in its own way
+(decision 103). The plan step and checks ask who holds a slot.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from functools import cached_property
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from airflow_samza.application.rejections import unknown_mode
 from airflow_samza.errors import ConfigError, TopicError
-from airflow_samza.systems.generations import parse_generation
+from airflow_samza.grouping import grouped
+from airflow_samza.systems.generations import newest_generations, parse_generation
 
 MODE, REPLACE, APPEND, UPSERT = "mode", "replace", "append", "upsert"
 """The option of an output, and its values: whether a run replaces what an earlier one has written of its slot, adds to
@@ -27,8 +28,12 @@ it, or replaces rows of the same key, whoever has written them."""
 BESIDE = 'declare mode="append" on the output: then its rows stand beside what is there, and replace nothing'
 """The way out for whoever wants the rows of several runs in one place."""
 
+
 Order = tuple[int, str]
 """The order of a turn: its number, and where two runs began at the same instant, the run."""
+
+Owner = tuple[str, str]
+"""A producer, as a place names it, and its generation."""
 
 
 def appends(options: Collection[tuple[str, str]]) -> bool:
@@ -143,36 +148,94 @@ class Turn(NamedTuple):
         """The place of the turn among the others at its slot."""
         return self.number, self.run
 
-
-def next_turn(turns: Iterable[Turn], holder: Order | None, run: str) -> int:
-    """Return the number of the turn with which a run's stage begins to publish.
-
-    That of its run, as long as nobody else has published since, else the next. ``holder`` is the newest turn that has
-    published.
-    """
-    turns = tuple(turns)
-    own = [turn.number for turn in turns if turn.run == run and (holder is None or turn.order >= holder)]
-    return max(own) if own else 1 + max([turn.number for turn in turns] + [0 if holder is None else holder[0]])
+    @property
+    def owner(self) -> Owner:
+        """The producer and its generation."""
+        return self.producer, self.generation
 
 
-def is_replaced(turns: Iterable[Turn], holder: Order | None, run: str, producer: str, generation: str) -> bool:
-    """Return whether another run has replaced what a stage wrote, in this generation or a later one.
+Key = TypeVar("Key", bound=Hashable)
 
-    Or what the other stages of its run wrote by the same plan. Such a generation publishes no more: what it would add
-    is a part of what was replaced.
-    """
-    if holder is None:
-        return False
-    newest: dict[tuple[str, str], Order] = {}
-    for turn in turns:
-        if turn.run == run:
-            own = turn.producer, turn.generation
-            newest[own] = max(turn.order, newest.get(own, turn.order))
-    mine = parse_generation(generation)
-    return any(
-        order < holder and (parse_generation(of) >= mine if who == producer else parse_generation(of)[0] >= mine[0])
-        for (who, of), order in newest.items()
-    )
+
+@dataclass(frozen=True)
+class Turns(Generic[Key]):
+    """Everybody who has ``published`` to a place, and the turns at each of its slots, also of who has not yet."""
+
+    published: Collection[Owner] = ()
+    of_slots: Mapping[Key, Collection[Turn]] = field(default_factory=dict)
+
+    @cached_property
+    def newest(self) -> dict[str, tuple[int, ...]]:
+        """The newest generation that each producer has published."""
+        return newest_generations(self.published)
+
+    @cached_property
+    def holders(self) -> dict[Key, Turn]:
+        """The newest turn of those at each slot that have published."""
+        published = grouped(place for owner, place in self.slot_of.items() if owner in self.published)
+        return {slot: max(turns, key=lambda turn: turn.order) for slot, turns in published.items()}
+
+    @cached_property
+    def slot_of(self) -> dict[Owner, tuple[Key, Turn]]:
+        """The slot of each producer's generation that has one, and its turn there."""
+        return {turn.owner: (slot, turn) for slot, turns in self.of_slots.items() for turn in turns}
+
+    def next_number(self, slot: Key, run: str) -> int:
+        """Return the number of the turn with which a run's stage begins to publish.
+
+        That of its run, as long as nobody else has published since, else the next.
+        """
+        turns, holder = self.of_slots.get(slot, ()), self.holders.get(slot)
+        own = [turn.number for turn in turns if turn.run == run and (holder is None or turn.order >= holder.order)]
+        return max(own) if own else 1 + max([turn.number for turn in turns], default=0)
+
+    def winner(self, slot: Key, run: str, producer: str, generation: str) -> Turn | None:
+        """Return the turn of another run that has replaced what a stage wrote, in this generation or a later one.
+
+        Or what the other stages of its run wrote by the same plan. Such a generation publishes no more: what it would
+        add is a part of what was replaced. None: nobody has.
+        """
+        holder, mine = self.holders.get(slot), parse_generation(generation)
+        if holder is None:
+            return None
+        is_replaced = any(
+            turn.order < holder.order
+            and parse_generation(turn.generation) >= (mine if turn.producer == producer else mine[:1])
+            for place, turn in self.slot_of.values()
+            if place == slot and turn.run == run
+        )
+        return holder if is_replaced else None
+
+    def is_superseded(self, producer: str, generation: str) -> bool:
+        """Return whether a newer generation of this producer, or another run, has replaced what this one wrote."""
+        newest, mine = self.newest.get(producer, ()), parse_generation(generation)
+        if newest != mine or (producer, generation) not in self.slot_of:
+            return newest > mine
+        slot, turn = self.slot_of[producer, generation]
+        return turn.order < self.holders[slot].order
+
+    def stands(self, producer: str, generation: str) -> bool:
+        """Return whether readers see what a producer's generation has published."""
+        return (producer, generation) in self.published and not self.is_superseded(producer, generation)
+
+    def standing(self) -> Iterator[tuple[Key, Turn]]:
+        """Yield the turns whose rows readers see, with their slots."""
+        return ((slot, turn) for slot, turn in self.slot_of.values() if self.stands(*turn.owner))
+
+    def outside(self) -> frozenset[str]:
+        """Return the producers whose rows readers see, and who wrote them as no slot."""
+        return frozenset(owner[0] for owner in self.published if owner not in self.slot_of and self.stands(*owner))
+
+    def successor(self, producer: str) -> tuple[Key, Turn] | None:
+        """Return the turn that has replaced the newest one of a producer; None: it stands, or has none."""
+        newest = self.newest.get(producer, ())
+        turns = [(slot, turn) for slot, turn in self.slot_of.values() if turn.producer == producer]
+        own = [(slot, turn) for slot, turn in turns if parse_generation(turn.generation) >= newest]
+        if not own:
+            return None
+        slot, last = max(own, key=lambda one: one[1].order)
+        holder = self.holders.get(slot)
+        return (slot, holder) if holder is not None and last.order < holder.order else None
 
 
 def reject_meeting(slot: OutputSlot, written: Iterable[SlotWriter], *, output: str, stream: str) -> None:

@@ -7,7 +7,7 @@ Commits of the log and of Kafka's outputs ask it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,14 +15,12 @@ from airflow_samza.errors import TopicError
 from airflow_samza.records import from_plain, plain
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.output_slots import (
-    Order,
     OutputSlot,
     SlotWriter,
     Turn,
+    Turns,
     is_of_other_root,
-    is_replaced,
     namesake,
-    next_turn,
     reject_meeting,
     replaced,
     run_of,
@@ -37,14 +35,10 @@ A stage that has news for a stream now and then would leave thousands in a day.
 
 @dataclass
 class Standing:
-    """The newest generation of one producer, and the epochs of it that are published (ranges, both ends included).
-
-    ``slot`` is what it wrote; None: it adds to what is there.
-    """
+    """The newest generation of one producer, and the epochs of it that are published (ranges, both ends included)."""
 
     generation: str
     epochs: list[list[int]] = field(default_factory=list)
-    slot: OutputSlot | None = None
 
     def has(self, epoch: int) -> bool:
         """Return whether this epoch is published."""
@@ -73,33 +67,38 @@ TAKE_THE_NEWER = (
 
 
 @dataclass
-class SlotTurns:
-    """The turns at one slot, by producer the newest, and the newest of all, whose rows stand."""
-
-    holder: Order
-    turns: dict[str, Turn] = field(default_factory=dict)
-
-
-@dataclass
 class ProducersSeen:
     """The standing of every producer of a topic, and the turns at its slots, brought up to date commit by commit.
 
-    ``_roots`` are the identities of the roots of producers, as far as commits have them.
+    Of turns each slot has the newest of each producer. ``_roots`` are the identities of the roots of producers, as far
+    as commits have them.
     """
 
     _standings: dict[str, Standing] = field(default_factory=dict)
-    _slots: dict[OutputSlot, SlotTurns] = field(default_factory=dict)
+    _slots: dict[OutputSlot, dict[str, Turn]] = field(default_factory=dict)
     _roots: dict[str, str] = field(default_factory=dict)
+    _turns: Turns[OutputSlot] | None = None
+
+    @property
+    def turns(self) -> Turns[OutputSlot]:
+        """Whose messages stand."""
+        if self._turns is None:
+            slots = {slot: tuple(turns.values()) for slot, turns in self._slots.items()}
+            standing = [(producer, standing.generation) for producer, standing in self._standings.items()]
+            past = [turn.owner for turns in slots.values() for turn in turns]
+            self._turns = Turns(frozenset((*standing, *past)), slots)
+        return self._turns
 
     def copy(self) -> ProducersSeen:
         """Return a copy that can be moved on by itself."""
         return ProducersSeen(
             {
-                name: Standing(standing.generation, [list(span) for span in standing.epochs], standing.slot)
+                name: Standing(standing.generation, [list(span) for span in standing.epochs])
                 for name, standing in self._standings.items()
             },
-            {slot: SlotTurns(standing.holder, dict(standing.turns)) for slot, standing in self._slots.items()},
+            {slot: dict(turns) for slot, turns in self._slots.items()},
             dict(self._roots),
+            self._turns,
         )
 
     @classmethod
@@ -109,18 +108,17 @@ class ProducersSeen:
             producer: Standing(generation, [list(span) for span in epochs])
             for producer, (generation, epochs) in data["seen"].items()
         }
-        slots_held: dict[OutputSlot, SlotTurns] = {}
+        slots: dict[OutputSlot, dict[str, Turn]] = {}
         for description, (number, run), turns in data.get("slots", ()):
             slot = from_plain(OutputSlot, description)
             slot.code  # noqa: B018 - its interval is two moments
-            at = slots_held[slot] = SlotTurns((int(number), str(run)))
-            for producer, (turn, generation) in dict(turns).items():
-                at.turns[producer] = Turn(int(turn), run_of(producer), producer, str(generation))
-                if standings[producer].generation == generation:
-                    standings[producer].slot = slot
-            if all(turn.order != at.holder for turn in at.turns.values()):
-                raise ValueError(f"the turn {at.holder} of a slot is of nobody")
-        return cls(standings, slots_held, {producer: str(root) for producer, root in data.get("roots", {}).items()})
+            slots[slot] = {
+                producer: Turn(int(turn), run_of(producer), producer, str(generation))
+                for producer, (turn, generation) in dict(turns).items()
+            }
+            if max(turn.order for turn in slots[slot].values()) != (int(number), str(run)):
+                raise ValueError(f"the turn {(number, run)} of a slot is of nobody")
+        return cls(standings, slots, {producer: str(root) for producer, root in data.get("roots", {}).items()})
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form, kept in snapshots: standings, slots with their turns, and roots, where there are any.
@@ -131,10 +129,10 @@ class ProducersSeen:
         slots = [
             [
                 plain(slot),
-                list(at.holder),
-                {turn.producer: [turn.number, turn.generation] for turn in at.turns.values()},
+                max(turn.order for turn in turns.values()),
+                {turn.producer: [turn.number, turn.generation] for turn in turns.values()},
             ]
-            for slot, at in self._slots.items()
+            for slot, turns in self._slots.items()
         ]
         return {"seen": seen, **({"slots": slots} if slots else {}), **({"roots": self._roots} if self._roots else {})}
 
@@ -172,26 +170,27 @@ class ProducersSeen:
                 winner=standing.generation,
             )
         if slot is not None:
-            self._reject_replaced(stream, producer, generation, slot)
+            winner = self._at(slot).winner(slot, run_of(producer), producer, generation)
+            if winner is not None:
+                raise replaced(
+                    slot,
+                    output=repr(stream),
+                    stream=stream,
+                    producer=producer,
+                    generation=generation,
+                    winner=winner.producer,
+                )
         return standing is not None and mine == newest and standing.has(epoch)
 
     def reject_meeting(self, stream: str, producer: str, generation: str, slot: OutputSlot) -> None:
         """Reject the first publication of a generation to a slot that may not be written (:func:`reject_meeting`)."""
-        standing = self._standings.get(producer)
-        if standing is None or standing.slot != slot or standing.generation != generation:
+        if (producer, generation) not in self._at(slot).slot_of:
             reject_meeting(slot, self.writers(slot), output=repr(stream), stream=stream)
 
-    def _reject_replaced(self, stream: str, producer: str, generation: str, slot: OutputSlot) -> None:
-        at = self._slots.get(slot)
-        if at is not None and is_replaced(at.turns.values(), at.holder, run_of(producer), producer, generation):
-            raise replaced(
-                slot,
-                output=repr(stream),
-                stream=stream,
-                producer=producer,
-                generation=generation,
-                winner=_of_holder(at).producer,
-            )
+    def _at(self, slot: OutputSlot) -> Turns[OutputSlot]:
+        """Return the turns at one slot."""
+        turns = self._slots.get(slot, {}).values()
+        return Turns([turn.owner for turn in turns], {slot: turns})
 
     def add(self, producer: str, generation: str, epoch: int, slot: OutputSlot | None = None, root: str = "") -> None:
         """Note a commit."""
@@ -200,70 +199,32 @@ class ProducersSeen:
         standing = self._standings.get(producer)
         if standing is None or parse_generation(generation) > parse_generation(standing.generation):
             standing = self._begin(producer, generation, slot)
-        if standing.generation == generation or parse_generation(standing.generation) == parse_generation(generation):
+        if parse_generation(standing.generation) == parse_generation(generation):
             standing.add(epoch)
 
     def _begin(self, producer: str, generation: str, slot: OutputSlot | None) -> Standing:
         """Begin a generation; it takes its slot, and replaces what another run has written of that."""
         if slot is not None:
-            at, run = self._slots.get(slot), run_of(producer)
-            turns = at.turns if at is not None else {}
-            number = next_turn(turns.values(), at.holder if at is not None else None, run)
-            turns[producer] = Turn(number, run, producer, generation)
-            self._slots[slot] = SlotTurns((number, run), turns)
-        self._standings[producer] = Standing(generation, slot=slot)
+            run = run_of(producer)
+            turn = Turn(self._at(slot).next_number(slot, run), run, producer, generation)
+            self._slots.setdefault(slot, {})[producer] = turn
+        self._standings[producer] = Standing(generation)
+        self._turns = None
         return self._standings[producer]
 
     def generations(self) -> dict[str, str]:
         """Return the newest generation of every producer."""
         return {producer: standing.generation for producer, standing in self._standings.items()}
 
-    def is_superseded(self, producer: str, generation: str) -> bool:
-        """Return whether a newer generation of this producer, or another run, has replaced what this one wrote."""
-        standing = self._standings.get(producer)
-        if standing is None:
-            return False
-        if standing.generation == generation or parse_generation(standing.generation) == parse_generation(generation):
-            return self._is_replaced(producer, standing)
-        return parse_generation(standing.generation) > parse_generation(generation)
-
-    def _is_replaced(self, producer: str, standing: Standing) -> bool:
-        if standing.slot is None:
-            return False
-        at = self._slots[standing.slot]
-        return at.turns[producer].order < at.holder
-
-    def successor(self, producer: str, generation: str) -> tuple[str, str] | None:
-        """Return producer and generation that have superseded what one wrote; None: that stands, or is not known."""
-        standing = self._standings.get(producer)
-        if standing is None or not self.is_superseded(producer, generation):
-            return None
-        if standing.slot is None or not self._is_replaced(producer, standing):
-            return producer, standing.generation
-        winner = _of_holder(self._slots[standing.slot])
-        return winner.producer, winner.generation
-
     def runs_replaced_by(self, run: str) -> frozenset[str]:
         """Return the runs (``<application>/<run>``) that had written slots which a run holds."""
-        held = (at for at in self._slots.values() if at.holder[1] == run)
-        return frozenset(turn.run for at in held for turn in at.turns.values()) - {run}
+        held = (self._slots[slot] for slot, holder in self.turns.holders.items() if holder.run == run)
+        return frozenset(turn.run for turns in held for turn in turns.values()) - {run}
 
     def writers(self, slot: OutputSlot) -> list[SlotWriter]:
         """Return who has written the slots that meet one, of what stands."""
         return [
             SlotWriter(written, turn.producer, turn.generation)
-            for written, at in self._slots.items()
+            for written, turn in self.turns.standing()
             if slot.code.meets(written.code)
-            for turn in at.turns.values()
-            if turn.order == at.holder and self._standings[turn.producer].generation == turn.generation
         ]
-
-    def outside_slots(self, producers: Iterable[str]) -> list[str]:
-        """Return those of some producers that stand and have written no slot."""
-        outside = {producer for producer, standing in self._standings.items() if standing.slot is None}
-        return [producer for producer in producers if producer in outside] if outside else []
-
-
-def _of_holder(at: SlotTurns) -> Turn:
-    """Return a turn of the run that holds a slot."""
-    return next(turn for turn in at.turns.values() if turn.order == at.holder)

@@ -20,7 +20,12 @@ OPTIONS = "| option | default | |\n|---|---|---|"
 SHARED = 4
 """The number of commands from which on an option is described apart from them."""
 
-READERS = {"config.py": "", "storage/backends.py": "stores", "chooser/settings.py": "reading"}
+READERS = {
+    "config.py": "",
+    "storage/backends.py": "stores",
+    "chooser/settings.py": "reading",
+    "task/loop/reading.py": "reading",
+}
 """Modules whose functions read configuration keys, and the section of these; empty: as headings in the module say."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from airflow_samza.chooser.bootstrapping import BootstrappingChooser
 from airflow_samza.chooser.default import ChooserContext, make_chooser
 from airflow_samza.chooser.message_chooser import MessageChooser
 from airflow_samza.chooser.offsets import PartitionHead, is_known
-from airflow_samza.chooser.settings import ChooserSettings
+from airflow_samza.chooser.settings import ChooserSettings, InputChoice
 from airflow_samza.chooser.tiered_priority import TieredPriorityChooser
 from airflow_samza.config import Config
 from airflow_samza.errors import SamzaError
@@ -79,12 +80,25 @@ def run_sequence_case(case: Mapping[str, Any]) -> None:
     chooser.stop()
 
 
+def inputs_of(config: Config) -> dict[str, InputChoice]:
+    """Return the inputs that a configuration of Samza names, with the ids under which it configures them."""
+    broadcast = (entry.rpartition("#")[0] or entry for entry in config.listing("task.broadcast.inputs"))
+    ids: dict[str, str] = {}
+    for key in sorted(config):
+        if (found := re.match(r"streams\.(.+?)\.samza\.", key)) is not None:
+            stream_id = found[1]
+            system = config.text(f"streams.{stream_id}.samza.system") or config.text("job.default.system")
+            ids[f"{system}.{config.text(f'streams.{stream_id}.samza.physical.name', stream_id)}"] = stream_id
+    return {name: InputChoice(ids.get(name, ""), name) for name in (*config.listing("task.inputs"), *broadcast)}
+
+
 def run_config_case(case: Mapping[str, Any]) -> None:
     fields(case, "case", ["config", "expect"])
     expect = fields(case["expect"], "expect", [], ["priority", "bootstrap", "effective", "batch_size", "differs"])
     if not set(expect) - {"differs"}:
         pytest.fail("unknown shape: the case expects nothing")
-    settings = ChooserSettings.of(Config(case["config"]))
+    config = Config(case["config"])
+    settings = ChooserSettings.of(config, inputs_of(config))
     if "priority" in expect:
         assert settings.priorities == expect["priority"]
     if "bootstrap" in expect:

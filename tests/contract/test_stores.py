@@ -18,7 +18,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.memory import MemoryStore
 from airflow_samza.storage.rocksdb import RocksStore
-from airflow_samza.storage.store import KeyValueStore, StoreLayout
+from airflow_samza.storage.store import BASE, KeyValueStore, StoreLayout, merged, numbered_changes
 from tests.support.budgets import share
 from tests.support.store_entries import put_all
 
@@ -47,10 +47,16 @@ def filled(make: MakeStore, **entries: int) -> KeyValueStore:
     return store
 
 
+def whole(store: KeyValueStore, layout: StoreLayout = COUNTS) -> pa.Table:
+    """Return all entries of a store in key order."""
+    tables = store.kept()
+    return merged(layout, tables.get(BASE, layout.table([])), [table for _, table in numbered_changes(tables)])
+
+
 def again(make: MakeStore, store: KeyValueStore, layout: StoreLayout = COUNTS) -> KeyValueStore:
     """Return the store that the next epoch works with."""
     following = make(layout)
-    following.restore(store.snapshot())
+    following.restore_kept({BASE: whole(store, layout)})
     return following
 
 
@@ -58,7 +64,7 @@ def test_it_starts_empty(make: MakeStore) -> None:
     store = make(COUNTS)
     assert store.get("a") is None
     assert list(store.range()) == []
-    assert store.snapshot().num_rows == 0
+    assert whole(store).num_rows == 0
 
 
 def test_it_reads_what_it_wrote(make: MakeStore) -> None:
@@ -97,27 +103,27 @@ def test_writing_while_it_is_iterated_changes_nothing_of_what_comes(make: MakeSt
         store.put("b", (99,))
         store.delete("c")
         store.put("d", (4,))
-        store.snapshot()
+        whole(store)
     assert seen == [("a", (1,)), ("b", (2,)), ("c", (3,))]
     assert dict(store.range()) == {"a": (1,), "b": (99,), "d": (4,)}
 
 
 def test_a_snapshot_holds_what_was_there_when_it_was_taken(make: MakeStore) -> None:
     store = filled(make, a=1, b=2)
-    taken = store.snapshot()
+    taken = whole(store)
     store.put("a", (9,))
     store.delete("b")
     assert taken.to_pydict() == {"key.key": ["a", "b"], "value.value": [1, 2]}
-    assert store.snapshot().to_pydict() == {"key.key": ["a"], "value.value": [9]}
+    assert whole(store).to_pydict() == {"key.key": ["a"], "value.value": [9]}
 
 
 def test_the_next_epoch_goes_on_from_the_snapshot_and_from_nothing_else(make: MakeStore) -> None:
     store = filled(make, a=1, b=2)
-    taken = store.snapshot()
+    taken = whole(store)
     store.put("a", (9,))  # an epoch that failed
     following = make(COUNTS)
     following.put("z", (26,))
-    following.restore(taken)
+    following.restore_kept({BASE: taken})
     assert dict(following.range()) == {"a": (1,), "b": (2,)}
 
 
@@ -126,8 +132,8 @@ def test_equal_entries_make_equal_snapshots_whatever_the_way_to_them(make: MakeS
     one = again(make, filled(make, c=3, a=0, x=7))
     put_all(one, [("b", (2,)), ("a", (1,))])
     one.delete("x")
-    assert one.snapshot().equals(filled(make, a=1, b=2, c=3).snapshot())
-    assert again(make, one).snapshot().equals(one.snapshot())
+    assert whole(one).equals(whole(filled(make, a=1, b=2, c=3)))
+    assert whole(again(make, one)).equals(whole(one))
 
 
 @pytest.mark.parametrize(
@@ -188,7 +194,7 @@ def test_what_is_kept_after_each_epoch_brings_back_all_of_it(make: MakeStore) ->
         following = make(COUNTS)
         following.restore_kept(kept)
         assert list(following.range()) == list(store.range())
-        assert following.snapshot().equals(store.snapshot())
+        assert whole(following).equals(whole(store))
         store = following
 
 
@@ -201,7 +207,7 @@ def test_what_one_backend_kept_another_takes_over(make: MakeStore) -> None:
         following = make(COUNTS)
         following.restore_kept(store.kept())
         assert (following.get("k7"), following.get("k8"), following.get("k9")) == (None, (88,), (9,))
-        assert following.snapshot().equals(store.snapshot())
+        assert whole(following).equals(whole(store))
 
 
 def written(table: pa.Table) -> pa.Buffer:
@@ -221,7 +227,7 @@ def test_a_columnar_table_of_what_is_kept_finds_what_the_store_does(make: MakeSt
     for key in keys[::7]:
         store.delete(key)
     names = layout.schema.names[: len(layout.key.fields)]
-    table = ColumnarTable.of(store.snapshot(), names)
+    table = ColumnarTable.of(whole(store, layout), names)
     asked = layout.table([(key, (None,) * len(layout.value.fields)) for key in keys])
     places = table.find([asked.column(name).combine_chunks() for name in names]).tolist()
     values = table.rows.drop_columns(names).to_pylist()
@@ -235,12 +241,12 @@ def test_a_snapshot_of_other_columns_is_rejected(make: MakeStore) -> None:
     with pytest.raises(
         StoreError, match=r"'by-day' was kept with the columns key.key string, value.value int64, and is declared with"
     ) as caught:
-        store.restore(filled(make, a=1).snapshot())
+        store.restore_kept({BASE: whole(filled(make, a=1))})
     assert "another name" in caught.value.hint
 
 
 def test_a_snapshot_that_went_through_a_file_is_taken(make: MakeStore) -> None:
-    taken = filled(make, a=1, b=2).snapshot()
+    taken = whole(filled(make, a=1, b=2))
     forgetful = pa.table(
         {
             name: pa.chunked_array([taken.column(name).slice(0, 1).chunk(0), taken.column(name).slice(1).chunk(0)])
@@ -248,13 +254,13 @@ def test_a_snapshot_that_went_through_a_file_is_taken(make: MakeStore) -> None:
         }
     )
     store = make(COUNTS)
-    store.restore(forgetful)
-    assert store.snapshot().equals(taken)
+    store.restore_kept({BASE: forgetful})
+    assert whole(store).equals(taken)
 
 
 def test_closing_lets_go_of_everything(make: MakeStore) -> None:
     store = filled(make, a=1)
-    taken = store.snapshot()
+    taken = whole(store)
     store.close()
     store.close()
     assert taken.num_rows == 1
@@ -270,7 +276,7 @@ def machine_of(make: MakeStore) -> type[RuleBasedStateMachine]:
             super().__init__()
             self.store = make(COUNTS)
             self.model: dict[str, int] = {}
-            self.committed = (self.store.snapshot(), dict(self.model))
+            self.committed = (whole(self.store), dict(self.model))
             self.kept: tuple[dict[str, pa.Table], dict[str, int]] | None = None
 
         @rule(key=keys, value=st.integers(-5, 5))
@@ -290,14 +296,14 @@ def machine_of(make: MakeStore) -> type[RuleBasedStateMachine]:
 
         @rule()
         def commit(self) -> None:
-            self.committed = (self.store.snapshot(), dict(self.model))
+            self.committed = (whole(self.store), dict(self.model))
             assert self.committed[0].column(0).to_pylist() == sorted(self.model)
 
         @rule()
         def begin_anew(self) -> None:
             self.store.close()
             self.store = make(COUNTS)
-            self.store.restore(self.committed[0])
+            self.store.restore_kept({BASE: self.committed[0]})
             self.model = dict(self.committed[1])
             self.kept = None
 

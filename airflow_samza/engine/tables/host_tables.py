@@ -20,6 +20,7 @@ from airflow_samza.config import Config
 from airflow_samza.prepare.task_side_inputs import TOPIC_IDENTITY, tombstone_seconds
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.runs.tables.pins import HISTORY
+from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.local_store import LocalStores, default_folder
 from airflow_samza.storage.offsets_file import LocalOffsets, OffsetsFile
 from airflow_samza.storage.row_versions import RowVersions
@@ -88,7 +89,8 @@ class HostTables:
         missing = sum(max(end - table.reached.get(place, 0), 0) for place, end in target.items())
         if table.reached and has_same and missing <= _LITTLE:
             return True
-        base = self._stores.find(self._name(table), self._place(table), self._version(table, target, slices))
+        version = self._version(table, target, slices)
+        base = self._stores.find(self._name(table), self._place(table), version, ColumnarTable)
         if base is None:
             return False
         table.take_over(base, target)
@@ -105,7 +107,7 @@ class HostTables:
             sources: Slices = local.store["sources"]
             if table.reached and not self._is_on_the_way(tables, table, slices, reached, sources):
                 continue
-            base = self._stores.find(self._name(table), self._place(table), str(local.store["version"]))
+            base = self._stores.find(self._name(table), self._place(table), str(local.store["version"]), ColumnarTable)
             if base is None:
                 continue
             is_held = bool(table.reached)
@@ -165,7 +167,7 @@ class HostTables:
 
     def _keep(self, tables: SideTables, table: SideTable) -> None:
         version, whole = self._version(table, table.reached, tables.sources), table.store.whole
-        kept = self._stores.columnar(self._name(table), self._place(table), version, lambda: whole)
+        kept = self._stores.kept(self._name(table), self._place(table), version, ColumnarTable, lambda: whole)
         sources = {stream_id: _identity_of(tables.sources[stream_id]) for stream_id in table.table.side_inputs}
         offsets = {place: offset - 1 for place, offset in table.reached.items()}
         OffsetsFile(self._offsets_path(table)).write(

@@ -9,7 +9,6 @@ The commands ``gc`` and ``topics`` and the operator of retention call it.
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -38,7 +37,7 @@ from airflow_samza.runs.upkeep.run_removal import SweptRuns, remove_run, slim_ru
 from airflow_samza.runs.upkeep.topic_expiry import own_topics
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.trash import empty_trash, make_trash
-from airflow_samza.systems.log.maintenance import Swept, deleting, sweep
+from airflow_samza.systems.log.maintenance import Swept, sweep
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.log.topic import Topic
 from airflow_samza.systems.made_tables import MADE_TABLES
@@ -168,7 +167,7 @@ def sweep_root(
     for log in logs:
         sweeps.logs[log.name] = sweep_log(files, log, now=now, dry=dry)
         for topic in _orphans(files, log, now):
-            sweeps.logs[log.name].take(functools.partial(deleting, topic, dry=dry))
+            sweeps.logs[log.name].delete(topic, dry=dry)
     sweeps.tables = sweep_outputs(files, systems_of, now, dry=dry, slim=sweeps.runs.slim)
     for history in files.list("state"):
         for path in _unless_link(orphaned_state, files, f"state/{history}"):

@@ -316,7 +316,8 @@ class _Stager(_Publisher):
         slot = view.slots.get(self.key) or Slot(self.key, self.publication.slot)
         if last is None:
             return view
-        waiting = dataclasses.replace(self.mine, generation=last[0], epoch=last[1], turn=self._turn(view, slot))
+        turn = view.owners.next_number(self.key, self.run_digest)
+        waiting = dataclasses.replace(self.mine, generation=last[0], epoch=last[1], turn=turn)
         if any(one.owner == waiting.owner and one.epoch >= waiting.epoch for one in slot.commits):
             return view
         return TableView({**view.slots, self.key: slot.with_commit(waiting)})

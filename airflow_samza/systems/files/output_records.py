@@ -150,11 +150,6 @@ class SlotTurn:
         parts += [f"c{config}"] if config else []
         return ".".join([*parts, str(self.turn.number), *self.turn[1:], "json"])
 
-    @property
-    def owner(self) -> tuple[str, str]:
-        """The producer's digest, and the generation."""
-        return self.turn.producer, self.turn.generation
-
     def place(self, output: Location) -> Location:
         """Return the path of the record."""
         return output / f"{FOLDER}/slots/{self.name}"

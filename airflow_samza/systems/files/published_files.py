@@ -6,6 +6,7 @@ publishers and the command ``fsck`` ask it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from functools import cached_property
 
 import pyarrow.fs as pafs
 
+from airflow_samza.grouping import grouped
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.files.output_records import (
     FOLDER,
@@ -25,8 +27,7 @@ from airflow_samza.systems.files.output_records import (
     read_manifest,
     read_writer,
 )
-from airflow_samza.systems.generations import newest_generations, parse_generation
-from airflow_samza.systems.output_slots import Order, SlotCode, SlotWriter, Turn
+from airflow_samza.systems.output_slots import SlotCode, SlotWriter, Turn, Turns
 
 
 @dataclass(frozen=True)
@@ -44,72 +45,33 @@ class View:
         return cls(manifests, tuple(list_turns(output)) if slots else ())
 
     @cached_property
-    def newest(self) -> dict[str, tuple[int, ...]]:
-        """The newest generation that each producer has published."""
-        return newest_generations((producer, generation) for producer, generation, _ in self.manifests)
-
-    @cached_property
-    def published(self) -> frozenset[tuple[str, str]]:
-        """Producers and generations that have published."""
-        return frozenset((producer, generation) for producer, generation, _ in self.manifests)
-
-    @cached_property
-    def holders(self) -> dict[SlotCode, Order]:
-        """The newest turn of each slot that has published."""
-        return {turn.code: turn.turn.order for turn in self.turns if turn.owner in self.published}  # the newest is last
-
-    @cached_property
-    def by_owner(self) -> dict[tuple[str, str], SlotTurn]:
-        """The turn of each producer's generation that has one."""
-        return {turn.owner: turn for turn in self.turns}
-
-    def of_slot(self, code: SlotCode) -> list[Turn]:
-        """Return the turns of a slot."""
-        return [slot_turn.turn for slot_turn in self.turns if slot_turn.code == code]
-
-    def stands(self, producer: str, generation: str) -> bool:
-        """Return whether readers see what a producer's generation has published."""
-        if (producer, generation) not in self.published or parse_generation(generation) != self.newest[producer]:
-            return False
-        turn = self.by_owner.get((producer, generation))
-        return turn is None or turn.turn.order == self.holders[turn.code]
+    def owners(self) -> Turns[SlotCode]:
+        """Whose files stand."""
+        published = frozenset(manifest[:2] for manifest in self.manifests)
+        return Turns(published, grouped((turn.code, turn.turn) for turn in self.turns))
 
     def standing(self) -> Iterator[tuple[str, str, int]]:
         """Yield the manifests that readers see."""
-        return (manifest for manifest in self.manifests if self.stands(manifest[0], manifest[1]))
-
-    def standing_turns(self) -> Iterator[SlotTurn]:
-        """Yield the turns whose files readers see."""
-        return (turn for turn in self.by_owner.values() if self.stands(*turn.owner))
+        return (manifest for manifest in self.manifests if self.owners.stands(*manifest[:2]))
 
     def writers(self, output: Location, code: SlotCode) -> list[SlotWriter]:
         """Return who has written the slots that meet one, of what stands."""
         writers = []
-        for turn in self.standing_turns():
+        for turn in itertools.starmap(SlotTurn, self.owners.standing()):
             if code.meets(turn.code):
                 with suppress(FileNotFoundError):  # replaced since it was listed
                     writers.append(read_writer(output, turn))
         return writers
 
-    def successor(self, producer: str) -> SlotTurn | None:
-        """Return the turn that has replaced the newest one of a producer; None: it stands, or has none."""
-        newest = max((k for k in self.turns if k.turn.producer == producer), key=lambda k: k.turn.order, default=None)
-        holder = self.holders.get(newest.code) if newest is not None else None
-        if newest is None or holder is None or newest.turn.order >= holder:
-            return None
-        return next(other for other in self.turns if other.code == newest.code and other.turn.order == holder)
-
-    def outside(self) -> frozenset[str]:
-        """Return the producers of files that readers see, and that are of no slot."""
-        return frozenset(manifest[0] for manifest in self.standing() if manifest[:2] not in self.by_owner)
-
-    def replaced(self) -> Iterator[SlotTurn]:
+    def replaced(self) -> Iterator[Turn]:
         """Yield the turns after which another run has published."""
-        return (k for k in self.turns if k.code in self.holders and k.turn.order < self.holders[k.code])
+        holders = self.owners.holders
+        turns = self.owners.slot_of.values()
+        return (turn for code, turn in turns if code in holders and turn.order < holders[code].order)
 
-    def replaced_in(self, mine: SlotTurn) -> list[SlotTurn]:
-        """Return the turns that one replaces: those of its slot that began before."""
-        return [turn for turn in self.turns if turn.code == mine.code and turn.turn.order < mine.turn.order]
+    def replaced_in(self, code: SlotCode, mine: Turn) -> list[Turn]:
+        """Return the turns at a slot that one replaces: those that began before."""
+        return [turn for turn in self.owners.of_slots[code] if turn.order < mine.order]
 
 
 def published_at(output: Location) -> dict[str, datetime]:
@@ -173,7 +135,7 @@ def _look(place: Location) -> _Directory | None:
         with suppress(FileNotFoundError):  # superseded since it was listed
             names.update(name for name, _, _ in read_manifest(manifest_path(place, producer, generation, epoch)).files)
     replaced = {
-        turn.owner: frozenset(former.turn.producer for former in view.replaced_in(turn))
-        for turn in view.standing_turns()
+        turn.owner: frozenset(former.producer for former in view.replaced_in(code, turn))
+        for code, turn in view.owners.standing()
     }
     return _Directory(frozenset(names), replaced)

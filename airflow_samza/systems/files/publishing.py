@@ -52,8 +52,6 @@ from airflow_samza.systems.output_slots import (
     SlotWriter,
     Turn,
     digest,
-    is_replaced,
-    next_turn,
     outdated,
     reject_meeting,
     replaced,
@@ -151,9 +149,8 @@ class _Publisher:
             )
         if self.slot is None or self.publication.slot is None:
             return
-        holder = view.holders.get(self.slot)
-        if is_replaced(view.of_slot(self.slot), holder, self.run_digest, *self.mine):
-            winner = next(one for one in view.turns if one.code == self.slot and one.turn.order == holder)
+        winner = view.owners.winner(self.slot, self.run_digest, *self.mine)
+        if winner is not None:
             self._withdraw(view)
             raise replaced(
                 self.publication.slot,
@@ -161,7 +158,7 @@ class _Publisher:
                 stream=self.stream.name,
                 producer=self.publication.producer,
                 generation=self.publication.generation,
-                winner=winner_at(self.output, winner),
+                winner=winner_at(self.output, SlotTurn(self.slot, winner)),
             )
 
     def _begin(self, view: View) -> View:
@@ -169,7 +166,7 @@ class _Publisher:
 
         One that died after it had taken its turn looks again: another application may have published since.
         """
-        if self.slot is None or self.publication.slot is None or self.mine in view.published:
+        if self.slot is None or self.publication.slot is None or self.mine in view.owners.published:
             return view
         publication, slot = self.publication, self.publication.slot
         met = view.writers(self.output, self.slot)
@@ -178,9 +175,9 @@ class _Publisher:
         except TopicError:
             self._withdraw(view)
             raise
-        if self.mine in view.by_owner:
+        if self.mine in view.owners.slot_of:
             return view
-        number = next_turn(view.of_slot(self.slot), view.holders.get(self.slot), self.run_digest)
+        number = view.owners.next_number(self.slot, self.run_digest)
         turn = SlotTurn(self.slot, Turn(number, self.run_digest, *self.mine))
         writer = SlotWriter(slot, publication.producer, publication.generation, publication.root)
         self._write_record(turn.place(self.output), encode_writer(writer))
@@ -279,18 +276,18 @@ class _Publisher:
         another slot, by which the turns there count; and the newest one of a producer that has older ones elsewhere,
         which would count as its newest otherwise.
         """
-        turn = view.by_owner.get(self.mine)
-        former = {past.owner for past in view.replaced_in(turn)} if turn is not None else set()
+        mine = view.owners.slot_of.get(self.mine)
+        former = {past.owner for past in view.replaced_in(*mine)} if mine is not None else set()
         removed = self._remove_parts(lambda owner: owner in former or self._is_lower(owner))
         lower = {manifest[:2] for manifest in view.manifests if self._is_lower(manifest[:2])}
         turns = view.turns if self.slot is not None or not lower else list_turns(self.output)
-        elsewhere = {past.owner for past in turns if past.code != self.slot}
+        elsewhere = {past.turn.owner for past in turns if past.code != self.slot}
         older = {manifest[0] for manifest in view.manifests if manifest[:2] not in former}
         for manifest in view.manifests:
             if (manifest[:2] in former and manifest[0] not in older) or manifest[:2] in lower - elsewhere:
                 delete_file(manifest_path(self.output, *manifest))
         for past in turns:
-            if self._is_lower(past.owner) and past.owner not in elsewhere:
+            if self._is_lower(past.turn.owner) and past.turn.owner not in elsewhere:
                 delete_file(past.place(self.output))
         return removed
 
@@ -299,7 +296,7 @@ class _Publisher:
 
     def _withdraw(self, view: View) -> None:
         """Take back what this generation has published, unless readers see it."""
-        if view.stands(*self.mine):
+        if view.owners.stands(*self.mine):
             return
         self._remove_parts(lambda owner: owner == self.mine)
         for manifest in view.manifests:

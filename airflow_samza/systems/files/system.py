@@ -27,7 +27,14 @@ from airflow_samza.systems.files.location import Location, check_inside, has_glo
 from airflow_samza.systems.files.namesakes import Namesakes
 from airflow_samza.systems.files.new_files import FilesRead, find_new_files
 from airflow_samza.systems.files.output import FilesProducer, reject_file, written_rows
-from airflow_samza.systems.files.output_records import manifest_path, own_path, producer_hash, read_manifest, winner_at
+from airflow_samza.systems.files.output_records import (
+    SlotTurn,
+    manifest_path,
+    own_path,
+    producer_hash,
+    read_manifest,
+    winner_at,
+)
 from airflow_samza.systems.files.published_files import View
 from airflow_samza.systems.files.publishing import publish
 from airflow_samza.systems.files.reading import FilesConsumer, is_as_listed
@@ -253,7 +260,7 @@ class FilesSystem:
         """Return which file of a generation of an output is missing, or has another size; None: all are there."""
         output, view = self._output(stream), self._view(stream)
         owner = (producer_hash(producer, stream.name), generation)
-        if not view.stands(*owner):
+        if not view.owners.stands(*owner):
             return f"{output} has no manifest of it"
         with storage_errors(path=str(output), stream=stream.name, doing="list"):
             listed = output.entries()
@@ -273,15 +280,15 @@ class FilesSystem:
 
     def outside_slots(self, stream: StreamSpec, producers: Iterable[str]) -> list[str]:
         """Return those of some producers whose files readers see, and who wrote them as no slot."""
-        outside = self._view(stream).outside()
+        outside = self._view(stream).owners.outside()
         return (
             [producer for producer in producers if producer_hash(producer, stream.name) in outside] if outside else []
         )
 
     def successor(self, stream: StreamSpec, producer: str) -> str | None:
         """Return the producer of the run that has replaced what a producer wrote; None: it stands, or never wrote."""
-        turn = self._view(stream).successor(producer_hash(producer, stream.name))
-        return winner_at(self._output(stream), turn) if turn is not None else None
+        successor = self._view(stream).owners.successor(producer_hash(producer, stream.name))
+        return winner_at(self._output(stream), SlotTurn(*successor)) if successor is not None else None
 
     def _view(self, stream: StreamSpec) -> View:
         output = self._output(stream)

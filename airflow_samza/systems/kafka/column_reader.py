@@ -9,7 +9,7 @@ read out of its key, where outputs of ours write them, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, cast
@@ -21,13 +21,14 @@ from confluent_kafka import Message
 
 from airflow_samza.application.declarations.tables import PUSH_DELETES
 from airflow_samza.errors import SchemaError
-from airflow_samza.schema import type_from_arrow
+from airflow_samza.schema import Schema, type_from_arrow
 from airflow_samza.systems.kafka.columns import (
     HEADERS,
     KEY,
     KEY_SERDES,
     OFFSET,
     PARTITION,
+    RAW,
     TIMESTAMP,
     VALUE,
     MessageColumns,
@@ -40,67 +41,26 @@ Numbers = np.ndarray[Any, Any]
 Headers = list[tuple[str, bytes | None]]
 
 
-@dataclass(frozen=True)
-class Taken:
-    """Facts that were taken of messages of one partition, in their order; those that nobody wants are None.
+_HEADERS = Schema.of(RAW).to_arrow().field(HEADERS).type
 
-    ``offsets`` and ``millis`` (timestamps in ms since 1970, negative where there is none) are int64, ``keys`` and
-    ``values`` binary.
+
+def taken(messages: Sequence[Message], facts: Set[str]) -> pa.RecordBatch:
+    """Return the wanted facts of messages of one partition, one at least, and their offsets, in columns of these names.
+
+    Timestamps are ms since 1970, negative where there is none.
     """
-
-    partition: int
-    offsets: Numbers
-    keys: pa.Array | None
-    values: pa.Array | None
-    millis: Numbers | None
-    headers: list[Headers | None] | None
-
-    @classmethod
-    def of(cls, messages: Sequence[Message], facts: Set[str]) -> Taken:
-        """Return the wanted facts of messages, one at least."""
-        return cls(
-            cast("int", messages[0].partition()),
-            _offsets_of(messages),
-            pa.array(list(map(Message.key, messages)), pa.binary()) if KEY in facts else None,
-            pa.array(list(map(Message.value, messages)), pa.binary()) if VALUE in facts else None,
-            np.fromiter((m.timestamp()[1] for m in messages), np.int64, len(messages)) if TIMESTAMP in facts else None,
-            cast("list[Headers | None]", list(map(Message.headers, messages))) if HEADERS in facts else None,
-        )
-
-    @classmethod
-    def joined(cls, parts: Sequence[Taken]) -> Taken:
-        """Return parts, one at least and all with the same facts, as one."""
-        first = parts[0]
-        if len(parts) == 1:
-            return first
-        return cls(
-            first.partition,
-            np.concatenate([part.offsets for part in parts]),
-            None if first.keys is None else pa.concat_arrays([part.keys for part in parts]),
-            None if first.values is None else pa.concat_arrays([part.values for part in parts]),
-            None if first.millis is None else np.concatenate([cast("Numbers", part.millis) for part in parts]),
-            None if first.headers is None else list(chain.from_iterable(part.headers or () for part in parts)),
-        )
-
-    def where(self, chosen: Numbers) -> Taken:
-        """Return the messages that a mask chooses."""
-        mask = pa.array(chosen)
-        return Taken(
-            self.partition,
-            self.offsets[chosen],
-            None if self.keys is None else self.keys.filter(mask),
-            None if self.values is None else self.values.filter(mask),
-            None if self.millis is None else self.millis[chosen],
-            None if self.headers is None else [self.headers[place] for place in np.flatnonzero(chosen).tolist()],
-        )
-
-    def __len__(self) -> int:
-        return len(self.offsets)
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of keys and values."""
-        return sum(part.nbytes for part in (self.keys, self.values) if part is not None)
+    columns: dict[str, pa.Array] = {OFFSET: pa.array(_offsets_of(messages), pa.int64())}
+    if KEY in facts:
+        columns[KEY] = pa.array(list(map(Message.key, messages)), pa.binary())
+    if VALUE in facts:
+        columns[VALUE] = pa.array(list(map(Message.value, messages)), pa.binary())
+    if PARTITION in facts:
+        columns[PARTITION] = pa.repeat(pa.scalar(messages[0].partition(), pa.int32()), len(messages))
+    if TIMESTAMP in facts:
+        columns[TIMESTAMP] = pa.array([message.timestamp()[1] for message in messages], pa.int64())
+    if HEADERS in facts:
+        columns[HEADERS] = _headers(cast("list[Headers | None]", list(map(Message.headers, messages))))
+    return pa.record_batch(columns)
 
 
 @dataclass(frozen=True)
@@ -198,24 +158,25 @@ class ColumnReader:
         inside = {VALUE} if self.serde is not None else set()
         return frozenset(named | inside | ({KEY, VALUE} if self.tombstones is not None else set()))
 
-    def read(self, taken: Taken) -> Decoded:
+    def read(self, messages: pa.RecordBatch) -> Decoded:
         """Return the messages whose values and keys can be read, and those that cannot."""
         arrays: dict[str, pa.Array] = {}
         bad: dict[int, BadMessage] = {}
-        for serde, values in ((self.key_serde, taken.keys), (self.serde, taken.values)):
+        for serde, fact in ((self.key_serde, KEY), (self.serde, VALUE)):
             if serde is not None:
-                batch, wrong = rows_of(serde, values)
+                batch, wrong = rows_of(serde, messages.column(fact))
                 arrays.update(zip(batch.schema.names, batch.columns, strict=True))
                 bad.update((one.place, one) for one in wrong)
         if self.tombstones is not None:
-            bad.update((one.place, one) for one in self.tombstones.mark(taken.keys, taken.values, arrays))
+            wrong = self.tombstones.mark(messages.column(KEY), messages.column(VALUE), arrays)
+            bad.update((one.place, one) for one in wrong)
         if bad:
-            good = np.ones(len(taken), bool)
+            good = np.ones(len(messages), bool)
             good[list(bad)] = False
             arrays = {name: column.filter(pa.array(good)) for name, column in arrays.items()}
-            taken = taken.where(good)
+            messages = messages.filter(pa.array(good))
         columns = [
-            arrays[field.name] if field.name in arrays else _COLUMNS[self.facts[field.name]](taken, field.type)
+            arrays[field.name] if field.name in arrays else _as_column(messages, self.facts[field.name], field.type)
             for field in self.schema
         ]
         batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
@@ -236,28 +197,22 @@ def _offsets_of(messages: Sequence[Message]) -> Numbers:
     return np.fromiter(map(offset_of, messages), np.int64, len(messages))
 
 
-def _timestamps(taken: Taken, kind: pa.DataType) -> pa.Array:
-    millis = cast("Numbers", taken.millis)
-    times = pa.array(millis, pa.int64(), mask=millis < 0)
-    return times if pa.types.is_integer(kind) else times.cast(pa.timestamp("ms")).cast(pa.timestamp("us")).cast(kind)
+def _as_column(messages: pa.RecordBatch, fact: str, kind: pa.DataType) -> pa.Array:
+    """Return a fact of messages as a column of a type that it may have."""
+    column = messages.column(fact)
+    if fact == TIMESTAMP:
+        column = pc.if_else(pc.less(column, 0), pa.scalar(None, pa.int64()), column)
+        return column if pa.types.is_integer(kind) else column.cast(pa.timestamp("ms")).cast(kind)
+    return column.cast(kind)
 
 
-def _headers(taken: Taken, kind: pa.DataType) -> pa.Array:
-    lists: Iterable[Headers] = [headers or [] for headers in taken.headers or ()]
-    ends = np.zeros(len(taken) + 1, np.int32)
+def _headers(each: Sequence[Headers | None]) -> pa.Array:
+    lists = [headers or [] for headers in each]
+    ends = np.zeros(len(lists) + 1, np.int32)
     np.cumsum([len(headers) for headers in lists], out=ends[1:])
     pairs = list(chain.from_iterable(lists))
     names = pa.array([name for name, _ in pairs], pa.string())
     values = pa.array([value for _, value in pairs], pa.binary())
-    item = kind.value_type
+    item = _HEADERS.value_type
     structs = pa.StructArray.from_arrays([names, values], fields=[item.field(0), item.field(1)])
-    return pa.ListArray.from_arrays(pa.array(ends), structs, type=kind)
-
-
-_COLUMNS: Mapping[str, Callable[[Taken, pa.DataType], pa.Array]] = {
-    VALUE: lambda taken, kind: taken.values,
-    PARTITION: lambda taken, kind: pa.repeat(pa.scalar(taken.partition, kind), len(taken)),
-    OFFSET: lambda taken, kind: pa.array(taken.offsets, kind),
-    TIMESTAMP: _timestamps,
-    HEADERS: _headers,
-}
+    return pa.ListArray.from_arrays(pa.array(ends), structs, type=_HEADERS)

@@ -12,13 +12,14 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import KafkaError, Message
 
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.clients import WarmConsumer, consumer
-from airflow_samza.systems.kafka.column_reader import ColumnReader, Taken, offset_of
-from airflow_samza.systems.kafka.columns import HEADERS, TIMESTAMP, VALUE, MessageColumns
+from airflow_samza.systems.kafka.column_reader import ColumnReader, offset_of, taken
+from airflow_samza.systems.kafka.columns import HEADERS, OFFSET, TIMESTAMP, VALUE, MessageColumns
 from airflow_samza.systems.kafka.failures import UNKNOWN_TOPIC, failed, missing, other_count, silent
 from airflow_samza.systems.kafka.input_range import TIMES, pass_by
 from airflow_samza.systems.serdes.serde import cannot_read
@@ -83,8 +84,8 @@ class KafkaConsumer:
         reader = ColumnReader.of(self._columns, columns, self._brokers.system, self._serde_options)
         if start < end:
             self._check_topic()
-            for taken in self._batches(ssp.partition, start, end, self._facts(reader)):
-                yield from self._runs(ssp, taken, reader)
+            for batch in self._batches(ssp.partition, start, end, self._facts(reader)):
+                yield from self._runs(ssp, batch, reader)
             self._check_topic()  # what was read may be of a topic that was created again meanwhile
         if offsets is None:
             yield ControlEnvelope(ssp, end, EndOfStreamMessage(None, 1, None, self._stream.name))
@@ -95,20 +96,20 @@ class KafkaConsumer:
     def _check_topic(self) -> None:
         self._brokers.check_same(self._stream.name, self._slice.get("topic"))
 
-    def _batches(self, partition: int, start: int, end: int, facts: Set[str]) -> Iterator[Taken]:
+    def _batches(self, partition: int, start: int, end: int, facts: Set[str]) -> Iterator[pa.RecordBatch]:
         """Yield what is taken of the messages of a range, in batches."""
-        parts: list[Taken] = []
+        parts: list[pa.RecordBatch] = []
         size = 0
         for messages in self._messages(partition, start, end):
-            part = Taken.of(messages, facts)
+            part = taken(messages, facts)
             del messages  # the next ones take their place in memory
             parts.append(part)
             size += part.nbytes
             if len(part) < _AT_A_TIME or len(parts) * _AT_A_TIME >= _BATCH or size >= _BATCH_BYTES:
-                yield Taken.joined(parts)
+                yield pa.concat_batches(parts)
                 parts, size = [], 0
         if parts:
-            yield Taken.joined(parts)
+            yield pa.concat_batches(parts)
 
     def _messages(self, partition: int, position: int, end: int) -> Iterator[list[Message]]:
         """Yield the messages from a position up to an end; some, each time."""
@@ -189,27 +190,23 @@ class KafkaConsumer:
         by_time = {TIMESTAMP} if self._times is not None else set()
         return reader.needed_facts | by_time | ({VALUE, HEADERS} if self._stream.tolerant else set())
 
-    def _runs(self, ssp: SystemStreamPartition, taken: Taken, reader: ColumnReader) -> Iterator[MessageRun]:
+    def _runs(self, ssp: SystemStreamPartition, batch: pa.RecordBatch, reader: ColumnReader) -> Iterator[MessageRun]:
         """Yield the messages that are of the interval, if there is one, in runs of consecutive offsets."""
         if self._times is not None:
-            assert taken.millis is not None
-            within = (taken.millis >= self._times[0]) & (taken.millis < self._times[1])
-            if not within.all():
-                taken = taken.where(within)
-        if not len(taken):
+            millis = batch.column(TIMESTAMP)
+            batch = batch.filter(pc.and_(pc.greater_equal(millis, self._times[0]), pc.less(millis, self._times[1])))
+        if not len(batch):
             return
-        decoded, offsets = reader.read(taken), taken.offsets
+        decoded, offsets = reader.read(batch), batch.column(OFFSET).to_numpy()
         if decoded.bad and not self._stream.tolerant:
             bad = decoded.bad[0]
             at = int(offsets[bad.place])
             raise cannot_read(bad, stream=ssp.stream, partition=ssp.partition, offset=at) from bad
         for place, piece in decoded.pieces():
             if isinstance(piece, list):
-                assert taken.values is not None
-                assert taken.headers is not None
                 for bad in piece:
-                    headers = headers_text(taken.headers[bad.place])
-                    text = as_text(taken.values[bad.place].as_py())
+                    headers = headers_text([tuple(pair.values()) for pair in batch.column(HEADERS)[bad.place].as_py()])
+                    text = as_text(batch.column(VALUE)[bad.place].as_py())
                     yield UnreadableRun.of(ssp, int(offsets[bad.place]), [text], [str(bad)], [headers])
             else:
                 yield from _consecutive(ssp, piece, offsets[place : place + piece.num_rows])

@@ -102,7 +102,7 @@ def _control(topic: Topic, index: LogIndex) -> Iterator[Finding]:
 
 def _missing(topic: Topic, index: LogIndex, published: Sequence[Published]) -> Iterator[Finding]:
     for said in published:
-        if index.seen.is_superseded(said.producer, said.generation):
+        if index.seen.turns.is_superseded(said.producer, said.generation):
             continue
         if not index.seen.is_published(topic.name, said.producer, said.generation, said.epoch):
             yield Finding(

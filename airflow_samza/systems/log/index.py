@@ -136,7 +136,7 @@ class LogIndex:
     def is_live(self, commit: Commit) -> bool:
         """Return whether readers still see a commit."""
         return commit.number >= self.floor.commit and (
-            commit.once or not self.seen.is_superseded(commit.producer, commit.generation)
+            commit.once or not self.seen.turns.is_superseded(commit.producer, commit.generation)
         )
 
     def live_commits(self) -> Iterator[Commit]:

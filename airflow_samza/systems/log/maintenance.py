@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from airflow_samza.errors import TopicError
@@ -84,11 +84,17 @@ class Swept:
     later: list[str] = field(default_factory=list)
     """Sentences on what could not be deleted, and is by the next sweep: where messages lie, nobody answers."""
 
-    def take(self, delete: Callable[[], Iterable[str]]) -> None:
-        """Note the topics that are deleted; what their store does not delete is for the next sweep."""
+    def delete(self, topic: Topic, is_held: Callable[[], bool] = lambda: False, *, dry: bool) -> None:
+        """Delete a topic that is not held, and note it; ``dry``: only note it."""
+        with self.noting_later():
+            if dry or delete_topic(topic, is_held):
+                self.topics.append(topic.name)
+
+    @contextmanager
+    def noting_later(self) -> Iterator[None]:
+        """Note what a store does not delete within the block: it is for the next sweep."""
         try:
-            for name in delete():
-                self.topics.append(name)
+            yield
         except TopicError as error:
             if error.sentence not in self.later:
                 self.later.append(error.sentence)
@@ -123,7 +129,7 @@ def sweep(
                 continue
             floor = read_floor(topic)
             if floor.expires_at is not None and floor.expires_at <= now and not is_held(name):
-                swept.take(functools.partial(deleting, topic, functools.partial(is_held, name), dry=dry))
+                swept.delete(topic, functools.partial(is_held, name), dry=dry)
                 continue
             if topic.is_staging:  # what waits there may be committed by its run, and goes when it is published
                 continue
@@ -135,7 +141,9 @@ def sweep(
         except TopicError as error:
             if error.facts.get("link") or filesystem.exists(f"{topic_directory(name)}/topic.json"):
                 swept.damaged[name] = error
-    swept.take(lambda: store.sweep(filesystem, (now - grace_ms) / 1000, dry=dry))
+    with swept.noting_later():
+        for name in store.sweep(filesystem, (now - grace_ms) / 1000, dry=dry):
+            swept.topics.append(name)  # what comes before an error is deleted
     if not dry:
         for name in list_half_deleted(filesystem):
             half = Topic(filesystem, system, name, 1, None)
@@ -218,12 +226,6 @@ def _delete_rest(topic: Topic) -> None:
             path = f"{topic.directory}/{name}"
             (topic.filesystem.delete if name.endswith(".json") else topic.filesystem.delete_tree)(path)
     topic.filesystem.delete(f"{topic.directory}/{DELETING}")
-
-
-def deleting(topic: Topic, is_held: Callable[[], bool] = lambda: False, *, dry: bool = False) -> Iterator[str]:
-    """Delete a topic, unless ``dry``; yield its name, if it is deleted, or would be."""
-    if dry or delete_topic(topic, is_held):
-        yield topic.name
 
 
 @dataclass(frozen=True)

@@ -25,25 +25,23 @@ def superseded_since(topic: Topic, commits: int, first: Sequence[int], read: Seq
         return []
     then = load_tail(topic, commits - 1).seen
     now = load_tail(topic).seen
-    newer = {
-        producer: successor
-        for producer, generation in then.generations().items()
-        if (successor := now.successor(producer, generation)) is not None
-    }
+    gone = {owner[0] for owner in then.generations().items() if now.turns.is_superseded(*owner)}
+    newest = now.generations()
     replaced: dict[str, Superseded] = {}
-    for commit in read_commits(topic, 0, commits - 1) if newer else ():
+    for commit in read_commits(topic, 0, commits - 1) if gone else ():
         producer = commit.producer
         if (
             commit.once
-            or producer not in newer
+            or producer not in gone
             or producer in replaced
-            or then.is_superseded(producer, commit.generation)
+            or then.turns.is_superseded(producer, commit.generation)
         ):
             continue
         for partition, rows in enumerate(commit.rows_by_partition[: len(read)]):
             offset = max(first_offset(commit, partition), first[partition])
             if offset < min(read[partition], first_offset(commit, partition) + rows):
-                by, generation = newer[producer]
+                successor = now.turns.successor(producer)
+                by, generation = (producer, newest[producer]) if successor is None else successor[1].owner
                 replaced[producer] = Superseded(producer, commit.generation, generation, partition, offset, by)
                 break
     return list(replaced.values())
@@ -54,7 +52,7 @@ def written_ends(topic: Topic) -> dict[str, tuple[int, ...]]:
     seen = load_tail(topic).seen
     ends: dict[str, tuple[int, ...]] = {}
     for commit in read_commits(topic, 0):
-        if commit.rows and not commit.once and not seen.is_superseded(commit.producer, commit.generation):
+        if commit.rows and not commit.once and not seen.turns.is_superseded(commit.producer, commit.generation):
             rows = commit.rows_by_partition
             former = ends.get(commit.producer, (0,) * topic.partitions)
             own = (end - len(commit.control) if count else 0 for end, count in zip(commit.next, rows, strict=True))

@@ -291,13 +291,13 @@ class LogSystem:
 
     def outside_slots(self, stream: StreamSpec, producers: Iterable[str]) -> list[str]:
         """Return those of some producers whose messages readers see, and who wrote them as no slot."""
-        return self._seen(stream).outside_slots(producers)
+        outside = self._seen(stream).turns.outside()
+        return [producer for producer in producers if producer in outside] if outside else []
 
     def successor(self, stream: StreamSpec, producer: str) -> str | None:
         """Return the producer of the run that has replaced what a producer wrote; None: it stands, or never wrote."""
-        seen = self._seen(stream)
-        successor = seen.successor(producer, seen.generations().get(producer, ""))
-        return successor[0] if successor is not None else None
+        successor = self._seen(stream).turns.successor(producer)
+        return successor[1].producer if successor is not None else None
 
     def _seen(self, stream: StreamSpec) -> ProducersSeen:
         """Return the producers of a topic; none of one that is not there."""

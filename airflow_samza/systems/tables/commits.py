@@ -21,8 +21,8 @@ from typing import Any, cast
 from airflow_samza.errors import SamzaError, TopicError
 from airflow_samza.records import plain
 from airflow_samza.systems.capabilities import OutputCommit
-from airflow_samza.systems.generations import newest_generations, parse_generation
-from airflow_samza.systems.output_slots import Order, OutputSlot, SlotCode, SlotWriter, Turn, digest, run_of
+from airflow_samza.systems.generations import parse_generation
+from airflow_samza.systems.output_slots import OutputSlot, Owner, SlotCode, SlotWriter, Turn, Turns, digest, run_of
 from airflow_samza.systems.tables.folded_records import BLOCK, FOLDED, FoldedRecords, Heading
 from airflow_samza.typed_values import converted
 
@@ -206,70 +206,48 @@ class TableView:
         return ((_decoded(text), text) for text in self.folded.blocks[number].records)
 
     @cached_property
-    def _newest(self) -> dict[str, tuple[int, ...]]:
-        return newest_generations(committed.owner for _, committed in self.commits())
+    def owners(self) -> Turns[str]:
+        """Whose rows stand; producers by their digests, slots by their properties."""
+        slots = {
+            key: [one.as_turn() for one in slot.commits] for key, slot in self.slots.items() if slot.slot is not None
+        }
+        return Turns(frozenset(self.by_owner), slots)
 
     @cached_property
-    def holders(self) -> dict[str, Order]:
-        """The newest turn at each slot, by property."""
-        return {
-            key: max(one.as_turn().order for one in slot.commits)
-            for key, slot in self.slots.items()
-            if slot.slot is not None and slot.commits
-        }
+    def by_owner(self) -> dict[Owner, Committed]:
+        """The commits of each producer's generation."""
+        return {committed.owner: committed for _, committed in self.commits()}
 
     def commits(self) -> Iterator[tuple[Slot, Committed]]:
         """Yield all commits with their slots."""
         return ((slot, committed) for slot in self.slots.values() for committed in slot.commits)
-
-    def newest(self, producer: str, stream: str) -> tuple[int, ...] | None:
-        """Return the newest generation that a producer has committed."""
-        return self._newest.get(output_digest(producer, stream))
 
     def published(self, committed: Collection[OutputCommit], age: Callable[[str], int]) -> str | None:
         """Return the version with the last of what was committed to a branch; None: the table does not have all of it.
 
         ``age`` orders versions.
         """
-        versions = {one.owner: one.snapshot for _, one in self.commits()}
-        found = [versions.get((output_digest(one.producer, one.stream), one.generation)) for one in committed]
-        return None if None in found else max(found, key=lambda one: age(str(one)), default=None)
-
-    def stands(self, slot: Slot, committed: Committed) -> bool:
-        """Return whether readers see what a generation has committed."""
-        output, generation = committed.owner
-        if parse_generation(generation) != self._newest[output]:
-            return False
-        holder = self.holders.get(slot.key)
-        return holder is None or committed.as_turn().order == holder
+        found = [self.by_owner.get((output_digest(one.producer, one.stream), one.generation)) for one in committed]
+        versions = [one.snapshot for one in found if one is not None]
+        return None if len(versions) < len(found) else max(versions, key=age, default=None)
 
     def writers(self, code: SlotCode) -> list[SlotWriter]:
         """Return who has written the slots that meet one, of what stands."""
         return [
             SlotWriter(slot.slot, committed.producer, committed.generation)
             for slot, committed in self.commits()
-            if slot.slot is not None and code.meets(slot.slot.code) and self.stands(slot, committed)
+            if slot.slot is not None and code.meets(slot.slot.code) and self.owners.stands(*committed.owner)
         ]
 
     def outside(self) -> frozenset[str]:
         """Return the producers whose rows readers see, and who wrote them as no slot."""
-        return frozenset(
-            committed.producer
-            for slot, committed in self.commits()
-            if slot.slot is None and self.stands(slot, committed)
-        )
+        outside = self.owners.outside()
+        return frozenset(committed.producer for committed in self.by_owner.values() if committed.owner[0] in outside)
 
     def successor(self, producer: str, stream: str) -> str | None:
         """Return the producer that has replaced the newest turn of another; None: it stands, or has none."""
-        output = output_digest(producer, stream)
-        mine = [(slot, one) for slot, one in self.commits() if slot.slot is not None and one.owner[0] == output]
-        if not mine:
-            return None
-        slot, newest = max(mine, key=lambda pair: pair[1].as_turn().order)
-        holder = self.holders[slot.key]
-        if newest.as_turn().order >= holder:
-            return None
-        return next(one.producer for one in slot.commits if one.as_turn().order == holder)
+        successor = self.owners.successor(output_digest(producer, stream))
+        return None if successor is None else self.by_owner[successor[1].owner].producer
 
 
 @contextmanager

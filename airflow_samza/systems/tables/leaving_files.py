@@ -118,7 +118,7 @@ class LeavingFiles(Generic[Table, File]):
         return (
             self._files.options.mode == REPLACE_TABLE
             and self._begins
-            and all(one.is_replaced for slot, one in self._of_run() if self._view.stands(slot, one))
+            and all(one.is_replaced for _, one in self._of_run() if self._view.owners.stands(*one.owner))
         )
 
     def _of_run(self) -> list[tuple[Slot, Committed]]:
@@ -198,8 +198,8 @@ class LeavingFiles(Generic[Table, File]):
         Who has compacted the table has moved them there.
         """
         replaced = {one.owner for _, one in self._former}
-        for slot, one in self._of_run():
-            if one.owner not in replaced and self._view.stands(slot, one) and one.files:
+        for _, one in self._of_run():
+            if one.owner not in replaced and self._view.owners.stands(*one.owner) and one.files:
                 left = len(self._files.written_by(one, live))
                 if left != one.files:
                     raise rewritten_by_others(self._files.options.table, self._files.stream.name, one, left)

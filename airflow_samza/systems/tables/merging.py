@@ -121,8 +121,7 @@ class MergingPublisher(TablePublisher[Table, File]):
         view = self.view(table)
         slot = view.slots.get(self.key)
         own = self._own(slot) if slot is not None else None
-        newest = view.newest(self.publication.producer, self.stream.name)
-        if slot is None or own is None or newest != self.generation or not view.stands(slot, own):
+        if slot is None or own is None or not view.owners.stands(*own.owner):
             return
         merged: list[_Merged[File]] = []
         try:

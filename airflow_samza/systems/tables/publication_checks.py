@@ -12,7 +12,6 @@ from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.output_slots import (
     OutputSlot,
     is_of_other_root,
-    is_replaced,
     namesake,
     outdated,
     replaced,
@@ -42,7 +41,7 @@ def reject_namesake(view: TableView, mine: Committed, table: str, prefixes: Coll
 
 def reject_late(view: TableView, mine: Committed, slot: OutputSlot | None, table: str) -> None:
     """Reject a generation that a higher one, or another run of its slot, has replaced."""
-    newest = view.newest(mine.producer, mine.stream)
+    newest = view.owners.newest.get(mine.owner[0])
     if newest is not None and newest > parse_generation(mine.generation):
         raise outdated(
             output=f"the table {table}",
@@ -52,20 +51,18 @@ def reject_late(view: TableView, mine: Committed, slot: OutputSlot | None, table
             newest=".".join(map(str, newest)),
             table=table,
         )
-    key = slot_key(slot, mine.producer, mine.stream)
-    standing = view.slots.get(key)
-    if slot is None or standing is None:
+    if slot is None:
         return
-    holder = view.holders.get(key)
-    if is_replaced([one.as_turn() for one in standing.commits], holder, run_digest(mine.producer), *mine.owner):
-        winner = next(one for one in standing.commits if one.as_turn().order == holder)
+    key = slot_key(slot, mine.producer, mine.stream)
+    winner = view.owners.winner(key, run_digest(mine.producer), *mine.owner)
+    if winner is not None:
         raise replaced(
             slot,
             output=f"the table {table}",
             stream=mine.stream,
             producer=mine.producer,
             generation=mine.generation,
-            winner=winner.producer,
+            winner=view.by_owner[winner.owner].producer,
         )
 
 

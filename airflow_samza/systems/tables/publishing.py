@@ -29,7 +29,7 @@ from airflow_samza.systems.files.durable_files import delete_file
 from airflow_samza.systems.files.failures import is_missing
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.generations import parse_generation
-from airflow_samza.systems.output_slots import UPSERT, next_turn, reject_meeting
+from airflow_samza.systems.output_slots import UPSERT, reject_meeting
 from airflow_samza.systems.system import Publication, StreamSpec
 from airflow_samza.systems.tables.commits import (
     REPLACED,
@@ -326,7 +326,7 @@ class TablePublisher(TableFiles[Table, File]):
 
     def _replaced(self, view: TableView, mine: Slot) -> list[tuple[Slot, Committed]]:
         """Return the commits that this generation replaces: those of lower ones, and of former runs of its slot."""
-        number = self._turn(view, mine)
+        number = view.owners.next_number(self.key, self.run_digest)
         outputs = {self.owner[0], *(output_digest(*former) for former in self.publication.former)}
         return [
             (slot, one)
@@ -334,9 +334,6 @@ class TablePublisher(TableFiles[Table, File]):
             if (one.owner[0] in outputs and parse_generation(one.generation) < self.generation)
             or (slot.slot is not None and slot.key == self.key and one.as_turn().order < (number, self.run_digest))
         ]
-
-    def _turn(self, view: TableView, slot: Slot) -> int:
-        return next_turn([one.as_turn() for one in slot.commits], view.holders.get(slot.key), self.run_digest)
 
     def rest(self, table: Table, files: LeavingFiles[Table, File]) -> list[File]:
         """Return new files with the other rows of those that leave with rows of runs: no run's record counts them."""
@@ -376,7 +373,7 @@ class TablePublisher(TableFiles[Table, File]):
     ) -> TableCommit[File]:
         committed = dataclasses.replace(
             self.mine,
-            turn=own.turn if own is not None else self._turn(view, slot),
+            turn=own.turn if own is not None else view.owners.next_number(self.key, self.run_digest),
             prefixes=tuple(sorted(self.prefixes.union(own.prefixes if own is not None else ()))),
             files=len(new) + (own.files if own is not None else 0),
             rows=sum(int(one["rows"]) for one in self.described) + (own.rows if own is not None else 0),

@@ -247,7 +247,8 @@ class TableSystem(ABC):
 
     def standing(self, stream: StreamSpec, producer: str) -> str | None:
         """Return the newest generation of a producer that has committed to a table; None when it never has."""
-        newest = self.view(stream, _of_producer(stream, producer), planned=True).newest(producer, stream.name)
+        view = self.view(stream, _of_producer(stream, producer), planned=True)
+        newest = view.owners.newest.get(output_digest(producer, stream.name))
         return None if newest is None else ".".join(map(str, newest))
 
     def lost(self, stream: StreamSpec, producer: str, generation: str) -> str | None:
@@ -255,12 +256,11 @@ class TableSystem(ABC):
 
         Of rows that have replaced others by their keys nobody can tell when others have committed since.
         """
-        mine, table = (producer, stream.name, generation), self.options_of(stream).table
+        mine, table = (output_digest(producer, stream.name), generation), self.options_of(stream).table
         view = self.view(stream, _of_producer(stream, producer), planned=True)
-        found = [pair for pair in view.commits() if (pair[1].producer, pair[1].stream, pair[1].generation) == mine]
-        if not found or not view.stands(*found[-1]):
+        if not view.owners.stands(*mine):
             return f"the table {table} has no commit of it"
-        committed = found[-1][1]
+        committed = view.by_owner[mine]
         version, files = self.whole_files(stream)
         if version == committed.snapshot:
             return None

@@ -17,7 +17,7 @@ from airflow_samza.application.operator_specs import TaskSpec
 from airflow_samza.chooser.default import ChooserContext, make_chooser
 from airflow_samza.chooser.offsets import PartitionHead
 from airflow_samza.chooser.runs import RunChooser, taken
-from airflow_samza.chooser.settings import AlsoNamed, ChooserSettings, InputChoice
+from airflow_samza.chooser.settings import ChooserSettings, InputChoice
 from airflow_samza.config import Config
 from airflow_samza.schema import Schema
 from airflow_samza.system_kinds import EMBEDDED
@@ -260,11 +260,14 @@ def chooser_settings(
 
     ``systems`` maps stream ids to the systems that hold them here, which make their names; the system that the
     application declares makes another name. None: only the application declares one.
+
+    - ``samza.system``: the system in the name ``system.stream`` by which keys of choosers address the input; it moves
+    no stream. Default: that of the application
+    - ``samza.physical.name``: the name of the stream in its system. Default: the stream's id
     """
     config = Config(spec.config)
     names: dict[str, str] = {}
-    declared: dict[str, InputChoice] = {}
-    also: dict[str, AlsoNamed] = {}
+    inputs: dict[str, InputChoice] = {}
     for stream_id, bound in systems.items():
         stream = spec.stream(stream_id)
         system = config.text(f"streams.{stream_id}.samza.system") or stream.system
@@ -274,9 +277,8 @@ def chooser_settings(
         if name in names.values():  # configuration gives two inputs one name: each is read all the same
             name = f"{name}@{stream_id}"
         names[stream_id] = name
-        declared[name] = InputChoice(stream.priority, stream.bootstrap)
-        also[name] = AlsoNamed(stream_id, f"{system}.{physical}")
-    return ChooserSettings.of(config, names.values(), declared, also), names
+        inputs[name] = InputChoice(stream_id, f"{system}.{physical}", stream.priority, stream.bootstrap)
+    return ChooserSettings.of(config, inputs), names
 
 
 def _read(spec: ApplicationSpec, source: TaskInput) -> TaskInput:

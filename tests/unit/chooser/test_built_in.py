@@ -21,7 +21,7 @@ from airflow_samza.chooser.bootstrapping import BootstrappingChooser, HeadGate
 from airflow_samza.chooser.default import ChooserContext, make_chooser
 from airflow_samza.chooser.message_chooser import MessageChooser, OrderedChooser, restore_chooser
 from airflow_samza.chooser.offsets import PartitionHead
-from airflow_samza.chooser.settings import BOOTSTRAP_PRIORITY, AlsoNamed, ChooserSettings, InputChoice
+from airflow_samza.chooser.settings import BOOTSTRAP_PRIORITY, ChooserSettings, InputChoice
 from airflow_samza.chooser.tiered_priority import MissingTier, NoTiers, PriorityTiers, TieredPriorityChooser
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, TopicError
@@ -300,8 +300,14 @@ def test_configuration_leads_over_what_is_declared_and_the_choosers_own_key_over
             "streams.f.samza.priority": "-2",
         }
     )
-    declared = {"k.a.b": InputChoice(1), "k.d": InputChoice(bootstrap=True), "k.e": InputChoice(4, True)}
-    settings = ChooserSettings.of(config, ["k.a.b", "k.c-1", "k.d", "k.e", "k.f"], declared)
+    inputs = {
+        "k.a.b": InputChoice("a.b", "k.a.b", 1),
+        "k.c-1": InputChoice("clicks", "k.c-1"),
+        "k.d": InputChoice("d", "k.d", bootstrap=True),
+        "k.e": InputChoice("e", "k.e", 4, True),
+        "k.f": InputChoice("f", "k.f"),
+    }
+    settings = ChooserSettings.of(config, inputs)
     assert settings.priorities == {"k.a.b": 7, "k.e": 4}
     assert settings.bootstrap == {"k.c-1", "k.e"}
     assert [settings.priority(stream) for stream in ("k.a.b", "k.c-1", "k.d")] == [7, BOOTSTRAP_PRIORITY, 0]
@@ -309,11 +315,12 @@ def test_configuration_leads_over_what_is_declared_and_the_choosers_own_key_over
 
 def test_a_priority_that_is_no_number_is_rejected() -> None:
     with pytest.raises(ConfigError, match=r"task\.chooser\.priorities\.k\.a is 'high'"):
-        ChooserSettings.of(Config({"task.chooser.priorities.k.a": "high"}), ["k.a"])
+        ChooserSettings.of(Config({"task.chooser.priorities.k.a": "high"}), {"k.a": InputChoice("a", "k.a")})
 
 
 def test_waiting_for_the_head_of_all_gates_every_input() -> None:
-    settings = ChooserSettings.of(Config({"task.chooser.wait.for.head": "all"}), ["k.a", "k.b"])
+    inputs = {f"k.{name}": InputChoice(name, f"k.{name}") for name in "ab"}
+    settings = ChooserSettings.of(Config({"task.chooser.wait.for.head": "all"}), inputs)
     chooser = make_chooser(ChooserContext(settings, heads={A0: PartitionHead(1), B0: PartitionHead(1)}))
     chooser.register(A0, 0)
     chooser.register(B0, 0)
@@ -346,8 +353,8 @@ def test_a_negative_priority_of_samzas_streams_is_unset_and_one_of_the_chooser_i
             "task.chooser.priorities.k.c": "-1",
         }
     )
-    also = {f"k.{name}": AlsoNamed(name, f"k.{name}") for name in "abc"}
-    settings = ChooserSettings.of(config, ["k.a", "k.b", "k.c"], {"k.b": InputChoice(5)}, also)
+    inputs = {f"k.{name}": InputChoice(name, f"k.{name}", 5 if name == "b" else None) for name in "abc"}
+    settings = ChooserSettings.of(config, inputs)
     assert settings.priorities == {"k.b": 5, "k.c": -1}
 
 
@@ -355,8 +362,8 @@ def test_an_input_is_configured_by_its_id_and_by_the_system_that_the_environment
     config = Config(
         {"streams.a.samza.priority": "3", "streams.b.samza.bootstrap": "true", "task.chooser.priorities.events.c": "4"}
     )
-    also = {f"events.{name}": AlsoNamed(name, f"log.{name}") for name in "abc"}
-    settings = ChooserSettings.of(config, list(also), also=also)
+    inputs = {f"events.{name}": InputChoice(name, f"log.{name}") for name in "abc"}
+    settings = ChooserSettings.of(config, inputs)
     assert settings.priorities == {"events.a": 3, "events.c": 4}
     assert settings.bootstrap == {"events.b"}
 
@@ -461,7 +468,7 @@ def test_a_built_in_chooser_that_lacks_what_it_needs_is_rejected(name: str, need
 def test_of_two_keys_for_one_input_the_systems_is_taken() -> None:
     keys = {"systems.k.streams.a.samza.bootstrap": "false", "streams.a.samza.bootstrap": "true"}
     config = Config({**keys, "streams.a.samza.system": "k"})
-    assert ChooserSettings.of(config, ["k.a"]).bootstrap == frozenset()
+    assert ChooserSettings.of(config, {"k.a": InputChoice("a", "k.a")}).bootstrap == frozenset()
 
 
 def test_a_state_is_restored_where_there_is_one_and_the_chooser_has_any() -> None:

@@ -21,7 +21,7 @@ from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.schema import Schema
 from airflow_samza.spark.standbys import StandbyTask
-from airflow_samza.storage import local_store
+from airflow_samza.storage import host_files
 from airflow_samza.storage.local_store import default_folder
 from airflow_samza.systems.log.maintenance import expire
 from tests.support.local_engine import LocalEngine, LocalStage
@@ -189,7 +189,7 @@ def test_a_damaged_local_store_is_built_again_with_a_warning(
         path.chmod(0o644)
         path.write_bytes(bytes(content))
         path.touch()
-    local_store._checked.clear()  # as another process would
+    host_files._checksums.clear()  # as another process would
     profiles(here, m1="silver", m2="silver", m3="silver", m4="silver")
     with caplog.at_level(logging.WARNING):
         assert read_of(here, here.whole(SCORED, "run-2")) == 104

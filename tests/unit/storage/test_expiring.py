@@ -59,7 +59,6 @@ def test_the_time_goes_on_from_epoch_to_epoch(make: Make) -> None:
     assert following.get("a") == (1,)
     now[0] += 1
     assert following.get("a") is None
-    assert following.snapshot().num_rows == 0
 
 
 def test_what_is_over_goes_from_what_is_kept(make: Make) -> None:

@@ -9,14 +9,14 @@ import multiprocessing
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import ConfigError, StoreError
-from airflow_samza.storage import local_store
+from airflow_samza.storage import host_files
 from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.local_store import LocalStores, default_folder, host_folder
 from airflow_samza.storage.offsets_file import LocalOffsets, OffsetsFile
@@ -49,9 +49,9 @@ def only_store(folder: Path) -> Path:
 def test_a_store_is_built_once_and_then_opened(tmp_path: Path) -> None:
     build = Built()
     stores = LocalStores(str(tmp_path))
-    assert stores.find("profiles-push", 0, "1") is None
-    first = stores.columnar("profiles-push", 0, "1", build)
-    again = LocalStores(str(tmp_path)).columnar("profiles-push", 0, "1", build)
+    assert stores.find("profiles-push", 0, "1", ColumnarTable) is None
+    first = stores.kept("profiles-push", 0, "1", ColumnarTable, build)
+    again = LocalStores(str(tmp_path)).kept("profiles-push", 0, "1", ColumnarTable, build)
     assert build.times == 1
     assert first.rows.equals(again.rows)
     assert again.find([pa.array([2, 9])]).tolist() == [2, -1]
@@ -61,22 +61,24 @@ def test_versions_partitions_and_topics_are_apart(tmp_path: Path) -> None:
     stores = LocalStores(str(tmp_path))
     for topic, partition, version in (("a", 0, "1"), ("a", 0, "2"), ("a", 1, "1"), ("a/0", 0, "1"), ("../a", 0, "1")):
         value = f"{topic} {partition} {version}"
-        assert stores.columnar(topic, partition, version, Built(1, value)).rows.column("value").to_pylist() == [value]
+        assert stores.kept(topic, partition, version, ColumnarTable, Built(1, value)).rows.column(
+            "value"
+        ).to_pylist() == [value]
     assert {path.parent for path in tmp_path.parent.iterdir()} == {tmp_path.parent}
 
 
 def test_a_version_may_be_made_of_the_former_one(tmp_path: Path) -> None:
     stores = LocalStores(str(tmp_path))
-    stores.columnar("t", 0, "1", Built(3))
+    stores.kept("t", 0, "1", ColumnarTable, Built(3))
 
     def build() -> ColumnarTable:
-        former = stores.find("t", 0, "1")
+        former = stores.find("t", 0, "1", ColumnarTable)
         assert former is not None
         return former.changed(pa.table({"key": [2, 7], "value": ["new", "new"]}))
 
-    changed = stores.columnar("t", 0, "2", build)
+    changed = stores.kept("t", 0, "2", ColumnarTable, build)
     assert dict(zip(*changed.rows.to_pydict().values(), strict=True)) == {0: "x", 1: "x", 2: "new", 7: "new"}
-    former = stores.find("t", 0, "1")
+    former = stores.find("t", 0, "1", ColumnarTable)
     assert former is not None
     assert len(former) == 3
 
@@ -125,15 +127,15 @@ def test_what_is_damaged_or_of_another_version_is_built_again_with_a_warning(
 ) -> None:
     build = Built()
     stores = LocalStores(str(tmp_path))
-    stores.columnar("t", 0, "1", build)
+    stores.kept("t", 0, "1", ColumnarTable, build)
     harm(only_store(tmp_path))
-    monkeypatch.setattr(local_store, "_checked", set())  # as another process finds it
+    monkeypatch.setattr(host_files, "_checksums", {})  # as another process finds it
     with caplog.at_level(logging.WARNING):
-        again = stores.columnar("t", 0, "1", build)
+        again = stores.kept("t", 0, "1", ColumnarTable, build)
     assert (build.times, len(again)) == (2, 3)
     assert said in caplog.text
     assert "It is built again." in caplog.text
-    assert stores.find("t", 0, "1") is not None
+    assert stores.find("t", 0, "1", ColumnarTable) is not None
     assert not list(tmp_path.rglob("*building*"))
 
 
@@ -141,19 +143,19 @@ def test_what_is_damaged_or_of_another_version_is_built_again_with_a_warning(
 def compared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files whose content is read for its checksum."""
     files: list[str] = []
-    real = local_store._described
+    real = host_files._checksum
 
-    def described(path: str) -> dict[str, int]:
-        files.append(Path(path).name)
-        return real(path)
+    def checksum(file: BinaryIO) -> int:
+        files.append(Path(file.name).name)
+        return real(file)
 
-    monkeypatch.setattr(local_store, "_described", described)
+    monkeypatch.setattr(host_files, "_checksum", checksum)
     return files
 
 
 def as_another_process(tmp_path: Path) -> ColumnarTable | None:
-    local_store._checked.clear()
-    return LocalStores(str(tmp_path)).find("t", 0, "1")
+    host_files._checksums.clear()
+    return LocalStores(str(tmp_path)).find("t", 0, "1", ColumnarTable)
 
 
 def old(store: Path) -> None:
@@ -164,7 +166,7 @@ def old(store: Path) -> None:
 def test_one_process_of_a_host_compares_checksums_and_the_others_read_no_content(
     tmp_path: Path, compared: list[str]
 ) -> None:
-    LocalStores(str(tmp_path)).columnar("t", 0, "1", Built())
+    LocalStores(str(tmp_path)).kept("t", 0, "1", ColumnarTable, Built())
     old(only_store(tmp_path))
     compared.clear()
     for _ in range(3):
@@ -175,7 +177,7 @@ def test_one_process_of_a_host_compares_checksums_and_the_others_read_no_content
 
 
 def test_who_builds_a_store_does_not_read_it_again(tmp_path: Path, compared: list[str]) -> None:
-    LocalStores(str(tmp_path)).columnar("t", 0, "1", Built())
+    LocalStores(str(tmp_path)).kept("t", 0, "1", ColumnarTable, Built())
     assert compared == ["index.arrow", "rows.arrow"]
 
 
@@ -192,7 +194,7 @@ def scramble_note(store: Path) -> None:
 def test_checksums_are_compared_again_after_a_file_has_changed_or_the_system_was_started(
     tmp_path: Path, compared: list[str], happens: Callable[[Path], None]
 ) -> None:
-    LocalStores(str(tmp_path)).columnar("t", 0, "1", Built())
+    LocalStores(str(tmp_path)).kept("t", 0, "1", ColumnarTable, Built())
     old(only_store(tmp_path))
     as_another_process(tmp_path)
     compared.clear()
@@ -203,7 +205,7 @@ def test_checksums_are_compared_again_after_a_file_has_changed_or_the_system_was
 
 def test_what_was_just_written_is_not_yet_noted_as_checked(tmp_path: Path, compared: list[str]) -> None:
     """A second write within one tick of the clock would leave a file its time."""
-    LocalStores(str(tmp_path)).columnar("t", 0, "1", Built())
+    LocalStores(str(tmp_path)).kept("t", 0, "1", ColumnarTable, Built())
     for path in only_store(tmp_path).glob("*.arrow"):
         os.utime(path, (1e11, 1e11))  # younger than any clock
     as_another_process(tmp_path)
@@ -219,14 +221,14 @@ def test_an_attempt_that_fails_leaves_nothing(tmp_path: Path) -> None:
         raise ValueError("no such topic")
 
     with pytest.raises(ValueError, match="no such topic"):
-        stores.columnar("t", 0, "1", fail)
-    assert stores.find("t", 0, "1") is None
-    assert stores.columnar("t", 0, "1", Built()).rows.num_rows == 3
+        stores.kept("t", 0, "1", ColumnarTable, fail)
+    assert stores.find("t", 0, "1", ColumnarTable) is None
+    assert stores.kept("t", 0, "1", ColumnarTable, Built()).rows.num_rows == 3
 
 
 def test_a_store_larger_than_the_limit_is_rejected_with_both_sizes(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"takes \d+ bytes, and job.store.local.max.bytes allows 1000") as caught:
-        LocalStores(str(tmp_path), 1000).columnar("t", 0, "1", Built(100_000))
+        LocalStores(str(tmp_path), 1000).kept("t", 0, "1", ColumnarTable, Built(100_000))
     assert "more hosts" in caught.value.hint
     assert not list(tmp_path.rglob("*.arrow"))
 
@@ -237,14 +239,14 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(ColumnarTable, "write", full)
     with pytest.raises(StoreError, match="could not be written: No space left on device") as caught:
-        LocalStores(str(tmp_path)).columnar("t", 0, "1", Built())
+        LocalStores(str(tmp_path)).kept("t", 0, "1", ColumnarTable, Built())
     assert "job.store.local.dir" in caught.value.hint
 
 
 @pytest.mark.parametrize(
     "write",
     [
-        lambda folder: LocalStores(folder).columnar("t", 0, "1", Built()),
+        lambda folder: LocalStores(folder).kept("t", 0, "1", ColumnarTable, Built()),
         lambda folder: LocalStores(folder).locked("t", 0).__enter__(),
         lambda folder: OffsetsFile(f"{folder}/OFFSETS").write(LocalOffsets({("t", 0): 1}, {})),
         lambda folder: open_database(f"{folder}/work", "counts"),
@@ -273,14 +275,14 @@ def test_beyond_the_limit_what_was_opened_longest_ago_goes_first(tmp_path: Path)
     unlimited = LocalStores(str(tmp_path), now=lambda: clock[0])
     for topic in ("a", "b", "c"):
         clock[0] += 1
-        unlimited.columnar(topic, 0, "1", Built(1000))
+        unlimited.kept(topic, 0, "1", ColumnarTable, Built(1000))
     size = unlimited.sweep() // 3
     clock[0] += 1
-    assert unlimited.find("a", 0, "1") is not None  # used again
+    assert unlimited.find("a", 0, "1", ColumnarTable) is not None  # used again
     clock[0] += 1
     stores = LocalStores(str(tmp_path), 2 * size + size // 2, now=lambda: clock[0])
-    stores.columnar("d", 0, "1", Built(1000))
-    assert [topic for topic in "abcd" if stores.find(topic, 0, "1") is not None] == ["a", "d"]
+    stores.kept("d", 0, "1", ColumnarTable, Built(1000))
+    assert [topic for topic in "abcd" if stores.find(topic, 0, "1", ColumnarTable) is not None] == ["a", "d"]
 
 
 def test_what_nobody_uses_is_swept(tmp_path: Path) -> None:
@@ -292,7 +294,7 @@ def test_what_nobody_uses_is_swept(tmp_path: Path) -> None:
 
     for version in ("1", "2", "3"):
         clock[0] += 1
-        stores.columnar("t", 0, version, Built())
+        stores.kept("t", 0, version, ColumnarTable, Built())
     assert here() == ["1", "2", "3"]  # a task may have it open
     clock[0] += HOUR + 1
     stores.sweep()
@@ -314,7 +316,7 @@ def test_what_a_dead_builder_left_is_swept(tmp_path: Path) -> None:
 
 
 def test_who_has_opened_a_store_keeps_it_when_it_is_swept(tmp_path: Path) -> None:
-    table = LocalStores(str(tmp_path)).columnar("t", 0, "1", Built(1000))
+    table = LocalStores(str(tmp_path)).kept("t", 0, "1", ColumnarTable, Built(1000))
     LocalStores(str(tmp_path), now=lambda: 1e12).sweep()
     assert not list(tmp_path.rglob("*.arrow"))
     assert table.find([pa.array([999])]).tolist() == [999]
@@ -328,8 +330,8 @@ def test_who_builds_by_hand_keeps_others_out(tmp_path: Path) -> None:
     def build() -> None:
         stores = LocalStores(str(tmp_path))
         with stores.locked("t", 0):
-            if stores.find("t", 0, "1") is None:
-                stores.columnar("t", 0, "1", Built(20_000))
+            if stores.find("t", 0, "1", ColumnarTable) is None:
+                stores.kept("t", 0, "1", ColumnarTable, Built(20_000))
                 results.put("built")
 
     processes = [context.Process(target=build) for _ in range(4)]
@@ -357,7 +359,7 @@ def _race(folder: str, start: Any, results: Any) -> None:
     start.wait()
     seen = 0
     for version in range(8):
-        seen += len(stores.columnar("t", 0, str(version), build))
+        seen += len(stores.kept("t", 0, str(version), ColumnarTable, build))
         if version % 3 == 2:
             stores.sweep()
     results.put((seen, len(built)))
@@ -367,7 +369,7 @@ def test_a_store_that_comes_while_it_is_looked_for_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     stores, build = LocalStores(str(tmp_path)), Built()
-    stores.columnar("t", 0, "1", build)
+    stores.kept("t", 0, "1", ColumnarTable, build)
     store = only_store(tmp_path)
     away = store.rename(tmp_path / "away")
 
@@ -377,7 +379,7 @@ def test_a_store_that_comes_while_it_is_looked_for_is_opened(
         return bool(is_folder(path))
 
     monkeypatch.setattr(os.path, "isdir", comes)
-    assert stores.columnar("t", 0, "1", build).rows.num_rows == 3
+    assert stores.kept("t", 0, "1", ColumnarTable, build).rows.num_rows == 3
     assert (build.times, caplog.text) == (1, "")
 
 
@@ -386,18 +388,18 @@ def test_a_store_that_is_swept_while_it_is_opened_is_not_called_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, comes_back: bool
 ) -> None:
     stores, build = LocalStores(str(tmp_path)), Built()
-    stores.columnar("t", 0, "1", build)
+    stores.kept("t", 0, "1", ColumnarTable, build)
     whole = ColumnarTable.open
 
     def swept(folder: str) -> ColumnarTable:
         monkeypatch.setattr(ColumnarTable, "open", whole)
         LocalStores(str(tmp_path), 0).sweep()
         if comes_back:
-            stores.columnar("t", 0, "1", build)
+            stores.kept("t", 0, "1", ColumnarTable, build)
         raise FileNotFoundError(2, "No such file or directory", folder)
 
     monkeypatch.setattr(ColumnarTable, "open", swept)
-    found = stores.find("t", 0, "1")
+    found = stores.find("t", 0, "1", ColumnarTable)
     assert (found is not None, build.times, caplog.text) == (comes_back, 1 + comes_back, "")
 
 

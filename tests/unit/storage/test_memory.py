@@ -32,17 +32,17 @@ def converted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_a_snapshot_converts_what_changed_since_the_former_one(converted: list[int]) -> None:
     store = MemoryStore(StoreLayout("counts", Schema.of("key int"), Schema.of("value int")))
     put_all(store, ((number, (number,)) for number in range(1000)))
-    store.snapshot()
+    store.kept()["base"]
     del converted[:]
     store.put(7, (70,))
     store.delete(8)
-    first = store.snapshot()
+    first = store.kept()["base"]
     assert (converted, first.num_rows) == ([1], 999)
-    assert store.snapshot() is first  # nothing has changed since
+    assert store.kept()["base"] is first  # nothing has changed since
     put_all(store, ((number, (0,)) for number in range(500)))
-    store.snapshot()
+    store.kept()["base"]
     store.put(1, (1,))
-    store.snapshot()
+    store.kept()["base"]
     assert converted[-2:] == [500, 1]  # many changes were taken over, so they are not converted again
 
 

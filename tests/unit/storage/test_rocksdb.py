@@ -19,7 +19,7 @@ import pytest
 
 from airflow_samza.errors import StoreError
 from airflow_samza.schema import Schema
-from airflow_samza.storage import rocks_folder
+from airflow_samza.storage import host_files
 from airflow_samza.storage.rocksdb import RocksStore, open_database
 from airflow_samza.storage.store import StoreLayout
 from tests.support.store_entries import put_all
@@ -100,7 +100,7 @@ def test_attempts_that_fail_change_no_version(tmp_path: Path) -> None:
     failing.delete("k0002")
     failing.close()
     assert (retry.get("k0001"), retry.get("k0002")) == ((1,), (2,))
-    assert following(tmp_path, kept).snapshot().equals(kept["base"])
+    assert following(tmp_path, kept).kept()["base"].equals(kept["base"])
 
 
 @pytest.mark.extended
@@ -176,10 +176,10 @@ def test_a_version_that_is_damaged_or_of_another_format_is_built_again_with_a_wa
     store.close()
     (version,) = versions(tmp_path)
     harm(version)
-    monkeypatch.setattr(rocks_folder, "_checksums", {})  # as another process finds it
+    monkeypatch.setattr(host_files, "_checksums", {})  # as another process finds it
     with caplog.at_level(logging.WARNING):
         again = following(tmp_path, kept)
-    assert again.snapshot().equals(kept["base"])
+    assert again.kept()["base"].equals(kept["base"])
     assert len(list(again.range())) == 100
     assert said in caplog.text
     assert "It is built again." in caplog.text
@@ -199,9 +199,9 @@ def test_one_process_of_a_host_compares_checksums_and_the_others_read_no_file_fo
         summed.append(len(block))
         return zlib.crc32(block, before)
 
-    monkeypatch.setattr(rocks_folder, "zlib", Mock(crc32=crc32))
+    monkeypatch.setattr(host_files, "zlib", Mock(crc32=crc32))
     for process in range(3):
-        monkeypatch.setattr(rocks_folder, "_checksums", {})
+        monkeypatch.setattr(host_files, "_checksums", {})
         store = following(tmp_path, kept)
         assert store.get("k0007") == (7,)
         store.close()

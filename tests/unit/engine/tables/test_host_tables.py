@@ -49,7 +49,7 @@ def test_a_new_host_makes_the_index_once_and_the_task_then_reads_what_lies_there
     changes(here, "profile", range(100), "gold")
     views(here, 1, 2)
     indexed, kept, read = [], [], []
-    keep, start = LocalStores.columnar, TableStore.start_from
+    keep, start = LocalStores.kept, TableStore.start_from
 
     def making(keys: Any) -> Any:
         indexed.append(len(keys[0]))
@@ -65,7 +65,7 @@ def test_a_new_host_makes_the_index_once_and_the_task_then_reads_what_lies_there
 
     for user in ("storage.columnar", "task.tables.parts"):
         monkeypatch.setattr(f"airflow_samza.{user}.make_index", making)
-    monkeypatch.setattr(LocalStores, "columnar", keeping)
+    monkeypatch.setattr(LocalStores, "kept", keeping)
     monkeypatch.setattr(TableStore, "start_from", starting)
     here.whole(APPS + "scored_views", "run-1")
     assert sum(indexed) == 100

@@ -17,7 +17,7 @@ from airflow_samza.errors import StoreError
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.schema import Schema
-from airflow_samza.storage import local_store
+from airflow_samza.storage import host_files
 from airflow_samza.storage.local_store import LocalStores
 from airflow_samza.storage.row_versions import RowVersions, VersionChange
 from tests.support.pushes import TOPIC, Pushes, Rows
@@ -32,7 +32,7 @@ AS_OF, INNER = APPS + "views_as_of", APPS + "known_views_as_of"
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
     monkeypatch.setattr(warm_tables, "_WARM", warm_tables.WarmTables())  # nothing of another test
-    monkeypatch.setattr(local_store, "_checked", set())
+    monkeypatch.setattr(host_files, "_checksums", {})
     return Here(tmp_path)
 
 
@@ -143,7 +143,7 @@ def test_a_damaged_copy_is_made_again_with_a_warning(
         content = bytearray(file.read_bytes())
         content[len(content) // 2] ^= 0xFF
         file.write_bytes(content)
-    monkeypatch.setattr(local_store, "_checked", set())  # as another process finds it
+    monkeypatch.setattr(host_files, "_checksums", {})  # as another process finds it
     assert read(here, here.whole(AS_OF, "run-2")) == 24
     assert "the checksum of versions.arrow is not what was written. It is built again." in caplog.text
     assert read(here, here.whole(AS_OF, "run-3")) == 0

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import struct
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
-from airflow_samza.systems.kafka.column_reader import ColumnReader, Taken
+from airflow_samza.systems.kafka.column_reader import ColumnReader
 from airflow_samza.systems.kafka.columns import MessageColumns
 from airflow_samza.systems.serdes.serde import Decoded
 from airflow_samza.systems.system import StreamSpec
@@ -18,7 +17,7 @@ def decoded(stream: StreamSpec, *messages: tuple[bytes | None, bytes | None]) ->
     """Pairs of key and value as the reader of a stream gives them."""
     reader = ColumnReader.of(MessageColumns.of(stream), None, "events", {})
     keys, values = (pa.array(column, pa.binary()) for column in zip(*messages, strict=True))
-    return reader.read(Taken(0, np.arange(len(messages)), keys, values, None, None))
+    return reader.read(pa.record_batch({"key": keys, "value": values}))
 
 
 def profiles(*key: str, schema: str = "id bigint, tier string", deletes: bool = True, **options: str) -> StreamSpec:

@@ -71,7 +71,7 @@ def test_the_newest_turn_of_a_slot_stands() -> None:
     key = slot_key(day(1), FIRST.producer, "out")
     slot = Slot(key, day(1), (FIRST, SECOND))
     found = view(slot)
-    assert [found.stands(slot, one) for one in slot.commits] == [False, True]
+    assert [found.owners.stands(*one.owner) for one in slot.commits] == [False, True]
     assert [writer.producer for writer in found.writers(day(1).code)] == [SECOND.producer]
     assert found.successor(FIRST.producer, "out") == SECOND.producer
     assert found.successor(SECOND.producer, "out") is None
@@ -84,11 +84,10 @@ def test_a_lower_generation_does_not_stand_at_any_slot() -> None:
     cleared = Committed(FIRST.producer, "out", "1.10", 1, 0)
     none = Slot(slot_key(None, FIRST.producer, "out"), None, (cleared,))
     found = view(first, none)
-    assert found.newest(FIRST.producer, "out") == (1, 10)
-    assert not found.stands(first, FIRST)
-    assert found.stands(none, cleared)
+    assert found.owners.newest == {FIRST.owner[0]: (1, 10)}
+    assert not found.owners.stands(*FIRST.owner)
+    assert found.owners.stands(*cleared.owner)
     assert found.outside() == {FIRST.producer}
-    assert found.newest(FIRST.producer, "another stream") is None
 
 
 def test_a_commit_takes_the_place_of_the_same_generations_former_one() -> None:
@@ -158,7 +157,7 @@ def test_records_that_are_folded_say_what_they_said() -> None:
         key = slot_key(slot, committed.producer, committed.stream)
         assert sought.slots[key] == view.slots[key]
         by_producer = TableView.of("web.out", properties, heading(None, output_digest(committed.producer, "out")))
-        assert by_producer.newest(committed.producer, "out") == (1, 1)
+        assert by_producer.owners.newest[committed.owner[0]] == (1, 1)
         if slot is not None:
             met = [writer for writer in view.writers(slot.code) if writer.slot.code.meets(slot.code)]
             assert TableView.of("web.out", properties, heading(slot)).writers(slot.code) == met
