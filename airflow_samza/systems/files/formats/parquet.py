@@ -197,8 +197,6 @@ class ParquetInput(OpenFile):
 
     def _plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch with columns decoded of which the dictionary was only read to bound what they take."""
-        if not any(name in self._decoded for name in batch.schema.names):
-            return batch
         columns = [
             column.dictionary_decode() if name in self._decoded and types.is_dictionary(column.type) else column
             for name, column in zip(batch.schema.names, batch.columns, strict=True)
