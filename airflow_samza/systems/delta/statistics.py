@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from airflow_samza.systems.files.formats.parquet_footer import plain_columns
+from airflow_samza.systems.files.formats.row_groups import plain_columns
 
 INDEXED = 32
 """Columns of which the log has statistics, where the table does not say otherwise."""

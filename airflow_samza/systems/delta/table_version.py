@@ -19,7 +19,7 @@ from airflow_samza.systems.delta.partition_values import days, micros, partition
 from airflow_samza.systems.delta.state import AddedFile, TableState, count, state_at
 from airflow_samza.systems.delta.vectors import DeltaVector
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, TimeRange
-from airflow_samza.systems.files.formats.parquet_footer import excludes
+from airflow_samza.systems.files.formats.row_groups import excludes
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.filesystems.addresses import Folders
 from airflow_samza.systems.system import ColumnBound, StreamSpec

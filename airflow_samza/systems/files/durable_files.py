@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from pathlib import Path
 
 import pyarrow.fs as pafs
 
@@ -36,15 +37,11 @@ def make_directory(place: Location) -> None:
     if not isinstance(place.filesystem, pafs.LocalFileSystem):
         place.filesystem.create_dir(place.path, recursive=True)
         return
-    missing = []
-    path = place.path
-    while path and not os.path.isdir(path):
-        missing.append(path)
-        path = os.path.dirname(path)
-    if missing:
-        place.filesystem.create_dir(place.path, recursive=True)
-        for directory in reversed(missing):
-            sync_directory(place.at(os.path.dirname(directory)))
+    path = Path(place.path)
+    missing = [each for each in (path, *path.parents) if not os.path.isdir(each)]
+    place.filesystem.create_dir(place.path, recursive=True)
+    for directory in reversed(missing):
+        sync_directory(place.at(str(directory.parent)))
 
 
 def write_file(place: Location, content: bytes) -> None:

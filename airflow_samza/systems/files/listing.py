@@ -90,12 +90,17 @@ class _Walk:
             entries = [
                 info for info in self._listed(directory) if _name(info) and not self._leads_back(info, directory)
             ]
-            entries += self._leading_nowhere(directory, {str(info.path).rstrip("/") for info in entries})
             self.listed[directory] = sorted(entries, key=lambda info: str(info.path))
         return self.listed[directory]
 
     def _listed(self, directory: str) -> list[pafs.FileInfo]:
         storage = object_store_of(self.root.filesystem)
+        if isinstance(self.root.filesystem, pafs.LocalFileSystem) and os.path.isdir(directory):
+            # By the names: Arrow's own listing leaves out links that lead nowhere.
+            infos: list[pafs.FileInfo] = self.root.filesystem.get_file_info(
+                [os.path.join(directory, name) for name in os.listdir(directory)]
+            )
+            return infos
         if storage is None:
             return self.root.at(directory).entries()
         entries = storage.list_folder(directory)
@@ -107,14 +112,6 @@ class _Walk:
         if directory not in self.names:
             self.names[directory] = frozenset(_name(info) for info in self.children(directory) if info.is_file)
         return self.names[directory]
-
-    def _leading_nowhere(self, directory: str, listed: set[str]) -> list[pafs.FileInfo]:
-        """Return the links of a local directory that lead nowhere: Arrow leaves them out of a listing."""
-        if not isinstance(self.root.filesystem, pafs.LocalFileSystem) or not os.path.isdir(directory):
-            return []
-        with os.scandir(directory) as entries:
-            links = [entry.path for entry in entries if entry.is_symlink() and entry.path not in listed]
-        return [pafs.FileInfo(path, type=pafs.FileType.NotFound) for path in links if not os.path.exists(path)]
 
     def _leads_back(self, info: pafs.FileInfo, directory: str) -> bool:
         """Return whether an entry leads to its own directory, as some object stores list it, or to one above by a link.
@@ -285,7 +282,8 @@ def _listing(
     for match in matches:
         for info in walk.files_below(match):
             path = str(info.path)
-            if not published.has(path) or marker.is_one(_name(info)):
+            replaces = published.replaced_by(path)
+            if replaces is None or marker.is_one(_name(info)):
                 continue
             relative = path[len(root.path) :].lstrip("/") if path.startswith(root.path) else path
             files[path] = FileEntry(
@@ -296,7 +294,7 @@ def _listing(
                 name=relative,
                 version=walk.versions.get(path),
                 complete=marker.is_there(path),
-                replaces=published.replaced_by(path),
+                replaces=replaces,
             )
     return Listing(tuple(files[path] for path in sorted(files)))
 

@@ -93,49 +93,38 @@ class PublishedFiles:
 
     def __init__(self, root: Location) -> None:
         self._root = root
-        self._by_directory: dict[str, _Directory | None] = {}
+        self._standing: dict[str, dict[str, frozenset[str]] | None] = {}
 
-    def has(self, path: str) -> bool:
-        """Return whether a file is to be read."""
+    def replaced_by(self, path: str) -> frozenset[str] | None:
+        """Return the producers, by their hashes, whose files the writer of a file has replaced.
+
+        None: the file is not to be read.
+        """
         directory, _, name = path.rpartition("/")
         if part_of(name) is None:
-            return True
-        output = self._directory(directory)
-        return output is None or name in output.names
-
-    def replaced_by(self, path: str) -> frozenset[str]:
-        """Return the producers, by their hashes, whose files the writer of this one has replaced."""
-        directory, _, name = path.rpartition("/")
-        part = part_of(name)
-        output = self._directory(directory) if part is not None else None
-        return output.replaced.get(part[:2], frozenset()) if output is not None and part is not None else frozenset()
-
-    def _directory(self, directory: str) -> _Directory | None:
-        if directory not in self._by_directory:
-            self._by_directory[directory] = _look(self._root.at(directory))
-        return self._by_directory[directory]
+            return frozenset()
+        if directory not in self._standing:
+            self._standing[directory] = _standing(self._root.at(directory))
+        standing = self._standing[directory]
+        return frozenset() if standing is None else standing.get(name)
 
 
-@dataclass(frozen=True)
-class _Directory:
-    """The files of one output that stand, and by producer and generation whom these have replaced."""
+def _standing(place: Location) -> dict[str, frozenset[str]] | None:
+    """Return the parts that stand in a directory, each with the producers whose files its writer has replaced.
 
-    names: frozenset[str]
-    replaced: dict[tuple[str, str], frozenset[str]]
-
-
-def _look(place: Location) -> _Directory | None:
-    """Return what stands in a directory; None for one without our records, which was copied from elsewhere."""
+    None for a directory without our records, which was copied from elsewhere.
+    """
     within = {str(info.path).rstrip("/").rpartition("/")[2] for info in (place / FOLDER).entries()}
     if not within and place.filesystem.get_file_info((place / FOLDER).path).type == pafs.FileType.NotFound:
         return None
     view = View.of(place, slots="slots" in within)
-    names: set[str] = set()
-    for producer, generation, epoch in view.standing():
-        with suppress(FileNotFoundError):  # superseded since it was listed
-            names.update(name for name, _, _ in read_manifest(manifest_path(place, producer, generation, epoch)).files)
     replaced = {
         turn.owner: frozenset(former.producer for former in view.replaced_in(code, turn))
         for code, turn in view.owners.standing()
     }
-    return _Directory(frozenset(names), replaced)
+    standing: dict[str, frozenset[str]] = {}
+    for manifest in view.standing():
+        with suppress(FileNotFoundError):  # superseded since it was listed
+            names = [name for name, _, _ in read_manifest(manifest_path(place, *manifest)).files]
+            standing |= dict.fromkeys(names, replaced.get(manifest[:2], frozenset()))
+    return standing

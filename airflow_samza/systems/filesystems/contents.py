@@ -32,23 +32,15 @@ class WrittenAgain(OSError):
 class RangeReader(io.RawIOBase):
     """A file that is read at any place, by requests for ranges. ``fetch`` gets an offset and a length.
 
-    ``kept`` is what is there already, an offset and bytes. ``grows``: a request that goes on where the last one ended
-    brings twice as much, up to :data:`READ_AHEAD`.
+    ``kept`` is what is there already, an offset and bytes. A request that goes on where the last one ended brings twice
+    as much, up to :data:`READ_AHEAD`.
     """
 
-    def __init__(
-        self,
-        size: int,
-        fetch: Callable[[int, int], bytes],
-        *,
-        kept: tuple[int, bytes] | None = None,
-        grows: bool = False,
-    ) -> None:
+    def __init__(self, size: int, fetch: Callable[[int, int], bytes], *, kept: tuple[int, bytes] | None = None) -> None:
         self._size = size
         self._fetch = fetch
         self._at = 0
         self._kept: list[tuple[int, bytes]] = [kept] if kept is not None else []
-        self._grows = grows
         self._last, self._ahead = (0, -1), READ_AT_LEAST
 
     def readable(self) -> bool:
@@ -77,9 +69,8 @@ class RangeReader(io.RawIOBase):
             if begin <= start and end <= begin + len(data):
                 self._kept.append(self._kept.pop(place))
                 return begin, data
-        if self._grows:
-            goes_on = self._last[0] < start <= self._last[1]
-            self._ahead = min(2 * self._ahead, READ_AHEAD) if goes_on else READ_AT_LEAST
+        goes_on = self._last[0] < start <= self._last[1]
+        self._ahead = min(2 * self._ahead, READ_AHEAD) if goes_on else READ_AT_LEAST
         begin, stop = start, min(max(end, start + self._ahead), self._size)
         if stop == self._size:  # the footer of a file is read first, and what stands before it next
             begin = min(start, max(0, self._size - READ_AT_LEAST))

@@ -9,7 +9,7 @@ import os
 import stat
 import uuid
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, BinaryIO
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.filesystems.contents import LocalOutput
@@ -122,28 +122,16 @@ class LocalFilesystem:
                 yield folder, name or "."
             finally:
                 os.close(folder)
+        except (FileNotFoundError, FileExistsError) as error:
+            error.filename, error.filename2 = self.location(path), None
+            raise
         except OSError as error:
-            self._fail(error, doing, path)
+            raise_storage_error(error, doing, self.location(path))
 
     def _stat(self, doing: str, path: str) -> os.stat_result:
         """Return what lies at a path; of a link itself."""
-        check_below(self, path)
-        directory, _, name = path.rstrip("/").rpartition("/")
-        try:  # as _inside, which costs half as much again; this is called most
-            folder = self._folder(directory)
-            try:
-                return os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
-            finally:
-                os.close(folder)
-        except OSError as error:
-            self._fail(error, doing, path)
-
-    def _fail(self, error: OSError, doing: str, path: str) -> NoReturn:
-        where = self.location(path)
-        if isinstance(error, FileNotFoundError | FileExistsError):
-            error.filename, error.filename2 = where, None
-            raise error
-        raise_storage_error(error, doing, where)
+        with self._inside(doing, path) as (folder, name):
+            return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
     def _created(self, path: str, name: str) -> tuple[int, BinaryIO]:
         """Return the directory of a path, opened, and a new file of this name in it.
@@ -245,32 +233,18 @@ class LocalFilesystem:
             os.close(folder)
 
     def read(self, path: str) -> bytes:
-        check_below(self, path)
-        directory, _, name = path.rstrip("/").rpartition("/")
-        try:  # as _inside, as in _stat
-            folder = self._folder(directory)
-            try:
-                self.step("read", path)
-                file = self._opened(folder, name or ".", path)
-            finally:
-                os.close(folder)
+        with self._inside("read", path) as (folder, name):
+            self.step("read", path)
+            file = self._opened(folder, name, path)
             try:
                 return b"".join(iter(lambda: os.read(file, _READ_BYTES), b""))
             finally:
                 os.close(file)
-        except OSError as error:
-            self._fail(error, "read", path)
 
     def list(self, directory: str) -> list[str]:
-        try:
-            with self._inside("list", f"{directory or '.'}/.") as (folder, _):
-                names = _names(folder)
-        except FileNotFoundError:
-            return []
-        except TopicError as error:
-            if error.facts.get("errno") != errno.ENOTDIR:
-                raise
-            return []
+        names: list[str] = []
+        with _missing_or_below_a_file(), self._inside("list", f"{directory or '.'}/.") as (folder, _):
+            names = _names(folder)
         return sorted(name for name in names if not name.startswith(TEMPORARY_PREFIX))
 
     def open_output(self, path: str, *, durable: bool = True) -> BinaryIO:
@@ -324,15 +298,11 @@ class LocalFilesystem:
                         os.unlink(name, dir_fd=folder)
 
     def exists(self, path: str) -> bool:
-        try:
+        found = False
+        with _missing_or_below_a_file():
             self._stat("look at", path)
-        except FileNotFoundError:
-            return False
-        except TopicError as error:
-            if error.facts.get("errno") != errno.ENOTDIR:  # below a file nothing is
-                raise
-            return False
-        return True
+            found = True
+        return found
 
     def size(self, path: str) -> int:
         return self._stat("read", path).st_size
@@ -343,6 +313,18 @@ class LocalFilesystem:
     def make_dirs(self, directory: str) -> None:
         with self._inside("write", f"{directory or '.'}/.", make=True):
             pass
+
+
+@contextlib.contextmanager
+def _missing_or_below_a_file() -> Iterator[None]:
+    """Pass over the error of what is not there, or would be below a file."""
+    try:
+        yield
+    except FileNotFoundError:
+        pass
+    except TopicError as error:
+        if error.facts.get("errno") != errno.ENOTDIR:
+            raise
 
 
 def _writers(folder: int) -> int:

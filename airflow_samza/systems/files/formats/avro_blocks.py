@@ -17,7 +17,7 @@ from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 
-from airflow_samza.systems.files.formats.varints import read_varint, zigzag
+from airflow_samza.systems.files.formats.varints import read_varint, read_zigzag
 
 LARGEST_BLOCK = 64 * 2**20
 """Bytes of a block. Writers end one after some ten kilobytes, or behind the record that is larger."""
@@ -31,8 +31,6 @@ _LONGEST = 10
 
 BLOCK_BYTES = 64 * 2**10
 """Bytes after which a written block ends."""
-
-_STEP = 2**20
 
 _DICTIONARY_BYTES = 2**28
 """Bytes that xz may take beside what it unpacks: four times what its strongest setting needs."""
@@ -108,18 +106,13 @@ class Container:
         return data
 
     def _long(self, where: str, first: bytes = b"") -> int:
-        """Return the whole number that is next: zigzag, seven bits a byte."""
-        number = shift = 0
-        for _ in range(_LONGEST):
-            byte = (first or self._bytes(1, where))[0]
-            first = b""
-            number |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                break
-        else:
-            raise ValueError(f"{where} has a number of more than {_LONGEST} bytes")
-        return zigzag(number)
+        """Return the whole number that is next."""
+        data = first or self._bytes(1, where)
+        while data[-1] >= 0x80:
+            if len(data) == _LONGEST:
+                raise ValueError(f"{where} has a number of more than {_LONGEST} bytes")
+            data += self._bytes(1, where)
+        return read_zigzag(data, 0, where)[0]
 
 
 def _most(size: int) -> str:
@@ -141,10 +134,8 @@ def unpacked(data: bytes, codec: str, limit: int) -> bytes | None:
         return _whole(bz2.BZ2Decompressor if codec == "bzip2" else _xz, data, limit)
     if codec == "snappy":
         return _from_snappy(data, limit)
-    content = b""
     with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-        while len(content) <= limit and (more := stream.read(_STEP)):
-            content += more
+        content = stream.read(limit + 1)
     return content if len(content) <= limit else None
 
 

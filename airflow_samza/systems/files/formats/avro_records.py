@@ -47,31 +47,10 @@ class RecordReader:
         return [*runs, (self._parsed(run), None)]
 
     def _parsed(self, fields: list[Any]) -> Any:
-        """Return a record of some fields as the library takes it: with a named type where it comes up first."""
-        defined: set[str] = set()
-        record = {"type": "record", "name": "samza_run", "fields": [self._defined(one, defined) for one in fields]}
-        return self._library.parse_schema(record)
-
-    def _defined(self, schema: Any, defined: set[str]) -> Any:
-        if isinstance(schema, list):
-            return [self._defined(one, defined) for one in schema]
-        if isinstance(schema, str):
-            if schema not in self._types.named or schema in defined:
-                return schema
-            schema = self._types.named[schema]
-        if schema.get("type") in ("record", "error", "enum", "fixed"):
-            if schema["name"] in defined:
-                return schema["name"]
-            defined.add(schema["name"])
-        return {
-            key: [self._defined(one, defined) for one in value]
-            if key == "fields"
-            else self._defined(value, defined)
-            if key in ("type", "items", "values")
-            else value
-            for key, value in schema.items()
-            if not key.startswith("__")
-        }
+        """Return a record of some fields as the library takes it; it knows the named types of the file already."""
+        named = [{**field, "type": _by_name(field["type"])} for field in fields]
+        record = {"type": "record", "name": "samza_run", "fields": named}
+        return self._library.parse_schema(record, dict(self._types.named))
 
     def rows(self, block: Block) -> Iterator[list[dict[str, Any]]]:
         """Yield the records of a block in pieces; one that does not hold what it claims is a ``ValueError``."""
@@ -168,6 +147,15 @@ class RecordReader:
             elif name != "null":
                 place += _sized(self._types.least_bytes(kind), data, place)
         return place
+
+
+def _by_name(schema: Any) -> Any:
+    """Return a schema with the names of named types in their places."""
+    if isinstance(schema, list):
+        return [_by_name(one) for one in schema]
+    if isinstance(schema, str) or "name" in schema:
+        return schema if isinstance(schema, str) else schema["name"]
+    return {key: _by_name(value) if key in ("type", "items", "values") else value for key, value in schema.items()}
 
 
 class _Wrong(ValueError):

@@ -82,7 +82,6 @@ class AvroTypes:
         self.named: dict[str, Any] = {}
         self._register(root)
         self.root = self.resolved(root)
-        self._inside = {name: self._names_in(_parts(kind)) for name, kind in self.named.items()}
         self._least: dict[str, int] = {}
         self._fields = 0
 
@@ -96,32 +95,19 @@ class AvroTypes:
             for key in _INSIDE:
                 self._register(schema.get(key))
 
-    def _all_of(self, parts: Iterable[Any]) -> Iterator[dict[str, Any]]:
-        """Yield the types of which parts are made, unions resolved; what is inside of named ones apart."""
+    def _within(self, parts: Iterable[Any]) -> Iterator[dict[str, Any]]:
+        """Yield the types of which parts are made, at any depth, unions resolved, and each named one once."""
         left = list(parts)
+        names: set[str] = set()
         while left:
             one = self.resolved(left.pop())
             if isinstance(one, list):
                 left.extend(one)
-                continue
-            yield one
-            if "name" not in one:
+            elif one.get("name") not in names:
+                yield one
                 left.extend(_parts(one))
-
-    def _names_in(self, parts: Iterable[Any]) -> set[str]:
-        """Return the named types of which parts are made, those inside of other named ones apart."""
-        return {one["name"] for one in self._all_of(parts) if "name" in one}
-
-    def _all_within(self, direct: set[str]) -> set[str]:
-        """Return these named types, and those of which they are made, at any depth."""
-        names: set[str] = set()
-        left = set(direct)
-        while left:
-            name = left.pop()
-            if name not in names:
-                names.add(name)
-                left |= self._inside[name]
-        return names
+                if "name" in one:
+                    names.add(one["name"])
 
     def resolved(self, schema: Any) -> Any:
         """Return the type behind names and brackets: a list (a union), or a dictionary with a simple ``type``."""
@@ -150,15 +136,13 @@ class AvroTypes:
 
         Their depth, or their length, is what the data say.
         """
-        names = self._all_within(self._names_in([schema]))
-        if any(name in self._all_within(self._inside[name]) for name in names):
+        found = list(self._within([schema]))
+        named = [one for one in found if "name" in one]
+        if any(one["name"] in (inner.get("name") for inner in self._within(_parts(one))) for one in named):
             return "an Avro type that contains itself"
-        if any(self._has_empty_items(one) for one in ([schema], *(_parts(self.named[name]) for name in names))):
+        if any(one["type"] == "array" and self.least_bytes(one["items"]) == 0 for one in found):
             return "an array of Avro values that take no bytes"
         return None
-
-    def _has_empty_items(self, parts: Iterable[Any]) -> bool:
-        return any(one["type"] == "array" and self.least_bytes(one["items"]) == 0 for one in self._all_of(parts))
 
     def _column(self, schema: Any) -> tuple[pa.DataType, bool]:
         """Return the column type, and whether it may be null."""

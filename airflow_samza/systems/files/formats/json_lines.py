@@ -9,8 +9,9 @@ its parsers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import IO
 
 import pyarrow as pa
@@ -50,10 +51,6 @@ from airflow_samza.systems.files.formats.options import FileOptions, compression
 from airflow_samza.systems.files.formats.text_values import is_text_leaf, parse_text
 from airflow_samza.systems.files.formats.times import FOUR_DIGITS
 from airflow_samza.systems.files.packing import Unit
-
-_BAD = (ValueError, OverflowError, pa.ArrowException)
-"""Errors that parsing a bad line raises."""
-
 
 _LOOKED_AT = 64 * 2**10
 
@@ -200,32 +197,21 @@ class JsonLinesInput(OpenFile):
         )
 
 
-_LINES = 256
-"""Lines that are read together where a block has a bad one."""
-
-
 def _tolerantly(block: Block, target: pa.Schema, by_arrow: bool) -> Iterator[pa.RecordBatch | Unreadable]:
     """Yield the rows of a block in pieces, and between them the lines that are bad."""
+    read = partial(_decoded, target=target, by_arrow=by_arrow)
     try:
-        yield from pieces_of(_decoded(block, target, by_arrow))
+        yield from pieces_of(read(block))
         return
-    except _BAD:
+    except BadValue:
         lines = [line for line in block.data.split(b"\n") if line.strip()]
-    for start in range(0, len(lines), _LINES):
-        some = lines[start : start + _LINES]
-        try:
-            pieces: Iterable[pa.RecordBatch | tuple[int, BadValue]] = [
-                _decoded(Block(0, b"\n".join(some)), target, by_arrow)
-            ]
-        except _BAD:
-            pieces = readable_lines(some, target)
-        for piece in pieces:
-            if isinstance(piece, pa.RecordBatch):
-                yield piece
-            else:
-                place, bad = piece
-                column = f", in column {bad.column!r}" if bad.column is not None else ""
-                yield Unreadable(as_text(some[place]), f"{bad}{column}")
+    for piece in readable_lines(lines, read):
+        if isinstance(piece, pa.RecordBatch):
+            yield from pieces_of(piece)
+        else:
+            place, bad = piece
+            column = f", in column {bad.column!r}" if bad.column is not None else ""
+            yield Unreadable(as_text(lines[place]), f"{bad}{column}")
 
 
 def _decoded(block: Block, target: pa.Schema, by_arrow: bool) -> pa.RecordBatch:

@@ -81,26 +81,26 @@ def from_lines(block: Block, target: pa.Schema) -> pa.RecordBatch:
 
 
 _LINES = 64
-"""Lines that are read together where some are bad: those before a bad one are read twice."""
+"""Lines that are read together behind a bad one; with each success twice as many are."""
 
 
-def readable_lines(lines: Sequence[bytes], target: pa.Schema) -> Iterator[pa.RecordBatch | tuple[int, BadValue]]:
+def readable_lines(
+    lines: Sequence[bytes], read: Callable[[Block], pa.RecordBatch]
+) -> Iterator[pa.RecordBatch | tuple[int, BadValue]]:
     """Yield the rows of lines, none of them blank, in pieces; and between them the place of each bad one, and why."""
-    start, end = 0, min(_LINES, len(lines))
+    start, count = 0, _LINES
     while start < len(lines):
-        data = b"\n".join(lines[start:end])
+        data = b"\n".join(lines[start : start + count])
         try:
-            batch = from_lines(Block(0, data), target)
+            batch = read(Block(0, data))
         except BadValue as bad:
-            good = data.count(b"\n", 0, bad.offset)
-            if good:
-                end = start + good
-                continue
-            yield start, bad
-            end = start + 1
+            count = data.count(b"\n", 0, bad.offset)  # the good ones before it
+            if not count:
+                yield start, bad
+                start, count = start + 1, _LINES
         else:
             yield batch
-        start, end = end, min(end + _LINES, len(lines))
+            start, count = start + count, 2 * count
 
 
 def parsed_line(line: bytes, offset: int) -> dict[str, Any]:

@@ -141,11 +141,11 @@ class OrcOutput:
 
 
 def _from_start(column: pa.Array) -> pa.Array:
-    """Return the column, copied when it is nested and part of a longer one.
+    """Return the column, copied when it is nested.
 
-    Arrow's writer takes the longer one's nulls for the part's.
+    Of one that is part of a longer one Arrow's writer takes the longer one's nulls for the part's.
     """
-    return pc.take(column, np.arange(len(column))) if _is_part(column) and column.type.num_fields else column
+    return pc.take(column, np.arange(len(column))) if column.type.num_fields else column
 
 
 def _null_inside(column: pa.Array) -> pa.Array:
@@ -163,16 +163,6 @@ def _null_inside(column: pa.Array) -> pa.Array:
     if types.is_list(kind) and kind.value_type.num_fields:
         return pa.ListArray.from_arrays(offsets_of(column), _null_inside(column.values), type=kind)
     return column
-
-
-def _is_part(column: pa.Array) -> bool:
-    if column.offset:
-        return True
-    if types.is_struct(column.type):
-        return any(_is_part(column.field(place)) for place in range(column.type.num_fields))
-    if types.is_map(column.type):
-        return _is_part(column.keys) or _is_part(column.items)
-    return types.is_list(column.type) and _is_part(column.values)
 
 
 _FOOTER = 2

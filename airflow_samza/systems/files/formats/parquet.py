@@ -33,15 +33,9 @@ from airflow_samza.systems.files.formats.limits import (
     too_large,
 )
 from airflow_samza.systems.files.formats.options import FileOptions
-from airflow_samza.systems.files.formats.parquet_footer import (
-    check_columns,
-    check_counts,
-    may_fulfil,
-    pages_of,
-    plain_columns,
-    stored_columns,
-)
+from airflow_samza.systems.files.formats.parquet_checks import check_columns, check_counts, pages_of
 from airflow_samza.systems.files.formats.parquet_output import ParquetOutput
+from airflow_samza.systems.files.formats.row_groups import may_fulfil, plain_columns, stored_columns
 from airflow_samza.systems.files.formats.times import unit_of
 from airflow_samza.systems.files.packing import Unit
 
@@ -203,8 +197,6 @@ class ParquetInput(OpenFile):
 
     def _plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch with columns decoded of which the dictionary was only read to bound what they take."""
-        if not any(name in self._decoded for name in batch.schema.names):
-            return batch
         columns = [
             column.dictionary_decode() if name in self._decoded and types.is_dictionary(column.type) else column
             for name, column in zip(batch.schema.names, batch.columns, strict=True)

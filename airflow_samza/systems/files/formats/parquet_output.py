@@ -9,7 +9,6 @@ import base64
 from collections.abc import Iterable, Iterator
 from typing import IO
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -32,9 +31,6 @@ _LOOKED_AT = 1 << 17
 _FEW_ROWS = 1 << 13
 _COPIED_BYTES = 32 * 2**20
 """The rows of a gathered batch, on average, below which it is copied together with others, and the most that is."""
-
-_MARKED = 1 << 20
-"""The range of integers of which the different ones are marked in a table; of a wider one they are hashed."""
 
 _AT_A_TIME = 1 << 14
 """Values of fixed size that Arrow encodes at a time: by itself it takes 1,024, and looks at its pages after each."""
@@ -71,8 +67,6 @@ class ParquetOutput:
 
     def _without_long_dictionaries(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return a batch of which no dictionary is larger than the rows: what is held would be mostly dictionaries."""
-        if batch.schema.equals(self.schema):
-            return batch
         columns = [
             column.dictionary_decode()
             if types.is_dictionary(column.type) and len(column.dictionary) > batch.num_rows
@@ -152,15 +146,13 @@ def _in_one_dictionary(chunks: list[pa.Array], kind: pa.DataType) -> pa.ChunkedA
     return pa.chunked_array([chunk.cast(alike) for chunk in encoded], alike).unify_dictionaries()
 
 
-def columns_with_statistics(schema: pa.Schema) -> bool | list[str]:
-    """Return the columns whose least and greatest values are written: all (True) but those of floats.
+def columns_with_statistics(schema: pa.Schema) -> list[str]:
+    """Return the columns whose least and greatest values are written: all but those of floats.
 
     Arrow leaves NaN out of these values, and Spark, which sorts NaN above all numbers, would skip the row groups
     that have a NaN.
     """
-    leaves = list(leaf_fields(schema))
-    kept = [path for path, field in leaves if not types.is_floating(field.type)]
-    return True if len(kept) == len(leaves) else kept
+    return [path for path, field in leaf_fields(schema) if not types.is_floating(field.type)]
 
 
 def leaf_fields(fields: Iterable[pa.Field], within: str = "") -> Iterator[tuple[str, pa.Field]]:
@@ -194,12 +186,4 @@ def dictionary_columns(table: pa.Table) -> bool | list[str]:
 
 def _has_at_most(most: int, column: pa.ChunkedArray) -> bool:
     """Return whether a column has at most so many values: of one with many more, few rows say so already."""
-    if types.is_integer(column.type) and column.null_count < len(column):
-        low, high = pc.min_max(column).as_py().values()
-        if high - low < _MARKED:  # several times as fast as to hash them
-            marks = np.zeros(high - low + 1, bool)
-            for chunk in column.chunks:
-                values = chunk.drop_null().to_numpy()
-                marks[(values - values.dtype.type(low)).view(f"u{values.itemsize}")] = True  # of an int8, up to 255
-            return int(np.count_nonzero(marks)) <= most
     return all(pc.count_distinct(part).as_py() <= most for part in (column.slice(0, 2 * most), column))

@@ -211,7 +211,6 @@ class ObjectClient:
             end.size,
             lambda offset, length: self.read_range(key, offset, length, end.tag),
             kept=(end.begin, end.data),
-            grows=True,
         )
         return pa.PythonFile(reader, mode="r")
 

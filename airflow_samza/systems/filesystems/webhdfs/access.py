@@ -60,7 +60,7 @@ def find_access(options: Mapping[str, object] | None = None, environment: Mappin
 def _token_of(file: Path) -> str:
     """Return the first token for HDFS in a file of tokens, in the form that a URL takes.
 
-    None when it has no such token.
+    "" when it has no such token.
     """
     try:
         data = file.read_bytes()

@@ -18,16 +18,24 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from urllib.parse import quote
 
 import httpx
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from airflow_samza.errors import StorageUnavailable, TopicError
 from airflow_samza.systems.filesystems.contents import RangeReader
-from airflow_samza.systems.filesystems.filesystem import DELETED_MEANWHILE, NOTHING_LOST, TEMPORARY_PREFIX, did_not
+from airflow_samza.systems.filesystems.filesystem import DELETED_MEANWHILE, TEMPORARY_PREFIX, did_not
 from airflow_samza.systems.filesystems.pace import FREE
 from airflow_samza.systems.filesystems.remote import RemoteStatus
 from airflow_samza.systems.filesystems.webhdfs.access import Access
 from airflow_samza.systems.filesystems.webhdfs.address import Address
-from airflow_samza.systems.filesystems.webhdfs.rejections import Rejection, error_of, rejection_of
+from airflow_samza.systems.filesystems.webhdfs.rejections import (
+    BROKEN_OFF,
+    NONE_ACTIVE,
+    STANDBY,
+    UNREACHED,
+    Rejection,
+    error_of,
+    rejection_of,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,14 +56,6 @@ def _is_said(record: logging.LogRecord) -> bool:
 
 
 logging.getLogger("httpx").addFilter(_is_said)
-
-
-class _MayPass(Exception):
-    """A failure that may pass; ``sentence`` and ``hint`` say what it was, for when it does not."""
-
-    def __init__(self, sentence: str, hint: str, *, sent: bool = True) -> None:
-        super().__init__(sentence)
-        self.sentence, self.hint, self.sent = sentence, hint, sent
 
 
 class WebHdfsClient:
@@ -195,8 +195,8 @@ class WebHdfsClient:
             nonlocal unsure
             try:
                 response = self._once("PUT", source, "RENAME", more)
-            except _MayPass as error:
-                unsure = unsure or error.sent
+            except Rejection as error:
+                unsure = unsure or error.kind == BROKEN_OFF
                 raise
             return overwrite or bool(response.json()["boolean"])
 
@@ -235,7 +235,7 @@ class WebHdfsClient:
     def _persist(self, send: Callable[[], _Result], doing: str, path: str) -> _Result:
         """Send a request until it succeeds, is rejected for good, or patience has run out."""
         retrying = Retrying(
-            retry=retry_if_exception_type(_MayPass),
+            retry=retry_if_exception(lambda error: isinstance(error, Rejection) and error.may_pass),
             wait=wait_random_exponential(multiplier=0.05, max=3.0),
             stop=stop_after_delay(self._patience),
             reraise=True,
@@ -243,16 +243,14 @@ class WebHdfsClient:
         location = self.address.url(path)
         try:
             return retrying(send)
-        except _MayPass as error:
-            raise StorageUnavailable(
-                did_not(doing, location, error.sentence), hint=error.hint, path=location
-            ) from error
         except Rejection as error:
-            raise error_of(error, doing, path, location, self.access) from None
+            if not error.may_pass:
+                raise error_of(error, doing, path, location, self.access) from None
+            raise StorageUnavailable(did_not(doing, location, error.reason), hint=error.hint, path=location) from error
 
     def _once(self, method: str, path: str, operation: str, more: Mapping[str, str]) -> httpx.Response:
         """Send a request to the NameNode that answered last; on from one that cannot serve it to the next."""
-        failed: _MayPass | None = None
+        failed: Rejection | None = None
         standby: list[str] = []
         for turn in range(len(self.address.namenodes)):
             place = (self._active + turn) % len(self.address.namenodes)
@@ -260,18 +258,17 @@ class WebHdfsClient:
             query = {"op": operation, **self.access.parameters, **more}
             try:
                 response = self._send(method, f"{namenode}/webhdfs/v1/{quote(path)}", query, f"the NameNode {namenode}")
-            except _MayPass as error:
-                failed = error
-                if error.sent:
-                    raise
             except Rejection as error:
-                if error.kind != _STANDBY:
+                if error.kind == STANDBY:
+                    standby.append(namenode)
+                elif error.may_pass and error.kind != BROKEN_OFF:
+                    failed = error
+                else:
                     raise
-                standby.append(namenode)
             else:
                 self._active = place
                 return response
-        raise failed or _standby(standby)
+        raise failed or _none_active(standby)
 
     def _at_datanode(
         self, method: str, place: str, path: str, content: bytes | BinaryIO | None = None
@@ -281,12 +278,12 @@ class WebHdfsClient:
         try:
             return self._send(method, place, None, node, content)
         except Rejection as error:
-            if error.kind != _STANDBY:
+            if error.kind != STANDBY:
                 raise
             # A NameNode that is standby names DataNodes all the same; only what those then ask of it is rejected.
             standby = self.address.namenodes[self._active]
             self._active = (self._active + 1) % len(self.address.namenodes)
-            raise _standby([standby]) from None
+            raise _none_active([standby]) from None
 
     def _send(
         self, method: str, url: str, query: Mapping[str, str] | None, who: str, content: bytes | BinaryIO | None = None
@@ -301,14 +298,14 @@ class WebHdfsClient:
         try:
             response = self._connected().request(method, url, params=query, content=body, headers=headers)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise _MayPass(f"{who} does not answer ({_reason(error)})", _DOWN, sent=False) from error
+            raise Rejection(UNREACHED, f"{who} does not answer ({_reason(error)})") from error
         except httpx.TransportError as error:
-            raise _MayPass(f"{who} broke the connection off ({_reason(error)})", _DOWN) from error
+            raise Rejection(BROKEN_OFF, f"{who} broke the connection off ({_reason(error)})") from error
         if response.is_success:
             return response
         rejection = rejection_of(response.status_code, response.text)
         if rejection.may_pass:
-            raise _MayPass(f"{who} says: {rejection.reason}", rejection.hint, sent=False)
+            rejection.reason = f"{who} says: {rejection.reason}"
         raise rejection
 
     def _connected(self) -> httpx.Client:
@@ -326,15 +323,11 @@ class WebHdfsClient:
         return self._http
 
 
-_DOWN = f"Is HDFS running, and is this the HTTP address of its NameNode? {NOTHING_LOST} when it is back."
-_STANDBY = "StandbyException"
 _BLOCK = 1 << 20
 
 
-def _standby(namenodes: list[str]) -> _MayPass:
-    named = " and ".join(namenodes)
-    hint = "Wait for the failover, or name all NameNodes: webhdfs://nn1:9870,nn2:9870/path."
-    return _MayPass(f"standby is {named}, and no other NameNode is active", hint, sent=False)
+def _none_active(standby: list[str]) -> Rejection:
+    return Rejection(NONE_ACTIVE, f"standby is {' and '.join(standby)}, and no other NameNode is active")
 
 
 def _status(path: str, entry: Mapping[str, Any]) -> RemoteStatus:

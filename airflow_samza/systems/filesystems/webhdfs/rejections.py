@@ -8,7 +8,17 @@ from airflow_samza.errors import StorageFull, TopicError
 from airflow_samza.systems.filesystems.filesystem import NOTHING_LOST, RETRY_IS_SAFE, cannot
 from airflow_samza.systems.filesystems.webhdfs.access import Access
 
+STANDBY = "StandbyException"
+"""The kind of what another NameNode may do."""
+
+UNREACHED, BROKEN_OFF, NONE_ACTIVE = "Unreached", "BrokenOff", "NoneActive"
+"""Kinds where there is no answer: the request was not sent, it may have been done, or no NameNode does it."""
+
+_DOWN = f"Is HDFS running, and is this the HTTP address of its NameNode? {NOTHING_LOST} when it is back."
 _MAY_PASS = {
+    UNREACHED: _DOWN,
+    BROKEN_OFF: _DOWN,
+    NONE_ACTIVE: "Wait for the failover, or name all NameNodes: webhdfs://nn1:9870,nn2:9870/path.",
     "SafeModeException": "HDFS leaves safe mode by itself when enough DataNodes have reported; hdfs dfsadmin "
     "-safemode get shows it.",
     "RetriableException": "The NameNode is starting; try again.",
@@ -31,7 +41,7 @@ _NOT_LET_IN = frozenset({"SecurityException", "AuthenticationException", "Invali
 
 
 class Rejection(Exception):
-    """An answer other than yes.
+    """An answer other than yes, or none.
 
     The server's kind of exception (``FileNotFoundException``) and the first line of its message.
     """

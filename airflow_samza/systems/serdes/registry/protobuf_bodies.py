@@ -59,8 +59,7 @@ class ProtobufMessages(Serde):
     def __init__(self, written: SchemaText, schema: pa.Schema) -> None:
         self._schema = schema
         self._pool, self._file = _pool_of(written)
-        self._messages: dict[tuple[int, ...], Any] = {}
-        self._getters: dict[tuple[int, ...], list[tuple[str, Callable[[Any], Any]]]] = {}
+        self._readers: dict[tuple[int, ...], tuple[Any, list[tuple[str, Callable[[Any], Any]]]]] = {}
 
     def encode(self, batch: pa.RecordBatch) -> pa.Array:
         """Return the messages, each the first of the file."""
@@ -84,10 +83,12 @@ class ProtobufMessages(Serde):
         for place, value in enumerate(values.to_pylist()):
             try:
                 path, begin = _path_of(value)
-                if path not in self._getters:
-                    self._getters[path] = self._getters_of(self.message_at(path))
-                message = self.message_at(path).FromString(value[begin:])
-                messages.append({name: get(message) for name, get in self._getters[path]})
+                if path not in self._readers:
+                    kind = self.message_at(path)
+                    self._readers[path] = (kind, self._getters_of(kind))
+                kind, getters = self._readers[path]
+                message = kind.FromString(value[begin:])
+                messages.append({name: get(message) for name, get in getters})
             except Exception as error:  # whatever the parser trips over
                 why = f"it is no message of the schema ({type(error).__name__}: {error})"
                 messages.append(BadMessage(place, why))
@@ -109,17 +110,15 @@ class ProtobufMessages(Serde):
 
     def message_at(self, path: tuple[int, ...]) -> Any:
         """Return the class of a message by its place in the file, and in the messages around it."""
-        if path not in self._messages:
-            from google.protobuf import message_factory
+        from google.protobuf import message_factory
 
-            inner = list(self._file.message_types_by_name.values())
-            for number in path:
-                if number >= len(inner):
-                    raise ValueError(f"the schema has no message {'.'.join(map(str, path))}")
-                descriptor = inner[number]
-                inner = list(descriptor.nested_types)
-            self._messages[path] = message_factory.GetMessageClass(descriptor)
-        return self._messages[path]
+        inner = list(self._file.message_types_by_name.values())
+        for number in path:
+            if number >= len(inner):
+                raise ValueError(f"the schema has no message {'.'.join(map(str, path))}")
+            descriptor = inner[number]
+            inner = list(descriptor.nested_types)
+        return message_factory.GetMessageClass(descriptor)
 
 
 def _pool_of(schema: SchemaText) -> tuple[Any, Any]:

@@ -38,10 +38,7 @@ def framed_values(values: pa.Array) -> tuple[dict[int, Any], list[BadMessage]]:
     starts = offsets[:-1][framed]
     ids = data[starts[:, None] + np.arange(1, _HEAD_BYTES)].view(">u4").reshape(-1)
     places = np.flatnonzero(framed)
-    if len(ids) and (ids == ids[0]).all():
-        by_id = {int(ids[0]): places}
-    else:
-        by_id = {int(id): places[ids == id] for id in np.unique(ids)}
+    by_id = {int(id): places[ids == id] for id in np.unique(ids)}
     return by_id, [BadMessage(place, _why(values[place].as_py())) for place in np.flatnonzero(~framed).tolist()]
 
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from airflow_samza.errors import SchemaError, TopicError
-from airflow_samza.systems.files.formats import csv, json_lines
+from airflow_samza.systems.files.formats import csv, json_values
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import (
     MessageRun,
@@ -180,7 +180,7 @@ def test_lines_cut_anywhere_give_the_good_ones_that_are_good_by_themselves(
 ) -> None:
     write(tmp_path, "\n".join(lines), "1.json")
     with monkeypatch.context() as patched:
-        patched.setattr(json_lines, "_LINES", chunk)
+        patched.setattr(json_values, "_LINES", chunk)
         found = [row for rows in read(tmp_path, DDL, "json", partitions=partitions) for _, row in rows]
     expected = []
     for line in filter(str.strip, lines):

@@ -17,7 +17,7 @@ from pyarrow import orc
 
 from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.systems.files.formats import limits, orc as orc_format, parquet as parquet_format
-from airflow_samza.systems.files.formats.parquet_footer import pages_of
+from airflow_samza.systems.files.formats.parquet_checks import pages_of
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import MessageRun, StreamSpec, SystemBinding, SystemStreamPartition
 

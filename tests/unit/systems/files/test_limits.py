@@ -26,7 +26,7 @@ from airflow_samza.errors import SchemaError, TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.files.formats.avro_blocks import unpacked
 from airflow_samza.systems.files.formats.options import FORMATS
-from airflow_samza.systems.files.formats.parquet_footer import check_columns
+from airflow_samza.systems.files.formats.parquet_checks import check_columns
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import (
     MessageRun,
@@ -175,7 +175,7 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.systems.files.system import FilesSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 import pyarrow as pa, pyarrow.parquet as pq
-from airflow_samza.systems.files.formats.parquet_footer import check_columns
+from airflow_samza.systems.files.formats.parquet_checks import check_columns
 from pathlib import Path
 for path in sorted(Path(sys.argv[1]).glob("case-*.parquet")):
     stream = StreamSpec("in", 3, "f bigint", path=path.name)
