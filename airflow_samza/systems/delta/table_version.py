@@ -9,7 +9,6 @@ from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.delta.columns import TableColumns
 from airflow_samza.systems.delta.features import check_features
-from airflow_samza.systems.delta.log import DeltaLog
 from airflow_samza.systems.delta.partition_values import partition_value
 from airflow_samza.systems.delta.pruning import Pruning, ValueRange
 from airflow_samza.systems.delta.state import AddedFile, TableState, count, state_at
@@ -41,16 +40,15 @@ class DeltaVersion(TableVersion):
 
     def __init__(
         self,
-        log: DeltaLog,
         state: TableState,
         stream: StreamSpec,
         added: Callable[[TableColumns], Sequence[AddedFile]] | None = None,
     ) -> None:
-        with log.understood("its protocol or metadata"):
-            check_features(log, state)
-            self.table_columns = TableColumns.of(log, state)
-            super().__init__(stream, log.name, str(state.metadata["id"]), state.version, self.table_columns.fields)
-        self.log = log
+        with state.log.understood("its protocol or metadata"):
+            check_features(state)
+            self.table_columns = TableColumns.of(state)
+            super().__init__(stream, state.log.name, state.table_id, state.version, self.table_columns.fields)
+        self.log = state.log
         self.state = state
         self._added = added
         self._fields = {field.name: field for field in self.columns}
@@ -152,4 +150,4 @@ class DeltaVersion(TableVersion):
     def at(self, number: int | str) -> DeltaVersion | None:
         """Return another version, with the columns that it had."""
         segment = self.log.segment(int(number)) if int(number) <= self.log.newest else None
-        return None if segment is None else DeltaVersion(self.log, state_at(self.log, segment), self.stream)
+        return None if segment is None else DeltaVersion(state_at(self.log, segment), self.stream)
