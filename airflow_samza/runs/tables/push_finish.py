@@ -58,7 +58,7 @@ def finish_push(
     if standing is None:
         try:
             versions.reject_late(files, request.system, request.topic, request.table, request.push_id, request.after)
-            publication = _published(files, request) or _decide(files, system, request)
+            publication = _published(files, request) or _decide(files, request)
             standing = _make_visible(files, system, request, publication)
         except PushError as error:
             if not error.retryable:
@@ -105,7 +105,7 @@ def _adopted(files: Filesystem, request: PushRequest) -> TableVersion | None:
     return must_read(files, request.folder.version(result.version), TableVersion)
 
 
-def _decide(files: Filesystem, system: System, request: PushRequest) -> PushPublication:
+def _decide(files: Filesystem, request: PushRequest) -> PushPublication:
     """Check what was staged, and return the record that every later attempt follows."""
     epoch, intent = newest_staging(files, request.handle.folder)
     if intent is None or intent.digest != request.digest:
