@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from airflow_samza.engine.push_task import empty_manifest, expectations_of
 from airflow_samza.engine.stage_context import Attempt, PushContext, origins_of, reject_stopped
 from airflow_samza.engine.stage_engine import StageEngine
-from airflow_samza.engine.tables.table_compaction import compacting
+from airflow_samza.engine.tables.table_compaction import compact_if_due
 from airflow_samza.errors import PushError
 from airflow_samza.runs.failpoints import reach
 from airflow_samza.runs.records.folders import must_read, write_once
@@ -52,7 +53,7 @@ def run_push(
             _stage(engine, push)
     reject_stopped(files, attempt)
     attempt.watch.start()  # where everything was staged before
-    version = finish_push(files, system, request, compacting(push, lambda work: engine.compact(push, work)))
+    version = finish_push(files, system, request, partial(compact_if_due, push, partial(engine.compact, push)))
     log.info("%s", describe_push(version, request.push_id))
 
 
