@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, TimeRange, reading
 from airflow_samza.systems.iceberg.bounds import check_address
-from airflow_samza.systems.iceberg.deletes import DeleteFile, puffin_vectors
+from airflow_samza.systems.iceberg.reading import DeleteFile, puffin_vectors
 from airflow_samza.systems.iceberg.storage import TableStorage
 from airflow_samza.systems.system import ColumnBound, StreamSpec
 from airflow_samza.systems.tables.columns import TIME_UNITS, TableField
