@@ -37,7 +37,6 @@ from airflow_samza.systems.delta.writing import (
     fix_target,
     is_append_only,
     partitioning,
-    written_file,
 )
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -154,12 +153,15 @@ class _Publisher(MergingPublisher[TableState, AddedFile]):
         columns = check_written(table, self.options.mode)
         return table.table_id, partitioning(columns), columns.fields
 
-    def described_files(self, table: TableState, staged: StagedFiles) -> list[AddedFile]:
+    def described_files(
+        self, table: TableState, staged: StagedFiles, like: Sequence[AddedFile] = ()
+    ) -> list[AddedFile]:
         columns = check_written(table, self.options.mode)
         indexed = _number(table, "delta.dataSkippingNumIndexedCols", INDEXED)
+        partitions = [file.partition for file in like] or [None for _ in staged.files]
         return [
-            added_file(columns, one, statistics_of(footer, indexed))
-            for one, footer in zip(staged.files, staged.footers(), strict=True)
+            added_file(columns, one, statistics_of(footer, indexed), partition)
+            for one, footer, partition in zip(staged.files, staged.footers(), partitions, strict=True)
         ]
 
     def live_files(self, table: TableState) -> Iterable[AddedFile]:
@@ -256,16 +258,6 @@ class _Publisher(MergingPublisher[TableState, AddedFile]):
         for file, partition in zip(mine, self.partitions_of(table, mine, number), strict=True):
             if isinstance(rows := file.statistics.get("numRecords"), int):
                 yield SmallFile(file, file.path, file.size, rows, partition)
-
-    def merged_files(
-        self, table: TableState, staged: StagedFiles, former: Sequence[Sequence[AddedFile]]
-    ) -> list[AddedFile]:
-        """Return merged files as the log has them."""
-        indexed = _number(table, "delta.dataSkippingNumIndexedCols", INDEXED)
-        return [
-            written_file(one, some[0].partition, statistics_of(footer, indexed))
-            for one, footer, some in zip(staged.files, staged.footers(), former, strict=True)
-        ]
 
     def rewrite(self, table: TableState, commit: TableCommit[AddedFile]) -> None:
         """Commit a merge: no action of it changes data, as it is with ``OPTIMIZE``."""
