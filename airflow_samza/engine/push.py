@@ -16,12 +16,12 @@ from airflow_samza.engine.stage_engine import StageEngine
 from airflow_samza.engine.tables.table_compaction import compact_if_due
 from airflow_samza.errors import PushError
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.records.folders import must_read, write_once
+from airflow_samza.runs.records.folders import adopt
 from airflow_samza.runs.stages.stage_state import StageHandle, can_finish
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_checks import PushTotals
 from airflow_samza.runs.tables.push_finish import begin_staging, finish_push
-from airflow_samza.runs.tables.push_request import PushManifest, PushRequest, request_path, standing_request
+from airflow_samza.runs.tables.push_request import PushRequest, request_path, standing_request
 from airflow_samza.runs.tables.table_version import DELETED, INCREMENTAL, describe_push
 from airflow_samza.schema import Field, Schema, parse_type
 from airflow_samza.systems.bindings import bind_system
@@ -75,8 +75,7 @@ def _stage(engine: StageEngine, push: PushContext) -> None:
         source.stage(stream, epoch)
     totals = PushTotals()
     for number in range(request.partitions):
-        write_once(files, attempt.handle.folder.manifest(epoch, number), empty_manifest())
-        totals.add(must_read(files, attempt.handle.folder.manifest(epoch, number), PushManifest))
+        totals.add(adopt(files, attempt.handle.folder.manifest(epoch, number), empty_manifest()))
     staged = f"{totals.rows:,} rows and {totals.deletes:,} deletes"
     log.info("%s: %s staged in %.1f s", attempt.group, staged, attempt.watch.spans[-1].seconds)
 

@@ -45,7 +45,7 @@ def expire_versions(files: Filesystem, bound: System, system: str, topic: str, k
     current = newest(files, system, topic)
     left = [version for version in from_newest(files, system, topic, but=settled) if version.number not in expired]
     given_up = []
-    for version in left[keep:][::-1] if keep else ():
+    for version in left[keep:][::-1]:
         if current is not None and version.number == current.number:
             continue
         if _marked(files, folder, f"{folder.expired}/{version.number:020}.json", [version.number]):
