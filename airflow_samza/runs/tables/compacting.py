@@ -20,7 +20,7 @@ from typing import Any
 from airflow_samza.errors import TopicError
 from airflow_samza.records import durable
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.records.folders import must_read, read, write_once
+from airflow_samza.runs.records.folders import read, write_once
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.table_version import COMPACTED, INCREMENTAL, Compaction, Compactions, TableVersion, now
@@ -112,7 +112,9 @@ def compact(
     )
     is_new = write_once(files, folder.compaction(number), compaction)
     reach("compaction-after-record")
-    return must_read(files, folder.compaction(number), Compaction), is_new
+    standing = Compactions(files, folder).of(number)
+    assert standing is not None
+    return standing, is_new
 
 
 def _publish(

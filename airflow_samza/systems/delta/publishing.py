@@ -158,7 +158,7 @@ class _Publisher(MergingPublisher[TableState, AddedFile]):
     ) -> list[AddedFile]:
         columns = check_written(table, self.options.mode)
         indexed = _number(table, "delta.dataSkippingNumIndexedCols", INDEXED)
-        partitions = [file.partition for file in like] or [None for _ in staged.files]
+        partitions: list[Mapping[str, str | None] | None] = [file.partition for file in like] or [None] * len(staged)
         return [
             added_file(columns, one, statistics_of(footer, indexed), partition)
             for one, footer, partition in zip(staged.files, staged.footers(), partitions, strict=True)
