@@ -224,13 +224,9 @@ def _changes(base: TableVersion) -> int:
 def _spanning(one: tuple[tuple[int, int], ...], other: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
     """Return per partition the offsets from the first message of either to the last; an empty one does not count."""
     spans = []
-    for (first, end), (other_first, other_end) in zip(one, other, strict=True):
-        if first == end:
-            spans.append((other_first, other_end))
-        elif other_first == other_end:
-            spans.append((first, end))
-        else:
-            spans.append((min(first, other_first), max(end, other_end)))
+    for pair in zip(one, other, strict=True):
+        filled = [(first, end) for first, end in pair if first != end] or [pair[1]]
+        spans.append((min(first for first, _ in filled), max(end for _, end in filled)))
     return tuple(spans)
 
 
