@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from airflow_samza.engine.push_task import empty_manifest, expectations_of
 from airflow_samza.engine.stage_context import Attempt, PushContext, origins_of, reject_stopped
 from airflow_samza.engine.stage_engine import StageEngine
-from airflow_samza.engine.tables.table_compaction import compacting
+from airflow_samza.engine.tables.table_compaction import compact_if_due
 from airflow_samza.errors import PushError
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.records.folders import must_read, write_once
+from airflow_samza.runs.records.folders import adopt
 from airflow_samza.runs.stages.stage_state import StageHandle, can_finish
 from airflow_samza.runs.tables import versions
 from airflow_samza.runs.tables.push_checks import PushTotals
 from airflow_samza.runs.tables.push_finish import begin_staging, finish_push
-from airflow_samza.runs.tables.push_request import PushManifest, PushRequest, request_path, standing_request
+from airflow_samza.runs.tables.push_request import PushRequest, request_path, standing_request
 from airflow_samza.runs.tables.table_version import DELETED, INCREMENTAL, describe_push
 from airflow_samza.schema import Field, Schema, parse_type
 from airflow_samza.systems.bindings import bind_system
@@ -52,7 +53,7 @@ def run_push(
             _stage(engine, push)
     reject_stopped(files, attempt)
     attempt.watch.start()  # where everything was staged before
-    version = finish_push(files, system, request, compacting(push, lambda work: engine.compact(push, work)))
+    version = finish_push(files, system, request, partial(compact_if_due, push, partial(engine.compact, push)))
     log.info("%s", describe_push(version, request.push_id))
 
 
@@ -74,8 +75,7 @@ def _stage(engine: StageEngine, push: PushContext) -> None:
         source.stage(stream, epoch)
     totals = PushTotals()
     for number in range(request.partitions):
-        write_once(files, attempt.handle.folder.manifest(epoch, number), empty_manifest())
-        totals.add(must_read(files, attempt.handle.folder.manifest(epoch, number), PushManifest))
+        totals.add(adopt(files, attempt.handle.folder.manifest(epoch, number), empty_manifest()))
     staged = f"{totals.rows:,} rows and {totals.deletes:,} deletes"
     log.info("%s: %s staged in %.1f s", attempt.group, staged, attempt.watch.spans[-1].seconds)
 

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("airflow_samza.runner")
 
-FORMATS = ("parquet", "orc", "avro", "csv", "json")
-
 _BY_ENDING = {".parquet": "parquet", ".orc": "orc", ".avro": "avro", ".csv": "csv", ".json": "json", ".jsonl": "json"}
 
 _OF_FORMAT: Mapping[str, Mapping[str, str]] = {

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 from pyroaring import BitMap
 
+from airflow_samza.systems.delta.reading import _B85, _Z85
 from airflow_samza.systems.delta.system import DeltaSystem
-from airflow_samza.systems.delta.vectors import _B85, _Z85
 from airflow_samza.systems.system import SystemBinding
 from tests.support.table_inputs import rows_of as rows_of, stream as stream
 

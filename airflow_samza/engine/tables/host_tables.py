@@ -105,7 +105,7 @@ class HostTables:
         for local in self._kept(table, min(tombstone_seconds(slices[s]) for s in table.table.side_inputs)):
             reached = {place: last + 1 for place, last in local.offsets.items()}
             sources: Slices = local.store["sources"]
-            if table.reached and not self._is_on_the_way(tables, table, slices, reached, sources):
+            if table.reached and not self._is_on_the_way(table, slices, reached, sources):
                 continue
             base = self._stores.find(self._name(table), self._place(table), str(local.store["version"]), ColumnarTable)
             if base is None:
@@ -115,9 +115,7 @@ class HostTables:
             tables.sources.update({s: source for s, source in sources.items() if is_held or s not in tables.sources})
             return
 
-    def _is_on_the_way(
-        self, tables: SideTables, table: SideTable, slices: Slices, reached: Mapping[Place, int], sources: Slices
-    ) -> bool:
+    def _is_on_the_way(self, table: SideTable, slices: Slices, reached: Mapping[Place, int], sources: Slices) -> bool:
         """Return whether what lies here is between what a table holds and what it shall hold."""
         streams = table.table.side_inputs
         if set(sources) != set(streams) or any(
@@ -133,28 +131,20 @@ class HostTables:
             table.reached.get(place, 0) <= offset <= target.get(place, -1) for place, offset in reached.items()
         ) and (set(table.reached) <= set(reached))
 
-    def _kept(self, table: SideTable, stale: float) -> Iterator[LocalOffsets]:
+    def _kept(self, table: SideTable, stale: float) -> list[LocalOffsets]:
         """Return what the offsets files here hold: of all streams of a table first, then of some, the most first.
 
         Those that are ``stale`` seconds old may have missed what was deleted.
         """
-        whole = OffsetsFile(self._offsets_path(table)).read(stale=stale)
-        if whole is not None:
-            yield whole
-        mine = self._topics(table)
-        parts = []
+        mine, found = self._topics(table), []
         for path in sorted(glob.glob(os.path.join(glob.escape(self._folder(table)), f"{_OFFSETS}*"))):
-            if "." in os.path.basename(path) or path == self._offsets_path(table):
+            if "." in os.path.basename(path):
                 continue  # it is being written
             local = OffsetsFile(path).read(stale=stale)
             topics = local.store.get("topics", {}) if local is not None else {}
-            if (
-                local is not None
-                and topics
-                and all(mine.get(stream_id) == topic for stream_id, topic in topics.items())
-            ):
-                parts.append(local)
-        yield from sorted(parts, key=lambda local: -len(local.store["topics"]))
+            if local is not None and topics and all(mine.get(name) == topic for name, topic in topics.items()):
+                found.append(local)
+        return sorted(found, key=lambda local: -len(local.store["topics"]))
 
     def keep(self, tables: SideTables, *, always: bool = False) -> None:
         """Write tables of which much is new, or any (``always``), and read what lies there from then on."""

@@ -121,37 +121,28 @@ def compact_here(
     return compact(files, system, folder, version, stage)
 
 
-def compacting(push: PushContext, run: Callable[[CompactionTask], None]) -> Callable[[TableVersion], None]:
-    """Return what a push does when its version stands: compact it when it is time; ``run`` runs the tasks of that.
-
-    No failure of that fails the push.
-    """
+def compact_if_due(push: PushContext, run: Callable[[CompactionTask], None], version: TableVersion) -> None:
+    """Compact the version of a push when it is time; ``run`` runs its tasks. No failure of that fails the push."""
     files, request = push.files, push.request
 
-    def stage(version: TableVersion, tasks: list[int]) -> None:
+    def stage(tasks: list[int]) -> None:
         binding = push.bindings[request.system]
-        work = compaction_task(files, push.system, binding, request.folder, version, tasks)
-        run(work)
+        run(compaction_task(files, push.system, binding, request.folder, version, tasks))
 
-    def then(version: TableVersion) -> None:
-        try:
-            if not is_due(version, request.compact_after):
-                return
-            if version.number < versions.highest_number(files, request.system, request.topic):
-                return
-            started = time.monotonic()
-            compacted, is_new = compact(
-                files, push.system, request.folder, version, lambda tasks: stage(version, tasks)
+    try:
+        if not is_due(version, request.compact_after):
+            return
+        if version.number < versions.highest_number(files, request.system, request.topic):
+            return
+        started = time.monotonic()
+        compacted, is_new = compact(files, push.system, request.folder, version, stage)
+        if is_new:
+            seconds = time.monotonic() - started
+            said = (
+                f"{len(compacted.chain)} sections to one of {compacted.rows:,} rows, {compacted.bytes:,} bytes, in "
+                f"{seconds:.1f} s"
             )
-            if is_new:
-                seconds = time.monotonic() - started
-                said = (
-                    f"{len(compacted.chain)} sections to one of {compacted.rows:,} rows, {compacted.bytes:,} bytes, in "
-                    f"{seconds:.1f} s"
-                )
-                log.info("table %s: version %s is compacted: %s", request.table, version.number, said)
-        except Exception as error:  # the version stands; a later push compacts what comes of it
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            log.warning("table %s: version %s was not compacted: %s", request.table, version.number, reason)
-
-    return then
+            log.info("table %s: version %s is compacted: %s", request.table, version.number, said)
+    except Exception as error:  # the version stands; a later push compacts what comes of it
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        log.warning("table %s: version %s was not compacted: %s", request.table, version.number, reason)

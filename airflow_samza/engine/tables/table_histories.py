@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from itertools import groupby
 from typing import Any
-
-import pyarrow as pa
 
 from airflow_samza.engine.tables.host_tables import HostTables
 from airflow_samza.planner.wording import count_text
@@ -108,24 +107,17 @@ def _read(
     report: InputReport,
 ) -> None:
     """Read sections, all of a topic in one go, and add what they change."""
-    runs: list[tuple[Section, int, pa.RecordBatch]] = []
     for section, partition, envelope in reader.by_section(stream_id, slice_, partitions):
         if isinstance(envelope, MessageRun):
             report.messages += envelope.messages
             report.bytes += envelope.batch.nbytes
-            runs.append((section, partition, envelope.batch))
+            sections[section].append(table.changes_in((stream_id, partition), envelope.batch))
         else:
             report.control_messages += envelope.messages
-    for section, partition, batch in runs:
-        sections[section].append(table.changes_in((stream_id, partition), batch))
 
 
 def _in_words(numbers: Sequence[int]) -> str:
     """Return numbers of versions, those that follow each other as a span: ``1 to 3, 5``."""
-    spans: list[list[int]] = []
-    for number in sorted(numbers):
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    return ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in spans) or "none"
+    runs = groupby(enumerate(sorted(numbers)), lambda placed: placed[1] - placed[0])
+    spans = [[number for _, number in run] for _, run in runs]
+    return ", ".join(str(one[0]) if len(one) == 1 else f"{one[0]} to {one[-1]}" for one in spans) or "none"

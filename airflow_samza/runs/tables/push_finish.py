@@ -58,7 +58,7 @@ def finish_push(
     if standing is None:
         try:
             versions.reject_late(files, request.system, request.topic, request.table, request.push_id, request.after)
-            publication = _published(files, request) or _decide(files, system, request)
+            publication = _published(files, request) or _decide(files, request)
             standing = _make_visible(files, system, request, publication)
         except PushError as error:
             if not error.retryable:
@@ -105,7 +105,7 @@ def _adopted(files: Filesystem, request: PushRequest) -> TableVersion | None:
     return must_read(files, request.folder.version(result.version), TableVersion)
 
 
-def _decide(files: Filesystem, system: System, request: PushRequest) -> PushPublication:
+def _decide(files: Filesystem, request: PushRequest) -> PushPublication:
     """Check what was staged, and return the record that every later attempt follows."""
     epoch, intent = newest_staging(files, request.handle.folder)
     if intent is None or intent.digest != request.digest:
@@ -224,13 +224,9 @@ def _changes(base: TableVersion) -> int:
 def _spanning(one: tuple[tuple[int, int], ...], other: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
     """Return per partition the offsets from the first message of either to the last; an empty one does not count."""
     spans = []
-    for (first, end), (other_first, other_end) in zip(one, other, strict=True):
-        if first == end:
-            spans.append((other_first, other_end))
-        elif other_first == other_end:
-            spans.append((first, end))
-        else:
-            spans.append((min(first, other_first), max(end, other_end)))
+    for pair in zip(one, other, strict=True):
+        filled = [(first, end) for first, end in pair if first != end] or [pair[1]]
+        spans.append((min(first for first, _ in filled), max(end for _, end in filled)))
     return tuple(spans)
 
 

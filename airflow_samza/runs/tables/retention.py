@@ -17,11 +17,12 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 
 from airflow_samza.errors import TopicError
+from airflow_samza.grouping import grouped
 from airflow_samza.runs.records.folders import RunFolder, numbers, read, write_once
 from airflow_samza.runs.tables.compacting import GENERATION, compaction_producer
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.marks import Mark, make_mark
-from airflow_samza.runs.tables.table_version import Compaction, Section, TablePin, TableVersion, now
+from airflow_samza.runs.tables.table_version import Section, TablePin, TableVersion, now
 from airflow_samza.runs.tables.versions import expired_numbers, from_newest, newest
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import Publication, StreamSpec, System
@@ -45,7 +46,7 @@ def expire_versions(files: Filesystem, bound: System, system: str, topic: str, k
     current = newest(files, system, topic)
     left = [version for version in from_newest(files, system, topic, but=settled) if version.number not in expired]
     given_up = []
-    for version in left[keep:][::-1] if keep else ():
+    for version in left[keep:][::-1]:
         if current is not None and version.number == current.number:
             continue
         if _marked(files, folder, f"{folder.expired}/{version.number:020}.json", [version.number]):
@@ -104,12 +105,8 @@ def _needed(
     needed = {section for version in kept for section in version.read_sections}
     numbers = {version.number for version in kept}
     bases = {version.reads: version.base for version in kept if version.reads == version.number}
-    readers: dict[int, list[int]] = {}
-    compactions: dict[int, Compaction] = {}
-    for version in kept:
-        for compaction in version.compactions:
-            compactions[compaction.number] = compaction
-            readers.setdefault(compaction.number, []).append(version.number)
+    readers = grouped((compaction.number, version.number) for version in kept for compaction in version.compactions)
+    compactions = {compaction.number: compaction for version in kept for compaction in version.compactions}
     for number, compaction in compactions.items():
         if compaction.is_given_up:
             continue

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import cached_property
 from typing import Any
 
 from airflow_samza.application.declarations.tables import PUSH_DELETES
@@ -67,15 +68,12 @@ class Compactions:
     def __init__(self, files: Filesystem, folder: TableFolder) -> None:
         self._files = files
         self._folder = folder
-        self._numbers: set[int] | None = None
         self._by_number: dict[int, Compaction] = {}
 
-    @property
+    @cached_property
     def numbers(self) -> set[int]:
         """The versions that are compacted."""
-        if self._numbers is None:
-            self._numbers = set(numbers(self._files, self._folder.compactions))
-        return self._numbers
+        return set(numbers(self._files, self._folder.compactions))
 
     def of(self, number: int) -> Compaction | None:
         """The compaction of a version, if it has one."""

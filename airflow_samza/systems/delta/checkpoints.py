@@ -97,13 +97,12 @@ class _Unknown(Exception):
     """An action or a field of one that would be lost in a checkpoint of this form."""
 
 
-def keep_log_short(
-    files: Filesystem, log: DeltaLog, state: TableState, version: int, is_ours: Callable[[TableState], bool]
-) -> None:
+def keep_log_short(files: Filesystem, state: TableState, version: int, is_ours: Callable[[TableState], bool]) -> None:
     """Write the checkpoint of a version that was just committed, if one is due, and clean up a log of ours.
 
-    ``log`` and ``state`` are those of before the commit.
+    ``state`` is that of before the commit.
     """
+    log = state.log
     configuration = state.configuration
     interval = configuration.get("delta.checkpointInterval", "")
     is_set = interval.isdecimal() and int(interval) > 0
@@ -250,11 +249,12 @@ class _Contents:
         return [one for one in self._removed.values() if (one.get("deletionTimestamp") or 0) > oldest]
 
 
-def names_in_use(log: DeltaLog, state: TableState, *, is_ours: bool) -> set[str] | None:
+def names_in_use(state: TableState, *, is_ours: bool) -> set[str] | None:
     """Return the names of the data files that may be read, or were taken out of late; None: nobody here knows.
 
     Of tables of others it is all that the log has ever named, as far as it is there.
     """
+    log = state.log
     segment = log.segment(state.version)
     if segment is None or _is_of_others(state):
         return None

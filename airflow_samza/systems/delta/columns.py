@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_samza.systems.delta.features import MAPPED
-from airflow_samza.systems.delta.log import DeltaLog
 from airflow_samza.systems.delta.state import TableState
 from airflow_samza.systems.tables.columns import TableField, columns_of
 
@@ -40,7 +39,7 @@ class TableColumns:
     by_id: bool
 
     @classmethod
-    def of(cls, log: DeltaLog, state: TableState) -> TableColumns:
+    def of(cls, state: TableState) -> TableColumns:
         """Return the columns of a state of a table."""
         mode = state.configuration.get(MODE, UNMAPPED)
         protocol = state.protocol
@@ -49,8 +48,8 @@ class TableColumns:
         ):
             mode = UNMAPPED  # a property without the feature means nothing
         if mode not in MODES:
-            raise log.damaged(f"{MODE} is {mode!r}")
-        with log.understood("its schema"):
+            raise state.log.damaged(f"{MODE} is {mode!r}")
+        with state.log.understood("its schema"):
             fields = json.loads(state.metadata["schemaString"])["fields"]
             described = [_field(field, mode) for field in fields]
             physical = {str(field["name"]): _physical(field, mode) for field in fields}
@@ -58,7 +57,7 @@ class TableColumns:
             partitions = tuple(map(str, state.metadata.get("partitionColumns") or ()))
         unknown = next((name for name in partitions if name not in physical), None)
         if unknown is not None:
-            raise log.damaged(f"it is partitioned by {unknown}, which is no column")
+            raise state.log.damaged(f"it is partitioned by {unknown}, which is no column")
         return cls(described, physical, partitions, mode == "id")
 
     @property

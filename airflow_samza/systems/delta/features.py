@@ -16,17 +16,17 @@ _WITH_FEATURES = 3
 """Version of the protocol of which readers have a list of features; there is no later one."""
 
 
-def check_features(log: DeltaLog, state: TableState) -> None:
+def check_features(state: TableState) -> None:
     """Reject a table that could be read wrongly."""
     least = state.protocol["minReaderVersion"]
     if least > _WITH_FEATURES:
-        raise _rejected(log, newer_protocol(least), str(least))
+        raise _rejected(state.log, newer_protocol(least), str(least))
     unknown = sorted(set(state.protocol.get("readerFeatures") or ()) - READ)
     if least == _WITH_FEATURES and unknown:
-        raise _rejected(log, f"has the feature {unknown[0]}", unknown[0])
+        raise _rejected(state.log, f"has the feature {unknown[0]}", unknown[0])
     provider = (state.metadata.get("format") or {}).get("provider") or "parquet"
     if provider != "parquet":
-        raise _rejected(log, f"has files of {provider}", provider)
+        raise _rejected(state.log, f"has files of {provider}", provider)
 
 
 def newer_protocol(least: int) -> str:

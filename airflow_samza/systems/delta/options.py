@@ -124,11 +124,6 @@ class TableOptions:
     overwrites: str = REJECT
     waiting: str = ""
 
-    @property
-    def path(self) -> str:
-        """The table's folder below the root."""
-        return path_of(self.table)
-
     @classmethod
     def of(cls, stream: StreamSpec) -> TableOptions:
         """Return the options of a stream; an unknown name or an impossible value is a ``ConfigError``."""

@@ -21,7 +21,7 @@ from airflow_samza.systems.delta.branches import (
 )
 from airflow_samza.systems.delta.checkpoints import keep_log_short
 from airflow_samza.systems.delta.columns import TableColumns
-from airflow_samza.systems.delta.log import DeltaLog, commit_path
+from airflow_samza.systems.delta.log import commit_path
 from airflow_samza.systems.delta.options import AUTO_COMPACT, OutputOptions
 from airflow_samza.systems.delta.partition_values import partition_value
 from airflow_samza.systems.delta.reading import DeltaConsumer
@@ -37,8 +37,6 @@ from airflow_samza.systems.delta.writing import (
     fix_target,
     is_append_only,
     partitioning,
-    table_id,
-    written_file,
 )
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -54,10 +52,6 @@ from airflow_samza.systems.tables.publication_checks import dropped
 from airflow_samza.systems.tables.publishing import UPSERTED, TableCommit
 from airflow_samza.systems.tables.staged_files import StagedFiles
 from airflow_samza.systems.tables.upserts import feed_target
-
-Table = tuple[DeltaLog, TableState]
-"""A table: its log, and its state at the newest version."""
-
 
 CHANGE_FEED, FEED_FOLDER = "delta.enableChangeDataFeed", "_change_data"
 """The property of a table that wants a change data feed, and the folder of its files."""
@@ -76,7 +70,7 @@ class OutputTable(NamedTuple):
     system: str
     folder: Location
     storage: Filesystem
-    load: Callable[[], Table]
+    load: Callable[[], TableState]
     is_ours: Callable[[TableState], bool]
 
 
@@ -101,8 +95,7 @@ def publish_waiting(
     before finds it in the table the next time.
     """
     waiting = committed_ones(branch.commits(), committed)
-    log, state = place.load()
-    view = view_of(log, state.transactions)
+    view = view_of(place.load())
     branch.reject_incomplete(waiting, view, committed)
     works = list(publications(not_published(waiting, view), stream))
     made: str | None = None
@@ -116,7 +109,7 @@ def publish_waiting(
     return made
 
 
-class _Publisher(MergingPublisher[Table, AddedFile]):
+class _Publisher(MergingPublisher[TableState, AddedFile]):
     by_ids = False
     version = "version"
 
@@ -136,55 +129,56 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
     def place(self, path: str) -> Location:
         return self._place.folder / path
 
-    def load(self) -> Table:
-        log, state = self._load()
+    def load(self) -> TableState:
+        table = self._load()
         self._actions = []
         for one in self.before:
-            actions = one.part(log, state)
-            state = state.copy(state.version)
+            actions = one.part(table)
+            table = table.copy()
             for action in actions:
-                state.apply(action)
+                table.apply(action)
             self._actions += actions
-        return log, state
+        return table
 
-    def part(self, log: DeltaLog, state: TableState) -> list[dict[str, Any]]:
+    def part(self, table: TableState) -> list[dict[str, Any]]:
         """Return the actions of the publication, for a version that somebody else commits; none: it is there."""
-        self._load, self._is_part = (lambda: (log, state)), True
+        self._load, self._is_part = (lambda: table), True
         self._try()
         return self._actions
 
-    def view(self, table: Table) -> TableView:
-        log, state = table
-        return view_of(log, state.transactions)
+    def view(self, table: TableState) -> TableView:
+        return view_of(table)
 
-    def present(self, table: Table) -> tuple[str, int, Iterable[TableField]]:
-        columns = check_written(*table, self.options.mode)
-        return table_id(table[1]), partitioning(columns), columns.fields
+    def present(self, table: TableState) -> tuple[str, int, Iterable[TableField]]:
+        columns = check_written(table, self.options.mode)
+        return table.table_id, partitioning(columns), columns.fields
 
-    def described_files(self, table: Table, staged: StagedFiles) -> list[AddedFile]:
-        columns = check_written(*table, self.options.mode)
-        indexed = _number(table[1], "delta.dataSkippingNumIndexedCols", INDEXED)
+    def described_files(
+        self, table: TableState, staged: StagedFiles, like: Sequence[AddedFile] = ()
+    ) -> list[AddedFile]:
+        columns = check_written(table, self.options.mode)
+        indexed = _number(table, "delta.dataSkippingNumIndexedCols", INDEXED)
+        partitions: list[Mapping[str, str | None] | None] = [file.partition for file in like] or [None] * len(staged)
         return [
-            added_file(columns, one, statistics_of(footer, indexed))
-            for one, footer in zip(staged.files, staged.footers(), strict=True)
+            added_file(columns, one, statistics_of(footer, indexed), partition)
+            for one, footer, partition in zip(staged.files, staged.footers(), partitions, strict=True)
         ]
 
-    def live_files(self, table: Table) -> Iterable[AddedFile]:
-        return table[1].files
+    def live_files(self, table: TableState) -> Iterable[AddedFile]:
+        return table.files
 
     def path_of(self, file: AddedFile) -> str:
         return file.path
 
-    def partitions_of(self, table: Table, files: Collection[AddedFile], spec: int) -> list[Hashable]:
-        log, state = table
-        columns = TableColumns.of(log, state)
+    def partitions_of(self, table: TableState, files: Collection[AddedFile], spec: int) -> list[Hashable]:
+        columns = TableColumns.of(table)
         if spec != partitioning(columns):
             return [None for _ in files]
         types = {column.name: column.type.word for column in columns.fields}
         words = [(columns.physical[name], types[name]) for name in columns.partitions]
         found: list[Hashable] = []
         for file in files:
-            with log.understood(f"the partition of {file.path}"):
+            with table.log.understood(f"the partition of {file.path}"):
                 values = [(partition_value(file.partition.get(name), word), word) for name, word in words]
             found.append(
                 tuple(
@@ -202,39 +196,39 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
         if self.made is not None:
             self.made = own.snapshot if own is not None and self.has_landed(own) else None
 
-    def merged_target(self, table: Table) -> OutputTarget:
-        return OutputTarget.of(fix_target(*table, check_written(*table, self.options.mode), ""))
+    def merged_target(self, table: TableState) -> OutputTarget:
+        return OutputTarget.of(fix_target(table, self.options.mode, ""))
 
-    def change_feed(self, table: Table, target: OutputTarget) -> TableProducer | None:
-        if table[1].configuration.get(CHANGE_FEED, "").lower() != "true":
+    def change_feed(self, table: TableState, target: OutputTarget) -> TableProducer | None:
+        if table.configuration.get(CHANGE_FEED, "").lower() != "true":
             return None
         target, stream = feed_target(target, FEED_FOLDER), StreamSpec(self.stream.name)
         return TableProducer(self.place(FEED_FOLDER), stream, UPSERTED, target)
 
-    def version_of(self, table: Table) -> DeltaVersion:
-        return DeltaVersion(*table, StreamSpec(self.stream.name, partitions=1))
+    def version_of(self, table: TableState) -> DeltaVersion:
+        return DeltaVersion(table, StreamSpec(self.stream.name, partitions=1))
 
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any]) -> DeltaConsumer:
         return DeltaConsumer(self._place.folder, stream, slice)
 
-    def commit(self, table: Table, commit: TableCommit[AddedFile]) -> Committed:
-        log, state = table
-        if commit.leaving and is_append_only(state):
+    def commit(self, table: TableState, commit: TableCommit[AddedFile]) -> Committed:
+        if commit.leaving and is_append_only(table):
             self.looked_up(None)
             raise TopicError(
-                f"The output {self.stream.name!r} takes files out of the table {log.name}, which has {APPEND_ONLY}.",
+                f"The output {self.stream.name!r} takes files out of the table {table.log.name}, which has "
+                f"{APPEND_ONLY}.",
                 hint="Take the property from the table, or run it again with another run_id and mode=append.",
-                table=log.name,
+                table=table.log.name,
                 stream=self.stream.name,
             )
-        version = state.version + 1
+        version = table.version + 1
         committed = commit.recorded(str(version))
         now = int(time.time() * 1000)
         self._actions += record_actions(commit.slot, committed, commit.others)
         self._actions += [_remove(file, now) for file in commit.leaving]
         self._actions += [_add(file, now) for file in commit.new]
         if self.feed is not None:
-            columns = check_written(log, state, self.options.mode)
+            columns = check_written(table, self.options.mode)
             self._actions += [_cdc(added_file(columns, one, None)) for one in self.feed.finish()["files"]]
         if self._is_part:
             return committed
@@ -246,35 +240,26 @@ class _Publisher(MergingPublisher[Table, AddedFile]):
         self._write(table, [{"commitInfo": self._info(replaces, now)}, *self._actions])
         return committed
 
-    def _write(self, table: Table, actions: list[dict[str, Any]]) -> None:
-        log, state = table
-        version = state.version + 1
+    def _write(self, table: TableState, actions: list[dict[str, Any]]) -> None:
+        version = table.version + 1
         if not self._place.storage.put_if_absent(commit_path(version), encoded(actions)):
             raise _Lost(f"version {version} is there")
         with suppress(Exception):  # another time, or by whom commits next
-            keep_log_short(self._place.storage, log, state, version, self._place.is_ours)
+            keep_log_short(self._place.storage, table, version, self._place.is_ours)
 
-    def merges(self, table: Table) -> bool:
-        configuration = table[1].configuration
+    def merges(self, table: TableState) -> bool:
+        configuration = table.configuration
         return configuration.get(AUTO_COMPACT, configuration.get(MADE, "false")).lower() != "false"
 
-    def small_files(self, table: Table, own: Committed) -> Iterator[SmallFile[AddedFile]]:
+    def small_files(self, table: TableState, own: Committed) -> Iterator[SmallFile[AddedFile]]:
         """Yield the live files of a generation that have no deletion vector, and of which the log has the rows."""
         _, number, _ = self.present(table)
-        mine = [file for file in table[1].files if file.vector is None and self.begins_with(file, own.prefixes)]
+        mine = [file for file in table.files if file.vector is None and self.begins_with(file, own.prefixes)]
         for file, partition in zip(mine, self.partitions_of(table, mine, number), strict=True):
             if isinstance(rows := file.statistics.get("numRecords"), int):
                 yield SmallFile(file, file.path, file.size, rows, partition)
 
-    def merged_files(self, table: Table, staged: StagedFiles, former: Sequence[Sequence[AddedFile]]) -> list[AddedFile]:
-        """Return merged files as the log has them."""
-        indexed = _number(table[1], "delta.dataSkippingNumIndexedCols", INDEXED)
-        return [
-            written_file(one, some[0].partition, statistics_of(footer, indexed))
-            for one, footer, some in zip(staged.files, staged.footers(), former, strict=True)
-        ]
-
-    def rewrite(self, table: Table, commit: TableCommit[AddedFile]) -> None:
+    def rewrite(self, table: TableState, commit: TableCommit[AddedFile]) -> None:
         """Commit a merge: no action of it changes data, as it is with ``OPTIMIZE``."""
         now = int(time.time() * 1000)
         info = {"operation": "OPTIMIZE", "operationParameters": {"predicate": "[]", "auto": "true"}}
@@ -305,11 +290,11 @@ class _Stager(_Publisher):
         super().__init__(place, stream, publication)
         self._branch = branch
 
-    def merges(self, table: Table) -> bool:
+    def merges(self, table: TableState) -> bool:
         """Merge nothing: what waits has no version yet."""
         return False
 
-    def view(self, table: Table) -> TableView:
+    def view(self, table: TableState) -> TableView:
         """Return the records of the table, with what waits of this output."""
         view = super().view(table)
         last = self._branch.last(self.owner[0])
@@ -322,11 +307,11 @@ class _Stager(_Publisher):
             return view
         return TableView({**view.slots, self.key: slot.with_commit(waiting)})
 
-    def rest(self, table: Table, files: LeavingFiles[Table, AddedFile]) -> list[AddedFile]:
+    def rest(self, table: TableState, files: LeavingFiles[TableState, AddedFile]) -> list[AddedFile]:
         """Write nothing anew: who publishes the branch does, from the table as it is by then."""
         return []
 
-    def commit(self, table: Table, commit: TableCommit[AddedFile]) -> Committed:
+    def commit(self, table: TableState, commit: TableCommit[AddedFile]) -> Committed:
         if self._branch.is_dropped(self.owner) or (self.publication.continues and commit.begins):
             raise dropped(self.options.table, self._branch.name, self.stream.name)
         publication = self.publication

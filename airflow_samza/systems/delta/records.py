@@ -11,13 +11,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.records import plain
-from airflow_samza.systems.delta.log import DeltaLog
+from airflow_samza.systems.delta.state import TableState
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.output_slots import OutputSlot
 from airflow_samza.systems.tables.commits import Committed, Slot, TableView, slot_key
@@ -26,16 +26,16 @@ from airflow_samza.typed_values import converted
 _EPOCH, _FILES, _ROWS, _VERSION = "samza.epoch", "samza.files", "samza.rows", "samza.version"
 
 
-def view_of(log: DeltaLog, transactions: Mapping[str, int]) -> TableView:
+def view_of(state: TableState) -> TableView:
     """Return the records that a table's log has; a damaged one is a ``TopicError``."""
     slots: dict[str, Slot] = {}
-    for name, epoch in transactions.items():
+    for name, epoch in state.transactions.items():
         if name.startswith(f"{_EPOCH} "):
             try:
                 slot, committed, number = _decoded(name)
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError, SamzaError) as error:
-                raise log.damaged(f"the record {name} cannot be read") from error
-            files, rows, version = (transactions.get(f"{kind} {number}", 0) for kind in (_FILES, _ROWS, _VERSION))
+                raise state.log.damaged(f"the record {name} cannot be read") from error
+            files, rows, version = (state.transactions.get(f"{kind} {number}", 0) for kind in (_FILES, _ROWS, _VERSION))
             committed = dataclasses.replace(committed, epoch=epoch, files=files, rows=rows, snapshot=str(version))
             former = slots.get(slot.key, slot)
             own = next((one for one in former.commits if one.owner == committed.owner), None)

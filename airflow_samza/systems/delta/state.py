@@ -66,12 +66,13 @@ class AddedFile(NamedTuple):
 
 
 class TableState:
-    """State of a table at one version; later actions change what earlier ones have said.
+    """State of a table at one version, by its ``log``; later actions change what earlier ones have said.
 
     ``transactions`` has the newest version that each application has noted.
     """
 
-    def __init__(self, version: int) -> None:
+    def __init__(self, log: DeltaLog, version: int) -> None:
+        self.log = log
         self.version = version
         self.protocol: Mapping[str, Any] = {}
         self.metadata: Mapping[str, Any] = {}
@@ -92,13 +93,18 @@ class TableState:
         return sorted(files.values(), key=lambda file: file.path)
 
     @property
+    def table_id(self) -> str:
+        """The id that the table got when it was made."""
+        return str(self.metadata["id"])
+
+    @property
     def configuration(self) -> Mapping[str, str]:
         """The properties of the table."""
         return dict(self.metadata.get("configuration") or {})
 
-    def copy(self, version: int) -> TableState:
-        """Return a state that begins as this one, and is to be that of another version."""
-        state = TableState(version)
+    def copy(self) -> TableState:
+        """Return a state that begins as this one, and is to be another one."""
+        state = TableState(self.log, self.version)
         state.protocol, state.metadata, state.transactions = self.protocol, self.metadata, dict(self.transactions)
         state.unread, state._changes = list(self.unread), list(self._changes)
         if "files" in self.__dict__:  # they were read
@@ -133,33 +139,36 @@ def vector_id(vector: Mapping[str, Any] | None) -> str | None:
 
 def state_at(log: DeltaLog, segment: Segment) -> TableState:
     """Return the state of a table at a version."""
-    state = TableState(segment.version)
+    state = TableState(log, segment.version)
     for file in segment.checkpoint:
-        for name, size in _apply_checkpoint(log, file, state):
+        for name, size in _apply_checkpoint(state, file):
             sidecar = LogFile((log.table / FOLDER / SIDECARS / name).path, size, None)
-            _apply_checkpoint(log, sidecar, state)
+            _apply_checkpoint(state, sidecar)
     for file in segment.commits:
-        _apply_commit(log, file, state)
+        _apply_commit(state, file)
     if not state.protocol or not state.metadata.get("id"):
         raise log.damaged(f"version {segment.version} has no {'metaData with an id' if state.protocol else 'protocol'}")
     return state
 
 
-def advanced(log: DeltaLog, state: TableState) -> tuple[DeltaLog, TableState] | None:
+def advanced(state: TableState) -> TableState | None:
     """Return a table as it is now, by the commits behind a state of it; None: it has to be read from its checkpoint.
 
     So it is if a newer checkpoint is there, or the log is another one by now.
     """
+    log = state.log
     known, now = log.commits.get(state.version), log_behind(log, state.version)
     if known is None or now is None or now.commits.get(state.version) != known:
         return None
     new = range(state.version + 1, now.newest + 1)
     if max(now.checkpoints, default=0) > max(log.checkpoints, default=0) or not all(one in now.commits for one in new):
         return None
-    later = state.copy(now.newest)
+    later = state.copy()
+    later.log = replace(log, commits={**log.commits, **now.commits})
+    later.version = now.newest
     for one in new:
-        _apply_commit(log, now.commits[one], later)
-    return replace(log, commits={**log.commits, **now.commits}), later
+        _apply_commit(later, now.commits[one])
+    return later
 
 
 def newest_state(log: DeltaLog) -> TableState:
@@ -170,9 +179,9 @@ def newest_state(log: DeltaLog) -> TableState:
     return state_at(log, segment)
 
 
-def _apply_commit(log: DeltaLog, file: LogFile, state: TableState) -> None:
-    with log.understood(_action_of(file)):
-        for action in log.actions(file):
+def _apply_commit(state: TableState, file: LogFile) -> None:
+    with state.log.understood(_action_of(file)):
+        for action in state.log.actions(file):
             state.apply(action)
 
 
@@ -180,11 +189,12 @@ def _action_of(file: LogFile) -> str:
     return f"an action of {file.path.rpartition('/')[2]}"
 
 
-def _apply_checkpoint(log: DeltaLog, file: LogFile, state: TableState) -> list[tuple[str, int]]:
+def _apply_checkpoint(state: TableState, file: LogFile) -> list[tuple[str, int]]:
     """Take a file of a checkpoint in; return the names and sizes of files that have the rest of it."""
+    log = state.log
     sidecars: list[tuple[str, int]] = []
     with log.understood(_action_of(file)):
-        for action in log.actions(file) if file.path.endswith(".json") else _parquet_actions(log, file, state):
+        for action in log.actions(file) if file.path.endswith(".json") else _parquet_actions(state, file):
             if action.get("sidecar"):
                 name = unquote(action["sidecar"]["path"])
                 if "/" in name:
@@ -195,14 +205,14 @@ def _apply_checkpoint(log: DeltaLog, file: LogFile, state: TableState) -> list[t
     return sidecars
 
 
-def _parquet_actions(log: DeltaLog, file: LogFile, state: TableState) -> Iterator[Mapping[str, Any]]:
+def _parquet_actions(state: TableState, file: LogFile) -> Iterator[Mapping[str, Any]]:
     """Yield the few actions of a checkpoint that are not about data files; those are read, as columns, when needed."""
-    opened = log.opened(file)
+    opened = state.log.opened(file)
     with reading(opened, "a checkpoint of Delta"), opened.random_access() as source:
         parquet = pq.ParquetFile(source)
         fields = set(parquet.schema_arrow.names)
         if "add" in fields:
-            state.unread.append(partial(_checkpoint_files, log, file))
+            state.unread.append(partial(_checkpoint_files, state.log, file))
         others = [name for name in ("protocol", "metaData", "txn", "sidecar") if name in fields]
         for group in range(parquet.num_row_groups):
             table = parquet.read_row_group(group, columns=others)

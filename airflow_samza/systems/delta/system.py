@@ -28,7 +28,7 @@ from airflow_samza.systems.delta.state import AddedFile, TableState, advanced, n
 from airflow_samza.systems.delta.table_version import KIND
 from airflow_samza.systems.delta.tables_made import check_columns, make_table
 from airflow_samza.systems.delta.versions import chosen_segment, first_since
-from airflow_samza.systems.delta.writing import check_written, fix_target, table_id
+from airflow_samza.systems.delta.writing import fix_target
 from airflow_samza.systems.files.failures import storage_errors
 from airflow_samza.systems.files.location import Location
 from airflow_samza.systems.filesystems.object_store.probe import check_store
@@ -64,7 +64,7 @@ class DeltaSystem(TableSystem):
     def __init__(self, name: str, binding: SystemBinding, root: str | None = None) -> None:
         super().__init__(name, binding, root)
         self.settings = DeltaSettings.of(name, binding)
-        self._known: dict[tuple[str, str], tuple[DeltaLog, TableState]] = {}
+        self._known: dict[tuple[str, str], TableState] = {}
         """Tables of outputs as they were last seen, by the name of the stream, too: the next look begins there."""
 
     @cached_property
@@ -86,7 +86,7 @@ class DeltaSystem(TableSystem):
         if intake is not None and options.version is not None:  # a limit that lies before what was read
             options = replace(options, version=max(options.version, int(intake["version"])))
         waiting = partial(self._waiting, stream, options) if options.waiting else None
-        return DeltaHistory(log, state_at(log, chosen_segment(log, options)), stream, waiting)
+        return DeltaHistory(state_at(log, chosen_segment(log, options)), stream, waiting)
 
     def load(self, stream: StreamSpec, intake: Mapping[str, Any] | None = None) -> DeltaHistory:
         """Return the version of a table that is there, for a stream that was read up to the record ``intake``."""
@@ -119,7 +119,7 @@ class DeltaSystem(TableSystem):
         options = OutputOptions.of(stream)
         written = self._planned(stream, planned=False)
         self.planned[stream.name] = written
-        return None if written is None else fix_target(*written, check_written(*written, options.mode), run)
+        return None if written is None else fix_target(written, options.mode, run)
 
     def check_made(self, stream: StreamSpec, columns: Schema) -> None:
         """Reject columns with which a table cannot be made."""
@@ -207,53 +207,51 @@ class DeltaSystem(TableSystem):
         )
 
     def _names_in_use(self, stream: StreamSpec, table: str) -> set[str] | None:
-        log = self._existing(self._found(stream, table), stream, table)
-        state = newest_state(log)
-        return names_in_use(log, state, is_ours=self._is_ours(table, state))
+        state = newest_state(self._existing(self._found(stream, table), stream, table))
+        return names_in_use(state, is_ours=self._is_ours(table, state))
 
     def _made(self, table: str) -> MadeTable:
         return MadeTable(KIND, path_of(table), str(self._folder(table)))
 
     def _is_ours(self, table: str, state: TableState) -> bool:
-        return was_made(self.root, table_id(state), self._made(table))
+        return was_made(self.root, state.table_id, self._made(table))
 
     def whole_files(self, stream: StreamSpec) -> tuple[str, list[str]]:
         """Return the version of the table of an output, and its data files without deletion vectors, by name."""
         written = self._planned(stream, planned=True)
         if written is None:
             return "", []
-        state = written[1]
-        return str(state.version), [file_name(file.path) for file in state.files if not file.vector]
+        return str(written.version), [file_name(file.path) for file in written.files if not file.vector]
 
     def view(self, stream: StreamSpec, sought: Heading | None = None, *, planned: bool = False) -> TableView:
         """Return the records of the commits to the table of an output."""
         return self._view(self._planned(stream, planned=planned))
 
-    def _planned(self, stream: StreamSpec, *, planned: bool) -> tuple[DeltaLog, TableState] | None:
+    def _planned(self, stream: StreamSpec, *, planned: bool) -> TableState | None:
         """Return the state of the table of an output, ``planned`` as a plan has loaded it; None: it is to be made."""
         if planned and stream.name in self.planned:
-            found: tuple[DeltaLog, TableState] | None = self.planned[stream.name]
+            found: TableState | None = self.planned[stream.name]
             return found
         options = OutputOptions.of(stream)
         return self._newest(stream, options.table) if options.create else self._written(stream, options.table)
 
-    def _view(self, table: tuple[DeltaLog, TableState] | None) -> TableView:
-        return TableView({}) if table is None else view_of(table[0], table[1].transactions)
+    def _view(self, table: TableState | None) -> TableView:
+        return TableView({}) if table is None else view_of(table)
 
-    def _written(self, stream: StreamSpec, table: str) -> tuple[DeltaLog, TableState]:
+    def _written(self, stream: StreamSpec, table: str) -> TableState:
         """Return the newest state of a table that is there, with as much of its log as makes it."""
         return self._existing(self._newest(stream, table), stream, table)
 
-    def _newest(self, stream: StreamSpec, table: str) -> tuple[DeltaLog, TableState] | None:
+    def _newest(self, stream: StreamSpec, table: str) -> TableState | None:
         place = table, stream.name
         known = self._known.pop(place, None)
-        newest = advanced(*known) if known is not None else None
+        newest = advanced(known) if known is not None else None
         if newest is None:
             folder = self._folder(table)
             log = find_log(folder, table, stream.name, since=last_checkpoint(folder))
             if log is None:
                 return None
-            newest = log, newest_state(log)
+            newest = newest_state(log)
         self._known[place] = newest
         return newest
 

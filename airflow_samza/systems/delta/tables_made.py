@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import count
 from typing import Any
 
 from airflow_samza.errors import ConfigError
@@ -33,13 +34,15 @@ def make_table(
     """Make a table, unless another process has been quicker; its id is noted before."""
     check_columns(options, columns, stream)
     features = ["timestampNtz"] if any(_has(field.type, _NTZ) for field in columns.fields) else []
-    mapping = _Mapping() if _is_mapped(options) else None
-    fields = [_field(mapping, one.name, one.type, one.nullable) for one in columns.fields]
+    is_mapped, numbers = _is_mapped(options), count(1)
+    fields = [_field(numbers if is_mapped else None, one.name, one.type, one.nullable) for one in columns.fields]
     protocol: dict[str, Any] = {"minReaderVersion": 1, "minWriterVersion": 2}
-    if mapping is not None:
+    properties = {MADE: "true", **options.properties}
+    if is_mapped:
         protocol = {"minReaderVersion": 2, "minWriterVersion": 5}
+        properties["delta.columnMapping.maxColumnId"] = str(next(numbers) - 1)  # for whoever adds a column
     if features:
-        features += [MAPPED] if mapping is not None else []
+        features += [MAPPED] if is_mapped else []
         protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features}
         protocol["writerFeatures"] = [*features, "appendOnly"]
     now = int(time.time() * 1000)
@@ -49,7 +52,7 @@ def make_table(
         "format": {"provider": "parquet", "options": {}},
         "schemaString": json.dumps({"type": "struct", "fields": fields}),
         "partitionColumns": partitions,
-        "configuration": {MADE: "true", **options.properties, **(mapping.properties if mapping is not None else {})},
+        "configuration": properties,
         "createdTime": now,
     }
     info = {"timestamp": now, "operation": "CREATE TABLE", "operationParameters": {}}
@@ -106,39 +109,23 @@ def _paths(names: Iterable[str], kinds: Iterable[DataType]) -> Iterator[str]:
         yield from (f"{name}.{path}" for path in _paths(inner, kind.children))
 
 
-class _Mapping:
-    """Column mapping of a table that is made: numbers and physical names of its fields, at every depth."""
-
-    def __init__(self) -> None:
-        self._last = 0
-
-    def next_field(self) -> dict[str, Any]:
-        """Return the metadata of the next field."""
-        self._last += 1
-        return {ID: self._last, PHYSICAL: f"col-{uuid.uuid4()}"}
-
-    @property
-    def properties(self) -> dict[str, str]:
-        """The property by which whoever adds a column knows the numbers that were given."""
-        return {"delta.columnMapping.maxColumnId": str(self._last)}
-
-
 def _is_mapped(options: OutputOptions) -> bool:
     return options.properties.get(MODE, UNMAPPED) != UNMAPPED
 
 
-def _field(mapping: _Mapping | None, name: str, kind: DataType, nullable: bool = True) -> dict[str, Any]:
-    metadata = mapping.next_field() if mapping is not None else {}
-    return {"name": name, "type": _type(mapping, kind), "nullable": nullable, "metadata": metadata}
+def _field(numbers: Iterator[int] | None, name: str, kind: DataType, nullable: bool = True) -> dict[str, Any]:
+    """Return a field as metadata has it; with ``numbers`` it is mapped by the next one and by a name of its own."""
+    metadata = {} if numbers is None else {ID: next(numbers), PHYSICAL: f"col-{uuid.uuid4()}"}
+    return {"name": name, "type": _type(numbers, kind), "nullable": nullable, "metadata": metadata}
 
 
-def _type(mapping: _Mapping | None, kind: DataType) -> Any:
+def _type(numbers: Iterator[int] | None, kind: DataType) -> Any:
     if kind.name == "struct":
-        return {"type": "struct", "fields": list(map(partial(_field, mapping), kind.names, kind.children))}
+        return {"type": "struct", "fields": list(map(partial(_field, numbers), kind.names, kind.children))}
     if kind.name == "array":
-        return {"type": "array", "elementType": _type(mapping, kind.children[0]), "containsNull": True}
+        return {"type": "array", "elementType": _type(numbers, kind.children[0]), "containsNull": True}
     if kind.name == "map":
-        key, value = map(partial(_type, mapping), kind.children)
+        key, value = map(partial(_type, numbers), kind.children)
         return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
     return kind.ddl() if kind.name == "decimal" else _word(kind)
 

@@ -51,10 +51,11 @@ _SIZE = re.compile(r"(\d+)\s*(b|k|kb|m|mb|g|gb)?", re.IGNORECASE)
 _UNITS = {"b": 0, "k": 10, "m": 20, "g": 30}
 
 
-def check_written(log: DeltaLog, state: TableState, mode: str) -> TableColumns:
+def check_written(state: TableState, mode: str) -> TableColumns:
     """Return the columns of a table that an output may write; one that demands what is not done here is rejected."""
+    log = state.log
     with log.understood("its protocol or metadata"):
-        check_features(log, state)
+        check_features(state)
         least = int(state.protocol.get("minWriterVersion", 0))
         unknown = sorted(set(state.protocol.get("writerFeatures") or ()) - FEATURES)
         if least > _WITH_FEATURES:
@@ -70,7 +71,7 @@ def check_written(log: DeltaLog, state: TableState, mode: str) -> TableColumns:
             demand = next((text for name, text in _IN_USE.items() if name in metadata), None)
             if demand is not None:
                 raise _rejected(log, f"has the column {path!r}, which {demand},")
-        columns = TableColumns.of(log, state)
+        columns = TableColumns.of(state)
     for column in columns.fields:
         word = column.type.word
         if column.name in columns.partitions and word not in WRITTEN and not word.startswith("decimal"):
@@ -86,18 +87,17 @@ def check_written(log: DeltaLog, state: TableState, mode: str) -> TableColumns:
     return columns
 
 
-def added_file(columns: TableColumns, staged: Mapping[str, Any], stats: str | Mapping[str, Any] | None) -> AddedFile:
-    """Return a data file that a task has staged as the log has it."""
-    words = {column.name: column.type.word for column in columns.fields}
-    pairs = zip(columns.partitions, staged["partition"], strict=True)
-    partition = {columns.physical[name]: partition_text(value, words[name]) for name, value in pairs}
-    return written_file(staged, partition, stats)
-
-
-def written_file(
-    described: Mapping[str, Any], partition: Mapping[str, str | None], stats: str | Mapping[str, Any] | None
+def added_file(
+    columns: TableColumns,
+    described: Mapping[str, Any],
+    stats: str | Mapping[str, Any] | None,
+    partition: Mapping[str, str | None] | None = None,
 ) -> AddedFile:
-    """Return a data file that was written here, of a partition, as the log has it."""
+    """Return a data file that was written here as the log has it: of a partition, or of the one that it describes."""
+    if partition is None:
+        words = {column.name: column.type.word for column in columns.fields}
+        pairs = zip(columns.partitions, described["partition"], strict=True)
+        partition = {columns.physical[name]: partition_text(value, words[name]) for name, value in pairs}
     path = str(described["path"])
     return AddedFile(path, int(described["bytes"]), partition, stats, None, quote(path))
 
@@ -107,15 +107,16 @@ def is_append_only(state: TableState) -> bool:
     return state.configuration.get(APPEND_ONLY, "").lower() == "true"
 
 
-def fix_target(log: DeltaLog, state: TableState, columns: TableColumns, run: str) -> dict[str, Any]:
-    """Return, as JSON, what tasks need to write to a table."""
+def fix_target(state: TableState, mode: str, run: str) -> dict[str, Any]:
+    """Return, as JSON, what tasks need to write to a table; one that cannot be written here is rejected."""
+    columns = check_written(state, mode)
     by_name = {column.name: column for column in columns.fields}
     codec = state.configuration.get("delta.parquet.compression.codec", "snappy").lower()
     return {
         "kind": KIND,
         "run": run,
-        "table": log.name,
-        "uuid": table_id(state),
+        "table": state.log.name,
+        "uuid": state.table_id,
         "data": "",
         "spec_id": partitioning(columns),
         "columns": columns.described,
@@ -124,11 +125,6 @@ def fix_target(log: DeltaLog, state: TableState, columns: TableColumns, run: str
         "file_bytes": _file_bytes(state),
         "in_files": False,
     }
-
-
-def table_id(state: TableState) -> str:
-    """Return the id that a table got when it was made."""
-    return str(state.metadata["id"])
 
 
 def partitioning(columns: TableColumns) -> int:

@@ -66,7 +66,7 @@ def properties_of(table: Table, branch: str) -> dict[str, str]:
 def reject_foreign(table: Table, branch: str, run: str, stream: str) -> None:
     """Reject a branch that exists, and is not of this run (``<application>/<run>``)."""
     waiting = Branch.of(table, branch)
-    if branch == MAIN or (waiting is None and branch not in table.metadata.refs) or _is_of(waiting, run):
+    if branch == MAIN or (branch not in table.metadata.refs if waiting is None else waiting.run == run):
         return
     whose, drop = "is not of a run", "drop its branch"
     if waiting is not None:
@@ -79,10 +79,6 @@ def reject_foreign(table: Table, branch: str, run: str, stream: str) -> None:
         stream=stream,
         branch=branch,
     )
-
-
-def _is_of(waiting: Branch | None, run: str) -> bool:
-    return waiting is not None and waiting.run == run
 
 
 def begin_branch(table: Table, name: str, run: str, mine: Committed) -> None:
@@ -188,7 +184,7 @@ def drop_branch(table: Table, name: str, run: str, stream: str, tried: list[Bran
 
     reject_foreign(table, name, run, stream)
     waiting, ref = Branch.of(table, name), table.metadata.refs.get(name)
-    if waiting is None or not _is_of(waiting, run):
+    if waiting is None or waiting.run != run:
         return bool(tried) and not _is_published(table, tried[-1])
     tried.append(waiting)
     removal = () if ref is None else (RemoveSnapshotRefUpdate.model_validate({"ref-name": name}),)

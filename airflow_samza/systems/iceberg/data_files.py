@@ -15,6 +15,7 @@ from airflow_samza.systems.tables.transforms import partition_value
 if TYPE_CHECKING:
     from pyiceberg.io.pyarrow import StatisticsCollector
     from pyiceberg.manifest import DataFile, ManifestEntry
+    from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.table import Table
 
 
@@ -87,12 +88,6 @@ def live_entries(table: Table, branch: str) -> Iterator[ManifestEntry]:
             for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
                 if entry.data_file.content == DataFileContent.DATA:
                     yield entry
-
-
-if TYPE_CHECKING:
-    from pyiceberg.manifest import DataFile
-    from pyiceberg.partitioning import PartitionSpec
-    from pyiceberg.table import Table
 
 
 def partitions_by(table: Table, files: Collection[DataFile], spec: int) -> list[Hashable]:

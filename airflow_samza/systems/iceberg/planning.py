@@ -6,14 +6,14 @@ of the table as it is now, and prunes no deletes; what cannot be read is rejecte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.files.formats.file_format import READ_BY_SPARK, TimeRange, reading
 from airflow_samza.systems.iceberg.bounds import check_address
-from airflow_samza.systems.iceberg.deletes import DeleteFile, puffin_vectors
+from airflow_samza.systems.iceberg.reading import DeleteFile, puffin_vectors
 from airflow_samza.systems.iceberg.storage import TableStorage
 from airflow_samza.systems.system import ColumnBound, StreamSpec
 from airflow_samza.systems.tables.columns import TIME_UNITS, TableField
@@ -97,23 +97,6 @@ def _planner(table: Table, schema: Schema, where: BooleanExpression) -> Manifest
     return ManifestGroupPlanner(metadata, table.io, where)
 
 
-def _beginning(schema: Schema, stream: StreamSpec) -> Callable[[DataFile], int | None]:
-    """Return the function that reads the least event time of a stream from the bounds of a file."""
-    from pyiceberg.conversions import from_bytes
-    from pyiceberg.types import PrimitiveType
-
-    field = next((field for field in schema.fields if field.name == stream.timestamp), None)
-    kind = field.field_type if field is not None else None
-    if field is None or not isinstance(kind, PrimitiveType) or str(kind) not in TIME_UNITS:
-        return lambda _: None
-
-    def begins(file: DataFile) -> int | None:
-        low = (file.lower_bounds or {}).get(field.field_id)
-        return None if low is None else int(from_bytes(kind, low))
-
-    return begins
-
-
 def _entries(planner: ManifestGroupPlanner, manifests: Sequence[ManifestFile]) -> Iterator[Any]:
     for entries in planner.plan_manifest_entries(manifests):
         for entry in entries:
@@ -142,7 +125,8 @@ class _Files:
 
         self._table = ".".join(table.name())
         self._stream = stream.name
-        self._begins = _beginning(schema, stream)
+        times = (field for field in schema.fields if str(field.field_type) in TIME_UNITS)
+        self._time: Any = next((field for field in times if field.name == stream.timestamp), None)
         self._fields: dict[int, list[tuple[str, Any, Any, int | None]]] = {}
         self._known: dict[tuple[int, str], tuple[dict[str, str], dict[str, Any]]] = {}
         types = {number: field.field_type for number, field in index_by_id(schema).items()}
@@ -163,8 +147,15 @@ class _Files:
             raise _rejected(self._table, self._stream, f"has files of {file.file_format.value}", file.file_path)
         if file.key_metadata is not None:
             raise _rejected(self._table, self._stream, "is encrypted", file.file_path)
-        size, rows, begins = file.file_size_in_bytes, file.record_count, self._begins(file)
+        size, rows, begins = file.file_size_in_bytes, file.record_count, self._beginning(file)
         return TableFile(file.file_path, size, rows, *self._partition(file), tuple(deletes), begins, sequence)
+
+    def _beginning(self, file: DataFile) -> int | None:
+        """Return the least event time of the stream, by the bounds of a file."""
+        from pyiceberg.conversions import from_bytes
+
+        low = (file.lower_bounds or {}).get(self._time.field_id) if self._time is not None else None
+        return None if low is None else int(from_bytes(self._time.field_type, low))
 
     def _partition(self, file: DataFile) -> tuple[dict[str, str], dict[str, Any]]:
         fields = self._fields[file.spec_id]

@@ -145,8 +145,8 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
     def consumer(self, stream: StreamSpec, slice: Mapping[str, Any]) -> IcebergConsumer:
         return IcebergConsumer(self._storage, stream, slice)
 
-    def described_files(self, table: Table, staged: StagedFiles) -> list[DataFile]:
-        return as_data_files(staged, table)
+    def described_files(self, table: Table, staged: StagedFiles, like: Sequence[DataFile] = ()) -> list[DataFile]:
+        return as_data_files(staged, table, like)
 
     def present(self, table: Table) -> tuple[str, int, Iterable[TableField]]:
         return str(table.metadata.table_uuid), table.spec().spec_id, columns_of(described(table.schema()))
@@ -239,7 +239,7 @@ class _Publisher(MergingPublisher["Table", "DataFile"]):
 
     def merged_files(self, table: Table, staged: StagedFiles, former: Sequence[Sequence[DataFile]]) -> list[DataFile]:
         """Return merged files: each is as old as the newest of its former ones."""
-        new = as_data_files(staged, table, [some[0] for some in former])
+        new = super().merged_files(table, staged, former)
         for file, some in zip(new, former, strict=True):
             self._sequences[self.path_of(file)] = max(self._sequences[self.path_of(one)] for one in some)
         return new

@@ -16,10 +16,15 @@ from airflow_samza.systems.output_slots import digest
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.update import TableUpdate
 
 _SHOWN = 3
+
+KEPT = 3
+"""Tags of a reader."""
 
 
 def chosen_snapshot(metadata: TableMetadata, options: TableOptions, stream: str) -> Snapshot | None:
@@ -95,14 +100,11 @@ def time_of(snapshot: Snapshot) -> datetime:
 
 def schema_of(metadata: TableMetadata, options: TableOptions, snapshot: Snapshot | None) -> Schema:
     """Return the schema that a snapshot is read with: of a branch, and without a choice, the table's own of now."""
-    follows = options.snapshot is None and options.as_of is None and not _is_tag(metadata, options.ref)
+    is_tag = options.ref is not None and metadata.refs[options.ref].snapshot_ref_type.value == "tag"
+    follows = options.snapshot is None and options.as_of is None and not is_tag
     if follows or snapshot is None or snapshot.schema_id is None:
         return metadata.schema()
     return next((one for one in metadata.schemas if one.schema_id == snapshot.schema_id), metadata.schema())
-
-
-def _is_tag(metadata: TableMetadata, ref: str | None) -> bool:
-    return ref is not None and metadata.refs[ref].snapshot_ref_type.value == "tag"
 
 
 def _named(metadata: TableMetadata, options: TableOptions, stream: str) -> int:
@@ -154,14 +156,6 @@ def _newest(metadata: TableMetadata) -> str:
         return "The table has no snapshot at all. "
     texts = (f"{one.snapshot_id} ({time_of(one).isoformat(' ', 'seconds')})" for one in snapshots[:_SHOWN])
     return f"Its newest snapshots are {listed(texts)}. "
-
-
-if TYPE_CHECKING:
-    from pyiceberg.table import Table
-    from pyiceberg.table.update import TableUpdate
-
-KEPT = 3
-"""Tags of a reader."""
 
 
 def hold_snapshot(table: Table, reader: str, version: str) -> None:

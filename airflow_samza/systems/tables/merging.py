@@ -95,9 +95,9 @@ class MergingPublisher(TablePublisher[Table, File]):
     def small_files(self, table: Table, own: Committed) -> Iterable[SmallFile[File]]:
         """Return the live files of a generation, without those of which rows are deleted."""
 
-    @abstractmethod
     def merged_files(self, table: Table, staged: StagedFiles, former: Sequence[Sequence[File]]) -> list[File]:
         """Return merged files as the table's metadata has them; each is of the partition of its ``former`` files."""
+        return self.described_files(table, staged, [some[0] for some in former])
 
     @abstractmethod
     def rewrite(self, table: Table, commit: TableCommit[File]) -> None:

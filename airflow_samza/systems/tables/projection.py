@@ -43,7 +43,7 @@ def file_fields(schema: pa.Schema, mapping: Sequence[Mapping[str, Any]] | None) 
 
 def named_fields(fields: Iterable[pa.Field]) -> tuple[FileField, ...]:
     """Return the columns of a file whose names are their ids."""
-    return tuple(FileField(field.name, field.name, field.type, named_fields(_inner(field.type))) for field in fields)
+    return tuple(FileField(field.name, field.name, field.type, named_fields(inner_of(field.type))) for field in fields)
 
 
 def _has_id(field: FileField) -> bool:
@@ -58,10 +58,10 @@ def _field(field: pa.Field, mapping: Sequence[Mapping[str, Any]] | None) -> File
     else:
         number = named.get("field-id")
     within = None if mapping is None else named.get("fields", ())
-    return FileField(number, field.name, field.type, tuple(_field(inner, within) for inner in _inner(field.type)))
+    return FileField(number, field.name, field.type, tuple(_field(inner, within) for inner in inner_of(field.type)))
 
 
-def _inner(kind: pa.DataType) -> list[pa.Field]:
+def inner_of(kind: pa.DataType) -> list[pa.Field]:
     """Return the fields within a type, with the names that a name mapping has for those of lists and maps."""
     if types.is_struct(kind):
         return [kind.field(place) for place in range(kind.num_fields)]

@@ -33,6 +33,7 @@ from airflow_samza.systems.tables.inputs.change_columns import ADDED, AFTER, BEF
 from airflow_samza.systems.tables.options import BRANCH, RUN_COLUMN, TableOutputOptions
 from airflow_samza.systems.tables.output import TableProducer
 from airflow_samza.systems.tables.output_target import OutputTarget
+from airflow_samza.systems.tables.projection import FileField, inner_of, projected
 from airflow_samza.systems.tables.row_hashes import Words, hashes_of, row_hashes
 from airflow_samza.systems.tables.staged_files import gone, reading_staged
 
@@ -192,19 +193,23 @@ class Upserts:
         """
         schema = staged_schema(target)
         tables = [schema.empty_table()]
+        own = [(key, path) for key, path, _ in inner_fields(target.columns)]
+        fields = {key: field for key, _, field in inner_fields(target.columns)}
         for one in described:
             names = {column[0]: column[3] for column in one["columns"]}
-            inner = _InnerNames.of(one, target)
+            ids = {path: fields[key].id for key, *_, path in one.get("inner", own) if key in fields}
             for file in one["files"]:
                 at = place(str(file["path"]))
                 with reading_staged(at, stream, gone("file of changes", at, stream)):
                     found = pq.read_table(at.path, filesystem=at.filesystem)
-                columns = [
-                    inner.of_now(found[names[column.id]], names[column.id], column).cast(field.type)
-                    if column.id in names
-                    else pa.nulls(found.num_rows, field.type)
-                    for column, field in zip(target.columns, schema, strict=False)
-                ]
+                columns = []
+                for column, field in zip(target.columns, schema, strict=False):
+                    if column.id in names:
+                        values = found[names[column.id]].combine_chunks()
+                        staged = _staged_field(column.name, values.type, names[column.id], ids)
+                        columns.append(projected(values, staged, column.type))
+                    else:
+                        columns.append(pa.nulls(found.num_rows, field.type))
                 tables.append(pa.table([*columns, found[ROW_DELETED]], schema=schema))
         return cls(pa.concat_tables(tables), target.key)
 
@@ -235,49 +240,10 @@ class Upserts:
         return found
 
 
-@dataclasses.dataclass(frozen=True)
-class _InnerNames:
-    """Names of the fields within columns: a cast finds them by name, and a table perhaps by ids.
-
-    ``keys`` are those of fields by the path with which they were staged, ``now`` the names that the table has for them.
-    """
-
-    keys: Mapping[str, Any]
-    now: Mapping[Any, str]
-
-    @classmethod
-    def of(cls, described: Mapping[str, Any], target: OutputTarget) -> _InnerNames:
-        now = {key: field.name for key, _, field in inner_fields(target.columns)}
-        return cls({path: key for key, *_, path in described.get("inner", ())}, now)
-
-    def of_now(self, values: pa.ChunkedArray, path: str, column: TableField) -> pa.ChunkedArray:
-        """Return the values with the names of now; a field that the table has not any more gets one that none has."""
-        if not column.type.fields or not self.keys:
-            return values
-        kind = self._renamed(values.type, path, column.type)
-        return values if kind == values.type else pa.chunked_array([one.view(kind) for one in values.chunks], kind)
-
-    def _renamed(self, kind: pa.DataType, path: str, now: TableType) -> pa.DataType:
-        if pa.types.is_struct(kind):
-            by_name = {field.name: field.type for field in now.fields}
-            fields = []
-            for field in kind:
-                within = f"{path}.{field.name}"
-                name = self.now.get(self.keys.get(within), f"{field.name}\0")
-                inner = self._renamed(field.type, within, by_name.get(name, _LOST))
-                fields.append(pa.field(name, inner, field.nullable))
-            return pa.struct(fields)
-        inside = [(f"{path}.{field.name}", field.type) for field in now.fields]
-        if pa.types.is_list(kind) and inside:
-            return pa.list_(kind.value_field.with_type(self._renamed(kind.value_type, *inside[0])))
-        if pa.types.is_map(kind) and len(inside) > 1:
-            item = kind.item_field.with_type(self._renamed(kind.item_type, *inside[1]))
-            return pa.map_(kind.key_field, item, kind.keys_sorted)
-        return kind
-
-
-_LOST = TableType("")
-"""The type of a field that a table has not any more."""
+def _staged_field(name: str, kind: pa.DataType, path: str, ids: Mapping[str, Any]) -> FileField:
+    """Return a column of staged changes, or a field within one; ``ids`` are those of the table, by the staged paths."""
+    inner = (_staged_field(one.name, one.type, f"{path}.{one.name}", ids) for one in inner_of(kind))
+    return FileField(ids.get(path), name, kind, tuple(inner))
 
 
 def merged(

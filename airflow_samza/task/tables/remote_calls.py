@@ -46,19 +46,10 @@ class GaveUp(Exception):
         super().__init__(str(error))
 
 
-class RateLimit:
-    """A bound of calls per second."""
-
-    def __init__(self, calls_per_second: float) -> None:
-        self._rate = calls_per_second
-        self._limiter: AsyncLimiter | None = None
-
-    async def wait(self) -> None:
-        """Wait until the next call may begin; on the task's loop."""
-        if self._limiter is None:  # it belongs to the loop on which it is first used
-            burst = max(1.0, self._rate * _BURST_S)
-            self._limiter = AsyncLimiter(burst, burst / self._rate)
-        await self._limiter.acquire()
+def rate_limit(calls_per_second: float) -> AsyncLimiter:
+    """Return a bound of calls per second; it belongs to the loop on which it is first waited for."""
+    burst = max(1.0, calls_per_second * _BURST_S)
+    return AsyncLimiter(burst, burst / calls_per_second)
 
 
 class RemoteCalls:
@@ -73,7 +64,7 @@ class RemoteCalls:
         call: Callable[[Callable[..., Any], Any], Any],
         access: RemoteAccess,
         loop: TaskLoop,
-        rate: RateLimit | None,
+        rate: AsyncLimiter | None,
         counts: dict[str, Any],
     ) -> None:
         self._function = function
@@ -125,7 +116,7 @@ class RemoteCalls:
 
     def _tried(self, item: Any) -> Any:
         if self._rate is not None:
-            self._loop.run(self._rate.wait())
+            self._loop.run(self._rate.acquire())
         self._counts["calls"] += 1
         return self._call(self._function, item)
 
@@ -138,7 +129,7 @@ class RemoteCalls:
 
     async def _tried_async(self, item: Any) -> Any:
         if self._rate is not None:
-            await self._rate.wait()
+            await self._rate.acquire()
         self._counts["calls"] += 1
         return await within(self._call(self._function, item), self._access.timeout_ms)
 

@@ -6,7 +6,7 @@ Joins, ends of streams and low-level tasks call it.
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -27,7 +27,7 @@ from airflow_samza.task.messages.user_errors import located, user_location
 from airflow_samza.task.messages.values import python_values
 from airflow_samza.task.messages.writer import written_each
 from airflow_samza.task.tables.async_calls import TaskLoop
-from airflow_samza.task.tables.remote_calls import GaveUp, RateLimit, RemoteCalls
+from airflow_samza.task.tables.remote_calls import GaveUp, RemoteCalls, rate_limit
 
 _CACHES: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 """The rows that this process has read, by application as it was loaded.
@@ -43,7 +43,7 @@ class RemoteTable:
         self.table = table
         self.access = table.access or RemoteAccess()
         self._loop = TaskLoop(f"{task_name}-{table.table_id}")
-        self._rate = None if self.access.calls_per_second is None else RateLimit(self.access.calls_per_second / tasks)
+        self._rate = None if self.access.calls_per_second is None else rate_limit(self.access.calls_per_second / tasks)
         self._counts: dict[str, Any] = Counter()
         self._reader = self._calls(
             table.reader, lambda function, keys: function(keys) if self.access.batch_reads else function(keys[0])
@@ -211,15 +211,12 @@ class RemoteTable:
         """The entries in groups that follow each other: where calls overlap, no key comes twice in a group."""
         if self.access.concurrency == 1:
             return [[place for place, _ in keys]] if keys else []
-        seen: dict[Any, int] = {}
-        turns: list[list[int]] = []
+        turns: defaultdict[int, list[int]] = defaultdict(list)
+        seen = Counter[Any]()
         for place, key in keys:
-            turn = seen.get(key, 0)
-            seen[key] = turn + 1
-            if turn == len(turns):
-                turns.append([])
-            turns[turn].append(place)
-        return turns
+            turns[seen[key]].append(place)
+            seen[key] += 1
+        return list(turns.values())
 
     # -- the rest ------------------------------------------------------------------------------------------------------
 

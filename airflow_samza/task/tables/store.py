@@ -11,6 +11,7 @@ their rows in it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -256,10 +257,9 @@ class TableStore:
         return [part for part in (self._base, self._changes, *self._fresh) if part is not None]
 
     def _numbered(self) -> Iterator[tuple[Part, int]]:
-        start = 0
-        for part in self._parts():
-            yield part, start
-            start += len(part)
+        """Return the parts, each with the number of its first row among those of all."""
+        parts = self._parts()
+        return zip(parts, accumulate(map(len, parts), initial=0), strict=False)
 
     def _seal(self) -> None:
         """Make a part of what was written; parts that are not twice as long as the next one are merged with it."""

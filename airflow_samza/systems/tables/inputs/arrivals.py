@@ -172,8 +172,7 @@ def recorded_range(
 
 def _by_event_time(files: list[TableFile]) -> list[TableFile]:
     """Return files with the earliest first, so that what was written again does not come late; else as they come."""
-    begins = {file.path: file.begins for file in files if file.begins is not None}
-    return sorted(files, key=lambda file: begins[file.path]) if len(begins) == len(files) else files
+    return files if None in [file.begins for file in files] else sorted(files, key=lambda file: file.begins or 0)
 
 
 def reject_one_version(stream: StreamSpec, names: Iterable[str]) -> None:

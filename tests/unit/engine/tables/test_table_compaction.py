@@ -14,7 +14,7 @@ import pytest
 
 from airflow_samza.engine.stage_context import PushContext
 from airflow_samza.engine.tables import table_compaction
-from airflow_samza.engine.tables.table_compaction import CompactionTask, compact_here, compacting, compaction_task
+from airflow_samza.engine.tables.table_compaction import CompactionTask, compact_here, compact_if_due, compaction_task
 from airflow_samza.errors import ConcurrentPush, ConfigError, NoSuchVersion, PushError, TopicError
 from airflow_samza.records import plain
 from airflow_samza.runs.records.folders import RunFolder, write_once
@@ -397,7 +397,7 @@ def attempted(pushes: Pushes, request: PushRequest) -> PushContext:
 def test_a_compaction_that_fails_is_told_and_the_push_stands(pushes: Pushes, caplog: pytest.LogCaptureFixture) -> None:
     rows = chain(pushes, "a")
     request = pushes.request("a", mode="incremental", compact_after=1)
-    compacting(attempted(pushes, request), no_room)(pushes.current())
+    compact_if_due(attempted(pushes, request), no_room, pushes.current())
     assert "table profiles: version 2 was not compacted: Spark has no room" in caplog.text
     assert pushes.rows_of(pushes.current()) == rows
 
@@ -410,7 +410,7 @@ def test_a_push_compacts_its_version_once_and_says_of_what_and_how_long_it_took(
     monkeypatch.setattr(table_compaction, "time", SimpleNamespace(monotonic=count(100.0, 2.5).__next__))
     work = attempted(pushes, pushes.request("b", mode="incremental", compact_after=1))
     for _ in range(2):
-        compacting(work, all_parts)(version(pushes, 3))
+        compact_if_due(work, all_parts, version(pushes, 3))
     newest = pushes.current()
     made = Compactions(pushes.files, FOLDER).of(3)
     assert made is not None
@@ -425,7 +425,7 @@ def test_a_version_that_is_no_longer_the_newest_is_left_as_it_is(
 ) -> None:
     chain(pushes, "a", "b")
     request = pushes.request("a", mode="incremental", compact_after=1)
-    compacting(attempted(pushes, request), no_room)(version(pushes, 2))
+    compact_if_due(attempted(pushes, request), no_room, version(pushes, 2))
     assert caplog.text == ""
 
 

@@ -79,7 +79,7 @@ def test_what_was_taken_out_stays_in_checkpoints_until_it_is_old(
         if epoch == 1:
             found = find_log(open_location(str(output.place)), "web.out", "out")
             assert found is not None
-            assert len(checkpoints.names_in_use(found, state.newest_state(found), is_ours=True) or ()) == 4
+            assert len(checkpoints.names_in_use(state.newest_state(found), is_ours=True) or ()) == 4
             monkeypatch.setattr(checkpoints, "_oldest_removal", lambda _: 2**60)
         (last,) = sorted((output.place / "_delta_log").glob("*.checkpoint.parquet"))[-1:]
         assert pq.read_table(last)["remove"].null_count == len(pq.read_table(last)) - (1 if epoch < 3 else 0)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_samza.errors import ConfigError, TopicError
-from airflow_samza.systems.delta.options import DeltaSettings, OutputOptions, TableOptions
+from airflow_samza.systems.delta.options import DeltaSettings, OutputOptions, TableOptions, path_of
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.support.delta_lake import stream, system_at, table_of
 
@@ -20,11 +20,11 @@ from tests.support.delta_lake import stream, system_at, table_of
     [("web.views", "web/views"), ("views", "views"), ("a.b.c", "a/b/c"), ("web.db/views", "web.db/views")],
 )
 def test_a_table_lies_in_a_folder_for_each_part_of_its_name_or_at_its_path(table: str, path: str) -> None:
-    assert TableOptions.of(stream(table)).path == path
+    assert path_of(TableOptions.of(stream(table)).table) == path
 
 
 def test_the_name_of_the_stream_is_the_table_where_none_is_said() -> None:
-    assert TableOptions.of(StreamSpec("web.views")).path == "web/views"
+    assert path_of(TableOptions.of(StreamSpec("web.views")).table) == "web/views"
 
 
 @pytest.mark.parametrize("table", ["web..views", ".", "../views", "/etc/views", "a/../../b", "a\\b", "web. "])

@@ -12,7 +12,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import FileFormat
 
 from airflow_samza.errors import TopicError
-from airflow_samza.systems.iceberg.deletes import puffin_vectors
+from airflow_samza.systems.iceberg.reading import puffin_vectors
 from airflow_samza.systems.system import ColumnBound
 from airflow_samza.systems.tables.vectors import bitmap_positions, kept_rows, vector_positions
 from tests.support.iceberg_lake import (
