@@ -28,8 +28,8 @@ from airflow_samza.runs.records.folders import RunFolder, read
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import STAGED, RunPlan
 from airflow_samza.runs.records.stage_result import StageResult, new_results, run_seconds
+from airflow_samza.runs.stages.newest_stages import is_finished
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.runs.state_history.lease import is_finished
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 if TYPE_CHECKING:

@@ -170,13 +170,13 @@ def cancel(place: Place, names: Names = None, stage: Stage = None) -> None:
 
 def cancel_stages(files: Filesystem, run: RunPlan, only: str | None = None) -> Iterator[str]:
     """Leave the request to cancel each stage that has begun and not ended; yield their ids."""
-    from airflow_samza.runs.progress.stage_progress import newest_handle
+    from airflow_samza.runs.stages.newest_stages import newest_handle
     from airflow_samza.runs.stages.stage_state import ask_to_cancel, stage_status
 
     for stage in run.plan.stages:
         if only in (None, stage.stage_id):
             handle = newest_handle(files, run, stage.stage_id)
-            begun = handle.generation in RunFolder(run.application, run.run_id).generations(files, stage.stage_id)
+            begun = handle.generation in run.generations(files, stage.stage_id)
             if begun and not stage_status(files, handle).is_final:
                 ask_to_cancel(files, handle)
                 yield stage.stage_id

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 
 from airflow_samza.cli.environment import Environment
 from airflow_samza.cli.options import look_from_here
@@ -26,13 +27,12 @@ from airflow_samza.runs.progress.run_list import (
     plan_of,
     run_state,
 )
-from airflow_samza.runs.progress.stage_progress import newest_handle, stage_progress
+from airflow_samza.runs.progress.stage_progress import heads_of, stage_progress
 from airflow_samza.runs.records.folders import RunFolder, read_fixed
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.stages.newest_stages import finished_result, newest_handle
 from airflow_samza.runs.stages.stage_runners import DID_NOT_START, RunnerEnd, all_runners, is_worked_on
 from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED, failure_of, stage_status
-from airflow_samza.runs.state_history.lease import finished_stage
 from airflow_samza.runs.upkeep.waiting_output import WaitingOutput, waiting_output
 from airflow_samza.secrecy import without_passwords
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -84,8 +84,7 @@ class RunStatus:
                 for stream_id in (*stage.inputs, *stage.side_inputs)
                 if stream_id in notes and "table" in (self.run.side_input(stream_id).slice or {})
             ]
-            handle = finished_stage(self._files, self.run, stage.stage_id)
-            result = read_fixed(self._files, handle.folder.result, StageResult) if handle is not None else None
+            result = finished_result(self._files, self.run, stage.stage_id)
             written = [
                 f"{output.stream_id}: committed to {output.place}"
                 for output in (result.outputs if result is not None else ())
@@ -97,7 +96,8 @@ class RunStatus:
 
     def reports(self) -> list[ProgressReport]:
         """Return the reports of every stage, in the plan's order."""
-        return [stage_progress(self._files, self._systems, self.run, stage.stage_id) for stage in self.run.plan.stages]
+        heads = heads_of(self._systems)
+        return [stage_progress(self._files, heads, self.run, stage.stage_id) for stage in self.run.plan.stages]
 
     def lines(self, reports: Sequence[ProgressReport], worst: int) -> list[str]:
         """Return the run for people."""
@@ -137,7 +137,7 @@ class RunStatus:
                 "state": state,
                 "closed": state != RUNNING,
                 "requests": run_requests(self._files, run),
-                "waiting": [output.to_dict() for output in self.waiting()],
+                "waiting": [asdict(output) for output in self.waiting()],
                 "held": [output.told for output in self.held()],
                 "tables": table_facts(run),
                 "stages": [

@@ -149,7 +149,7 @@ class IntervalResults:
         }
         read = dataclasses.replace(self._intent.inputs[self._stream_id], slice=slice_)
         intent = dataclasses.replace(self._intent, inputs={self._stream_id: read})
-        return TaskInputs(self._program, self._systems, self._streams, (), intent)
+        return TaskInputs(self._program, self._systems, self._streams, intent)
 
 
 class _Captured:

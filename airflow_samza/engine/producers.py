@@ -15,9 +15,9 @@ from airflow_samza.errors import StageError, UpstreamCleared
 from airflow_samza.prepare.section_writers import followed
 from airflow_samza.runs.finish import finish_stage
 from airflow_samza.runs.records.epoch_records import Intent
-from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.stages.newest_stages import newest_submitted
 from airflow_samza.runs.stages.run_ends import is_aborted
 from airflow_samza.runs.stages.stage_state import StageHandle, is_committed, written_by
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -37,7 +37,6 @@ class Producers:
         self._systems = systems
         self._run = run
         self._handle = handle
-        self._folder = RunFolder(run.application, run.run_id)
         self._own = [stream_id for stream_id in run.plan.stage(handle.stage_id).inputs if run.is_own(stream_id)]
         self._others = {
             stream_id: writer
@@ -60,10 +59,10 @@ class Producers:
                 continue
             if self._run.stages_run_concurrently:
                 writer = self._run.writer_stage(stream_id)
-                started = self._newest(writer)
+                started = newest_submitted(self._files, self._run, writer)
                 if started is None or not self._is_there(stream_id, started):
                     return writer
-                self._bound[stream_id] = written_by(self._files, self._folder, writer, started)
+                self._bound[stream_id] = written_by(self._files, started)
             else:
                 self._bound[stream_id] = self._finished(stream_id)
         for stream_id, other in self._others.items():
@@ -71,7 +70,7 @@ class Producers:
                 begun = other.newest(self._files)
                 if begun is None:
                     return f"{other.run}/{other.stage}"
-                self._bound[stream_id] = written_by(self._files, other.folder, other.stage, begun)
+                self._bound[stream_id] = written_by(self._files, begun)
         return None
 
     def streams(self) -> dict[str, BoundStream]:
@@ -89,7 +88,7 @@ class Producers:
         """Return whether all of them have committed everything that they will ever write."""
         stages = {self._run.writer_stage(stream_id): self._bound[stream_id] for stream_id in self._own}
         stages.pop(self._handle.stage_id, None)
-        folders = [self._folder.stage(stage_id, generation) for stage_id, generation in stages.items()]
+        folders = [self._run.folder.stage(stage_id, generation) for stage_id, generation in stages.items()]
         folders += [other.folder.stage(other.stage, self._bound[name]) for name, other in self._others.items()]
         return all(self._files.exists(folder.result) for folder in folders)
 
@@ -103,11 +102,12 @@ class Producers:
             stage_id = self._run.writer_stage(stream_id)
             if stage_id == self._handle.stage_id:
                 continue
-            newest = self._newest(stage_id)
-            bound = self._bound.get(stream_id, newest)
-            if bound is None or newest is None:
+            handle = newest_submitted(self._files, self._run, stage_id)
+            if handle is None:
                 continue
-            if is_aborted(self._files, self._folder.stage(stage_id, bound)):
+            newest = handle.generation
+            bound = self._bound.get(stream_id, newest)
+            if is_aborted(self._files, self._run.folder.stage(stage_id, bound)):
                 raise StageError(
                     f"The stage {self._handle.stage_id!r} reads what {stage_id!r} writes, and that stage "
                     "failed for good.",
@@ -116,7 +116,7 @@ class Producers:
                     run=self._run.run_id,
                     upstream=stage_id,
                 )
-            if newest > bound and not is_committed(self._files, self._folder.stage(stage_id, bound)):
+            if newest > bound and not is_committed(self._files, self._run.folder.stage(stage_id, bound)):
                 raise UpstreamCleared(
                     f"The stage {self._handle.stage_id!r} reads generation {bound} of {stage_id!r}, and {newest} has "
                     "taken over.",
@@ -128,22 +128,16 @@ class Producers:
                     generation=str(newest),
                 )
 
-    def _newest(self, stage_id: str) -> Generation | None:
-        """Return the newest generation of a stage, of this plan, that was ever submitted."""
-        generations = [g for g in self._folder.generations(self._files, stage_id) if g.plan == self._run.generation]
-        return generations[-1] if generations else None
-
-    def _is_there(self, stream_id: str, generation: Generation) -> bool:
-        writer = self._run.writer_stage(stream_id)
-        bound = self._run.intermediate(stream_id, written_by(self._files, self._folder, writer, generation))
+    def _is_there(self, stream_id: str, writer: StageHandle) -> bool:
+        bound = self._run.intermediate(stream_id, written_by(self._files, writer))
         return bool(self._systems[bound.system].admin.metadata([bound.spec]))
 
     def _finished(self, stream_id: str) -> Generation:
         """Return the newest finished generation of the stage that writes a topic, of this plan."""
         writer, run = self._run.writer_stage(stream_id), self._run
-        for generation in reversed(self._folder.generations(self._files, writer)):
-            stage = self._folder.stage(writer, generation)
-            if generation.plan == run.generation and is_committed(self._files, stage):
+        for generation in reversed(run.generations(self._files, writer)):
+            stage = run.folder.stage(writer, generation)
+            if is_committed(self._files, stage):
                 # Committed and not yet published: rolled forward here.
                 result = finish_stage(self._files, self._systems, run, writer, generation, stage)
                 return Generation.parse(result.generation)

@@ -27,6 +27,7 @@ from airflow_samza.runs.records.epoch_records import (
     Manifest,
     StageStart,
     TaskLeft,
+    ended_tasks,
     newest_intent,
     read_commit,
     read_manifest,
@@ -220,10 +221,7 @@ class StageLoop:
     def _is_over(self, intent: Intent, tables: FollowedTables) -> bool:
         """Commit and publish an epoch, unless it is the last one; return whether it is."""
         manifests = read_manifests(self._files, self._folder, intent)
-        ended = {manifest.task for manifest in manifests if manifest.ended} | (
-            self._commit.ended if self._commit is not None else set()
-        )
-        if len(ended) >= intent.tasks:
+        if len(ended_tasks(manifests, self._commit)) >= intent.tasks:
             return True
         handle = self._attempt.handle
         self._commit, _ = finish_epoch(

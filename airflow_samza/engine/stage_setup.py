@@ -5,11 +5,10 @@ The engine on Spark makes a stage ready by it, also for epochs beside the driver
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_samza.application.code_digest import CodeDigests
@@ -18,7 +17,6 @@ from airflow_samza.config import Config
 from airflow_samza.engine.stage_context import StageContext
 from airflow_samza.engine.stage_task import StageTask
 from airflow_samza.prepare.publication import output_claim
-from airflow_samza.records import plain
 from airflow_samza.runs.finish import output_stream
 from airflow_samza.runs.records.epoch_records import StageTopics
 from airflow_samza.runs.records.folders import read, write_once
@@ -69,11 +67,12 @@ def set_up_stage(
         stage=handle.stage_id,
         stage_folder=handle.folder.path,
         program=path,
-        inputs={stream_id: _without_slice(bound) for stream_id, bound in inputs.items()},
-        outputs={stream_id: plain(bound) for stream_id, bound in outputs.items()},
-        own=tuple(stream_id for stream_id in (*inputs, *outputs) if run.is_own(stream_id)),
+        inputs={stream_id: replace(bound, slice=None) for stream_id, bound in inputs.items()},
+        outputs=outputs,
         host_dir=config.store_local_dir or "" if has_hosts and config.host_affinity else None,
-        side_inputs={stream_id: _without_slice(run.side_input(stream_id)) for stream_id in program.stage.side_inputs},
+        side_inputs={
+            stream_id: replace(run.side_input(stream_id), slice=None) for stream_id in program.stage.side_inputs
+        },
         digests=_processor_digests(program, run.reference, context.attempt.request.code),
         code=context.attempt.request.code,
     )
@@ -107,10 +106,6 @@ def make_topics(context: StageContext, outputs: Mapping[str, BoundStream]) -> No
         write_once(context.files, path, StageTopics(own))
 
 
-def _without_slice(bound: BoundStream) -> dict[str, Any]:
-    return plain(dataclasses.replace(bound, slice=None))
-
-
 def program_source(
     systems: Mapping[str, System], run: RunPlan, stage_id: str, inputs: Mapping[str, BoundStream]
 ) -> ProgramSource:
@@ -132,11 +127,7 @@ def bound_output(run: RunPlan, program: StageProgram, stream_id: str, generation
     """Return an output of the stage, with the columns that reach it."""
     bound = output_stream(run, stream_id, generation)
     schema = program.streams.get(stream_id)
-    return (
-        bound
-        if schema is None
-        else dataclasses.replace(bound, spec=dataclasses.replace(bound.spec, schema=schema.ddl()))
-    )
+    return bound if schema is None else replace(bound, spec=replace(bound.spec, schema=schema.ddl()))
 
 
 def bindings_of_tasks(bindings: Mapping[str, SystemBinding]) -> dict[str, SystemBinding]:

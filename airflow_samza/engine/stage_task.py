@@ -17,7 +17,6 @@ from airflow_samza.engine.tables.warm_tables import EpochTables
 from airflow_samza.errors import TopicError
 from airflow_samza.launch.bindings import bindings_from_json
 from airflow_samza.prepare.bound_systems import bind_systems
-from airflow_samza.records import from_plain
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.folders import StageFolder, must_read, read
 from airflow_samza.runs.records.run_plan import BoundStream
@@ -36,10 +35,10 @@ class StageTask:
     """All that a process needs to run tasks of a stage; small and plain, so that it travels to any worker.
 
     It must stay small: Spark writes functions of more than a megabyte to disk, and the bindings hold secrets. So intent
-    and program are named by their paths. ``inputs``, ``side_inputs`` and ``outputs`` are the streams without their
-    slices (the intent has those), ``own`` those of them that are topics of the run. ``host_dir`` is where each host
-    keeps copies of state (None: nowhere, as on the runner's own host the root is near). ``digests`` are those of the
-    tables with a processor that hosts may keep. ``code`` is the digest of the callables that the stage runs.
+    and program are named by their paths. ``inputs``, ``side_inputs`` and ``outputs`` are the streams by their ids, what
+    is read without its slices (the intent has those). ``host_dir`` is where each host keeps copies of state (None:
+    nowhere, as on the runner's own host the root is near). ``digests`` are those of the tables with a processor that
+    hosts may keep. ``code`` is the digest of the callables that the stage runs.
     """
 
     root: str
@@ -47,32 +46,12 @@ class StageTask:
     stage: str
     stage_folder: str
     program: str
-    inputs: Mapping[str, Mapping[str, Any]]
-    outputs: Mapping[str, Mapping[str, Any]]
-    own: tuple[str, ...]
-    side_inputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    inputs: Mapping[str, BoundStream]
+    outputs: Mapping[str, BoundStream]
+    side_inputs: Mapping[str, BoundStream] = field(default_factory=dict)
     host_dir: str | None = None
     digests: Mapping[str, str] = field(default_factory=dict)
     code: str = ""
-
-    @functools.cached_property
-    def bound_inputs(self) -> dict[str, BoundStream]:
-        """The inputs by their ids."""
-        return from_plain(dict[str, BoundStream], self.inputs)
-
-    @functools.cached_property
-    def bound_outputs(self) -> dict[str, BoundStream]:
-        """The outputs by their ids."""
-        return from_plain(dict[str, BoundStream], self.outputs)
-
-    @functools.cached_property
-    def bound_side_inputs(self) -> dict[str, BoundStream]:
-        """The side inputs by their ids."""
-        return from_plain(dict[str, BoundStream], self.side_inputs)
-
-    @functools.cached_property
-    def _bindings_text(self) -> str:
-        return json.dumps(self.bindings, sort_keys=True)
 
     def intent(self, epoch: int) -> Intent:
         """Return the intent of an epoch; a host that does not see what the runner has just written is an error."""
@@ -91,12 +70,10 @@ class StageTask:
     def tables(self, intent: Intent, task: int) -> EpochTables:
         """Return the tables of a task that side inputs feed, in an epoch."""
         root = open_filesystem(self.root).root
-        systems = _systems(self._bindings_text, root)
+        systems = _systems(json.dumps(self.bindings, sort_keys=True), root)
         program = load_program(self.root, self.program)
         folder = StageFolder(self.stage_folder) if intent.generation != PREPARED else None
-        return EpochTables(
-            root, self.program, program, systems, self.bound_side_inputs, intent, task, self.digests, folder
-        )
+        return EpochTables(root, self.program, program, systems, self.side_inputs, intent, task, self.digests, folder)
 
     def fill_tables(self, task: int, tasks: int, side_inputs: Mapping[str, InputIntent]) -> None:
         """Read what the tables of one of the stage's ``tasks`` shall hold into the folder of this host."""

@@ -110,7 +110,7 @@ class TaskSection:
         started = time.time()
         attempt = self._new_attempt()
         producers: dict[str, SystemProducer] = {}
-        for stream_id, bound in self._stage.bound_outputs.items():
+        for stream_id, bound in self._stage.outputs.items():
             system = self._systems[bound.system]
             if has(system, FixesOutputs):
                 producers[stream_id] = system.producer(bound.spec, attempt, bound.slice)
@@ -147,7 +147,7 @@ class TaskSection:
 
         Of a stage that writes only topics whose segments wait for no disk, the manifests wait for none.
         """
-        systems = [self._systems[bound.system] for bound in self._stage.bound_outputs.values()]
+        systems = [self._systems[bound.system] for bound in self._stage.outputs.values()]
         return not systems or any(not has(system, Durable) or system.durable for system in systems)
 
     def _new_attempt(self) -> str:
@@ -206,7 +206,7 @@ class TaskSection:
     def _output_of(
         self, section: SectionRun, before: TaskLeft, batches: Iterator[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
-        inputs = TaskInputs(self._program, self._systems, self._stage.bound_inputs, self._stage.own, self._intent)
+        inputs = TaskInputs(self._program, self._systems, self._stage.inputs, self._intent)
         try:
             if self._section > 0:
                 yield from section.run_batches(batches, self._boundary)
@@ -222,7 +222,7 @@ class TaskSection:
 
     def _output_of_intervals(self, section: SectionRun) -> Iterator[pa.RecordBatch]:
         """Run the section over what earlier runs have left of the data intervals, as far as they have."""
-        streams = self._stage.bound_inputs
+        streams = self._stage.inputs
         results = IntervalResults(self._files, self._program, self._systems, streams, self._intent, self.task)
         yield from section.run(results.ends(), results.give)
         results.add_to(section.report)
@@ -288,7 +288,7 @@ class TaskSection:
             output = report.outputs[stream_id]
             # Only the run's own topics and those that applications share carry control messages in band (rule C1,
             # rule C10).
-            in_band = stream_id in self._stage.own or self._program.spec.stream(stream_id).shared
+            in_band = self._stage.outputs[stream_id].is_own or self._program.spec.stream(stream_id).shared
             control = control_entries(output.control) if in_band else ()
             staged[stream_id] = Staged(description, output.messages, control)
         facts: dict[str, Any] = dict(report.metrics)

@@ -22,7 +22,7 @@ from airflow_samza.runs.progress.run_list import find_run, plan_of
 from airflow_samza.runs.records.comparison import Comparison, OutputComparison
 from airflow_samza.runs.records.folders import RunFolder, replace
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, RunPlan
-from airflow_samza.runs.state_history.lease import is_finished
+from airflow_samza.runs.stages.newest_stages import is_finished
 from airflow_samza.secrecy import masked
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.system import System, SystemBinding

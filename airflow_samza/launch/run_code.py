@@ -14,7 +14,7 @@ from airflow_samza.prepare.unchanged import reject_changed
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_code import RunCode, code_in_use, use_code
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.stages.stage_state import code_run
+from airflow_samza.runs.stages.newest_stages import code_run
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ def bring_code(
     digests = stage_digests(run.reference, spec, run.plan, shipped.digests)
     code = RunCode(run.generation, shipped.path, shipped.origin, run.reference, digests)
     for stage_id, digest in digests.items():
-        if code_run(files, folder, stage_id, run.generation) not in ("", digest):
+        if code_run(files, run, stage_id) not in ("", digest):
             log.warning(
                 "The callables of the stage %s have changed since it ran: run it again, too, if its results are to be "
                 "of the new ones.",

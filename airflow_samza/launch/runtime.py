@@ -41,7 +41,7 @@ from airflow_samza.runs.finish import finish_stage, stage_deliveries
 from airflow_samza.runs.held_outputs import WAITING_SECONDS, has_open_outputs
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.progress.run_costs import may_do_without_spark
-from airflow_samza.runs.progress.stage_progress import stage_progress
+from airflow_samza.runs.progress.stage_progress import heads_of, stage_progress
 from airflow_samza.runs.publication import GivenUp, Published, give_up_run, publish_run
 from airflow_samza.runs.records.comparison import Comparison
 from airflow_samza.runs.records.data_interval import DataInterval
@@ -279,7 +279,7 @@ class SparkRuntime(RecordedRuns):
     def progress(self, handle: StageHandle, status: StageStatus | None = None) -> ProgressReport:
         """Return how far the stage has come, by partition; ``status`` spares asking again."""
         run, systems = self._planned(handle)
-        return stage_progress(self._files, systems, run, handle.stage_id, handle.generation, status=status)
+        return stage_progress(self._files, heads_of(systems), run, handle.stage_id, handle.generation, status=status)
 
     @opens_root
     def finish(self, handle: StageHandle) -> StageResult:

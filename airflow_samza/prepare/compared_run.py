@@ -22,8 +22,8 @@ from airflow_samza.runs.records.epoch_records import newest_intent
 from airflow_samza.runs.records.folders import RunFolder, must_read
 from airflow_samza.runs.records.run_plan import CONTINUOUS, SIDE_INPUT, STAGED, BoundStream, RunPlan, side_input_key
 from airflow_samza.runs.records.stage_result import VERSIONS
+from airflow_samza.runs.stages.newest_stages import finished_stage
 from airflow_samza.runs.state_history.folder import StateHistory
-from airflow_samza.runs.state_history.lease import finished_stage
 from airflow_samza.runs.state_history.state_at_start import pinned_version, source_version
 from airflow_samza.runs.state_history.versions import Version
 from airflow_samza.runs.tables.pins import HISTORY, as_of_joins

@@ -183,7 +183,7 @@ def keep_result(files: Filesystem, run: RunPlan, handle: StageHandle) -> bool:
     A generation of the same plan that comes later was cleared, and runs.
     """
     generation = run.kept_generation(handle.stage_id)
-    generations = [g for g in handle.run.generations(files, handle.stage_id) if g.plan == run.generation]
+    generations = run.generations(files, handle.stage_id)
     if generation is None or (generations and generations[0] != handle.generation):
         return False
     result = read_fixed(files, handle.run.stage(handle.stage_id, generation).result, StageResult)

@@ -73,11 +73,9 @@ def range_notes(run: RunPlan, version: Version | None) -> Iterator[Note]:
 
 def table_notes(run: RunPlan) -> Iterator[Note]:
     """Yield the tables that outputs write: their partitions, and what of them a run replaces beside its slot."""
-    for stage in run.plan.stages:
-        for stream_id in stage.outputs:
-            target = run.stream(stream_id).slice or {}
-            if not run.is_own(stream_id) and "table" in target:
-                yield stage.stage_id, stream_id, _table_note(target, dict(run.stream(stream_id).spec.options))
+    for stage, bound in run.written_outside():
+        if "table" in (bound.slice or {}):
+            yield stage.stage_id, bound.stream_id, _table_note(bound.slice or {}, dict(bound.spec.options))
 
 
 def _table_note(target: Mapping[str, Any], options: Mapping[str, str]) -> str:

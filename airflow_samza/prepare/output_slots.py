@@ -14,7 +14,7 @@ from airflow_samza.prepare.carried_state import carries_state
 from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.names import producer_id, safe
-from airflow_samza.runs.records.run_plan import Note, RunPlan, newest_plan
+from airflow_samza.runs.records.run_plan import BoundStream, Note, RunPlan, newest_plan
 from airflow_samza.systems.capabilities import (
     FixesOutputs,
     PublishesBranches,
@@ -79,11 +79,9 @@ def slot_notes(
     A slot of another application, and an interval that overlaps one that is written, are rejected; of a run that is
     compared with another one, when it is published.
     """
-    for stage in run.plan.stages:
-        for stream_id in stage.outputs:
-            if not run.is_own(stream_id):
-                for text in _texts(run, stream_id, systems, files, compares=compares):
-                    yield stage.stage_id, stream_id, text
+    for stage, bound in run.written_outside():
+        for text in _texts(run, bound, systems, files, compares=compares):
+            yield stage.stage_id, bound.stream_id, text
 
 
 def with_root(files: Filesystem, run: RunPlan, systems: Mapping[str, System]) -> RunPlan:
@@ -105,10 +103,9 @@ def with_root(files: Filesystem, run: RunPlan, systems: Mapping[str, System]) ->
 
 
 def _texts(
-    run: RunPlan, stream_id: str, systems: Mapping[str, System], files: Filesystem, *, compares: bool
+    run: RunPlan, bound: BoundStream, systems: Mapping[str, System], files: Filesystem, *, compares: bool
 ) -> Iterator[str]:
-    bound = run.stream(stream_id)
-    system = systems[bound.system]
+    stream_id, system = bound.stream_id, systems[bound.system]
     branch = system.branch(bound.spec) if isinstance(system, PublishesBranches) else None
     if branch is not None and isinstance(system, PublishesBranches):
         system.check_branch(bound.spec, run_of(producer_id(run.application, run.run_id, stream_id)))
@@ -129,7 +126,7 @@ def _texts(
     if slot is None:
         return
     written = system.slot_writers(bound.spec, slot)
-    reject_meeting(slot, written, output=_place(run, stream_id), stream=stream_id)
+    reject_meeting(slot, written, output=repr(bound.spec.path or bound.spec.name), stream=stream_id)
     mine = run_of(producer_id(run.application, run.run_id, stream_id))
     others = [writer for writer in written if run_of(writer.producer) != mine]
     same = dict.fromkeys(writer.run_id for writer in others if writer.slot.code == slot.code)
@@ -184,8 +181,3 @@ def _is_of_same_data(run: RunPlan, folder: RunFolder, files: Filesystem) -> bool
 
 def _runs(runs: list[str]) -> str:
     return f"the run{'' if len(runs) == 1 else 's'} {listed(map(repr, runs), _SHOWN)}"
-
-
-def _place(run: RunPlan, stream_id: str) -> str:
-    spec = run.stream(stream_id).spec
-    return repr(spec.path or spec.name)

@@ -219,9 +219,7 @@ def fix_ranges(draft: Draft) -> Draft:
     """Fix the range that the run reads of each input, and the version of each pushed table."""
     spec, request = draft.spec, draft.request
     version = None if draft.version is None else with_present_inputs(spec, draft.version)
-    side_inputs = SideInputSlices(
-        draft.files, spec, draft.systems, request.tables, request.interval, request.partition_key
-    )
+    side_inputs = SideInputSlices(draft.files, spec, draft.systems, request)
     history = InputHistory(draft.files, spec, version)
     bounds = _bounds(draft)
     with _asking(draft):

@@ -72,7 +72,7 @@ from airflow_samza.runs.records.run_plan import (
     RunPlan,
     RunState,
 )
-from airflow_samza.runs.stages.stage_state import code_run
+from airflow_samza.runs.stages.newest_stages import code_run
 from airflow_samza.runs.state_history.held_versions import hold_read
 from airflow_samza.runs.state_history.state_at_start import Patience
 from airflow_samza.runs.upkeep.topic_expiry import remove_closed_note
@@ -114,7 +114,7 @@ def prepare_run(
         reject_other_copy(first, spec)
     stored = _stored_plan(files, folder, request, planned)
     if stored is not None:
-        why = _why_anew(files, folder, stored, spec, request, shipped)
+        why = _why_anew(files, stored, spec, request, shipped)
         if not why:
             return continued_by(stored, spec, request.application)
         if not request.plans_anew:
@@ -268,7 +268,6 @@ def _stored_plan(files: Filesystem, folder: RunFolder, request: RunRequest, plan
 
 def _why_anew(
     files: Filesystem,
-    folder: RunFolder,
     stored: RunPlan,
     spec: ApplicationSpec,
     request: RunRequest,
@@ -287,7 +286,7 @@ def _why_anew(
     return reasons or tuple(
         f"the callables of the stage {stage_id} have changed"
         for stage_id, code in stage_digests(request.application, spec, stored.plan, shipped).items()
-        if code_run(files, folder, stage_id, stored.generation) not in ("", code)
+        if code_run(files, stored, stage_id) not in ("", code)
     )
 
 
@@ -364,7 +363,5 @@ def _create_topics(run: RunPlan, systems: Mapping[str, System]) -> None:
 
 
 def _check_outputs(run: RunPlan, systems: Mapping[str, System]) -> None:
-    for stream_id in sorted({stream_id for stage in run.plan.stages for stream_id in stage.outputs}):
-        if not run.is_own(stream_id):
-            stream = run.stream(stream_id)
-            systems[stream.system].check_writable(stream.spec, *([] if stream.slice is None else [stream.slice]))
+    for _, stream in sorted({bound.stream_id: bound for _, bound in run.written_outside()}.items()):
+        systems[stream.system].check_writable(stream.spec, *([] if stream.slice is None else [stream.slice]))

@@ -8,7 +8,7 @@ runner and triggers wait by it for runs that still write.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from airflow_samza.application.rejections import did_you_mean
@@ -20,7 +20,7 @@ from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.names import Generation, producer_id
 from airflow_samza.runs.records.run_plan import FOLLOWS, RunPlan
 from airflow_samza.runs.stages.run_ends import is_aborted
-from airflow_samza.runs.stages.stage_state import is_committed
+from airflow_samza.runs.stages.stage_state import StageHandle, is_committed
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 OF_INTERVAL, LATEST = "@interval", "@latest"
@@ -55,14 +55,10 @@ class SectionWriter:
         of_dag = f" (Dag {dag_id!r})" if dag_id else ""
         return f"the run {self.run_id!r} of {self.application!r}{of_dag}"
 
-    def described(self) -> dict[str, str]:
-        """Return it as a slice names it."""
-        return asdict(self)
-
-    def newest(self, files: Filesystem) -> Generation | None:
+    def newest(self, files: Filesystem) -> StageHandle | None:
         """Return the newest generation of its stage that was ever submitted, of whichever plan."""
         generations = self.folder.generations(files, self.stage)
-        return generations[-1] if generations else None
+        return StageHandle(self.application, self.run_id, self.stage, generations[-1]) if generations else None
 
     def reject_lost(
         self, files: Filesystem, bound: Generation | None, stream_id: str, stage_id: str, run_id: str
@@ -71,7 +67,8 @@ class SectionWriter:
 
         ``bound`` is the generation that the stage reads; None: it has read none yet.
         """
-        newest = self.newest(files)
+        handle = self.newest(files)
+        newest = handle.generation if handle is not None else None
         reading = bound if bound is not None else newest
         folder = self.folder.stage(self.stage, reading) if reading is not None else None
         if folder is not None and is_committed(files, folder):

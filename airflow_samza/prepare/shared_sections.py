@@ -17,6 +17,7 @@ from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.prepare.carried_state import is_carried_on
 from airflow_samza.prepare.input_positions import InputHistory
 from airflow_samza.prepare.section_writers import SectionWriter
+from airflow_samza.records import plain
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import FOLLOWS, BoundStream
 from airflow_samza.runs.state_history.versions import Version
@@ -99,7 +100,7 @@ def section_slice(
         if writer is None:
             raise
         chosen = [section for section in sections if section.producer == writer.producer]
-        names, follows = [described(Section(writer.producer, ""))], {FOLLOWS: writer.described()}
+        names, follows = [described(Section(writer.producer, ""))], {FOLLOWS: plain(writer)}
         read = [*_remembered(stream, sections, version), Section(writer.producer, "").mark]
     final = not is_carried_on(declared)
     slice_ = {

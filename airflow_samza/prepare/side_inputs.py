@@ -16,8 +16,8 @@ from airflow_samza.errors import NoSuchVersion, PushError, SamzaError, TopicErro
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.planner.wording import count_text
 from airflow_samza.prepare.input_versions import version_note
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.prepare.task_side_inputs import COMPACTION, TOPIC_IDENTITY, topic_identity, whole_range
-from airflow_samza.runs.records.data_interval import DataInterval
 from airflow_samza.runs.records.epoch_records import InputIntent
 from airflow_samza.runs.records.run_plan import BoundStream, Note, RunPlan, side_input_key
 from airflow_samza.runs.tables import versions as table_versions
@@ -101,7 +101,7 @@ def check_pushes(
 class SideInputSlices:
     """The input range of each side input: of a pushed table one version, of other streams all that there is now.
 
-    ``asked`` is the version by table (``runs.pinned_tables``); :attr:`tables` are those that were found, and
+    The request names versions by table (``runs.pinned_tables``); :attr:`tables` are those that were found, and
     :attr:`warnings` sentences about them.
     """
 
@@ -110,17 +110,13 @@ class SideInputSlices:
         files: Filesystem,
         spec: ApplicationSpec,
         systems: Mapping[str, System],
-        requests: Mapping[str, str],
-        interval: DataInterval | None,
-        partition_key: str | None = None,
+        request: RunRequest,
     ) -> None:
-        check_requests(spec, requests)
+        check_requests(spec, request.tables)
         self._files = files
         self._spec = spec
         self._systems = systems
-        self._requests = requests
-        self._interval = interval
-        self._partition_key = partition_key
+        self._request = request
         self.tables: dict[str, PinnedTable] = {}
         self.warnings: list[str] = []
 
@@ -129,13 +125,14 @@ class SideInputSlices:
         system = self._systems[stream.system]
         table = next((table for table in self._spec.tables.values() if push_stream(table) == stream.stream_id), None)
         if table is not None:
-            request = self._requests.get(table.table_id, CURRENT)
-            version = find_version(self._files, table, stream, request, self._interval, self._partition_key)
+            request = self._request
+            asked = request.tables.get(table.table_id, CURRENT)
+            version = find_version(self._files, table, stream, asked, request.interval, request.partition_key)
             if version is not None:
                 check_columns(table, version)
-                more = self._history(table, stream, version, request)
+                more = self._history(table, stream, version, asked)
                 self.tables[table.table_id] = PinnedTable(
-                    stream.stream_id, version.number, version.push_id, request, numbers_in(more)
+                    stream.stream_id, version.number, version.push_id, asked, numbers_in(more)
                 )
                 return {
                     **version.slice,
@@ -164,8 +161,8 @@ class SideInputSlices:
             return {}
         system, topic = stream.system, stream.spec.name
         more = with_history(self._files, system, topic, version, whole=request == CURRENT)
-        reject_expired(self._files, system, topic, table.table_id, more, self._interval)
-        warning = begins_late(table.table_id, more, self._interval)
+        reject_expired(self._files, system, topic, table.table_id, more, self._request.interval)
+        warning = begins_late(table.table_id, more, self._request.interval)
         self.warnings += [] if warning is None else [warning]
         return more
 

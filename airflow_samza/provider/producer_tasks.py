@@ -14,9 +14,9 @@ from typing import Any
 
 from airflow_samza.errors import StageError
 from airflow_samza.provider.airflow_versions import triggers_hear_of_kills
-from airflow_samza.runs.progress.stage_progress import newest_handle
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.newest_stages import newest_handle
 from airflow_samza.runs.stages.run_ends import is_aborted
 from airflow_samza.runs.stages.stage_state import is_committed, newest_attempt, stage_status
 from airflow_samza.systems.filesystems.filesystem import Filesystem

@@ -15,7 +15,7 @@ from airflow_samza.runs.progress.run_list import newest_runs, plan_of
 from airflow_samza.runs.records.epoch_records import read_manifests
 from airflow_samza.runs.records.names import Generation, safe
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
-from airflow_samza.runs.state_history.lease import finished_result, is_finished
+from airflow_samza.runs.stages.newest_stages import finished_result, is_finished
 from airflow_samza.systems.capabilities import ReadsWritten, ReplacesSlots, Written
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.output_slots import MODE, REPLACE, reject_meeting
@@ -41,7 +41,7 @@ def is_seen(files: Filesystem, run: RunPlan) -> bool:
 
 def outputs_of(run: RunPlan) -> frozenset[str]:
     """Return the outputs of a run, without its own topics."""
-    return frozenset(name for stage in run.plan.stages for name in stage.outputs if not run.is_own(name))
+    return frozenset(bound.stream_id for _, bound in run.written_outside())
 
 
 def written_count(files: Filesystem, run: RunPlan, stream_id: str) -> int:

@@ -16,6 +16,7 @@ from airflow_samza.application.expectations import FRESH, OF_ROWS, ROWS, UNIQUE
 from airflow_samza.application.times import duration_text
 from airflow_samza.config import Config
 from airflow_samza.errors import ExpectationFailed
+from airflow_samza.grouping import grouped
 from airflow_samza.runs.records.epoch_records import Commit, Intent, Manifest
 from airflow_samza.runs.records.expectations import (
     DEAD_LETTERS,
@@ -103,16 +104,14 @@ class Judgement:
 
     def results(self, tasks: Iterable[Mapping[str, Sequence[Checked]]]) -> dict[str, tuple[ExpectationResult, ...]]:
         """Return the results by stream, of what each task has found."""
-        found: dict[str, list[list[Checked]]] = {}
-        for by_stream in tasks:
-            for stream_id, checked in by_stream.items():
-                parts = found.setdefault(stream_id, [[] for _ in checked])
-                for part, one in zip(parts, checked, strict=True):
-                    part.append(one)
+        found = grouped(of_stream for by_stream in tasks for of_stream in by_stream.items())
         return {
-            # The number of rows is about all epochs.
-            stream_id: tuple(self._result(stream_id, part) for part in parts if part[0].kind != ROWS or self.is_last)
-            for stream_id, parts in found.items()
+            stream_id: tuple(
+                self._result(stream_id, parts)
+                for parts in zip(*checked, strict=True)
+                if parts[0].kind != ROWS or self.is_last  # the number of rows is about all epochs
+            )
+            for stream_id, checked in found.items()
         }
 
     def error(self, results: Mapping[str, Sequence[ExpectationResult]]) -> ExpectationFailed | None:

@@ -261,10 +261,9 @@ def _place_of(bound: BoundStream, systems: Mapping[str, System]) -> tuple[str, s
 def _writers_of(run_plan: RunPlan, place: tuple[str, str], systems: Mapping[str, System]) -> set[tuple[str, str]]:
     """Return the stages of a plan that write to a place outside of the run, each with the stream."""
     return {
-        (stage.stage_id, stream_id)
-        for stage in run_plan.plan.stages
-        for stream_id in stage.outputs
-        if not run_plan.is_own(stream_id) and _place_of(run_plan.stream(stream_id), systems) == place
+        (stage.stage_id, bound.stream_id)
+        for stage, bound in run_plan.written_outside()
+        if _place_of(bound, systems) == place
     }
 
 

@@ -32,8 +32,8 @@ from airflow_samza.runs.records.folders import (
 from airflow_samza.runs.records.names import Generation, safe
 from airflow_samza.runs.records.run_plan import RunPlan, newest_plan
 from airflow_samza.runs.records.stage_result import VERSIONS, OutputResult, StageResult
+from airflow_samza.runs.stages.newest_stages import finished_result
 from airflow_samza.runs.stages.stage_state import StageHandle
-from airflow_samza.runs.state_history.lease import finished_result
 from airflow_samza.systems.capabilities import DiscardsStaged
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.output_slots import MODE, UPSERT

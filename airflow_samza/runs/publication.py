@@ -15,8 +15,8 @@ from airflow_samza.runs.compared_runs import reject_unpromoted
 from airflow_samza.runs.held_outputs import HeldOutput, discard_held, publish_held
 from airflow_samza.runs.records.names import producer_id
 from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.stages.newest_stages import finished_result
 from airflow_samza.runs.stages.stage_runners import reject_worked_on
-from airflow_samza.runs.state_history.lease import finished_result
 from airflow_samza.runs.tables.lake_source import LAKES
 from airflow_samza.systems.capabilities import OutputCommit, PublishesBranches
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -138,18 +138,14 @@ class _Written:
 def _branches_of(systems: Mapping[str, System], run: RunPlan) -> dict[_Place, _Written]:
     """Return the branches to which a run commits."""
     branches: dict[_Place, _Written] = {}
-    for stage in run.plan.stages:
-        for stream_id in stage.outputs:
-            if run.is_own(stream_id):
-                continue
-            bound = run.stream(stream_id)
-            system = systems[bound.system]
-            branch = system.branch(bound.spec) if isinstance(system, PublishesBranches) else None
-            if branch is None or not isinstance(system, PublishesBranches):
-                continue
-            table = str((bound.slice or {}).get("table", bound.spec.name))
-            written = branches.setdefault(_Place(bound.system, table, branch), _Written(system, bound))
-            written.writers.append((stage.stage_id, bound))
+    for stage, bound in run.written_outside():
+        system = systems[bound.system]
+        branch = system.branch(bound.spec) if isinstance(system, PublishesBranches) else None
+        if branch is None or not isinstance(system, PublishesBranches):
+            continue
+        table = str((bound.slice or {}).get("table", bound.spec.name))
+        written = branches.setdefault(_Place(bound.system, table, branch), _Written(system, bound))
+        written.writers.append((stage.stage_id, bound))
     return branches
 
 

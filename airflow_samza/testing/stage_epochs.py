@@ -138,7 +138,7 @@ class StageEpochs:
         checked: list[Mapping[str, Sequence[Checked]]] = []
         keys = MemoryFilesystem()
         shuts_down, intent = self._shuts_down, self._intent(ends)
-        inputs = TaskInputs(self.program, self._systems, self._streams, (), intent)
+        inputs = TaskInputs(self.program, self._systems, self._streams, intent)
         for number, task in self._tasks.items():
             if task.ended:
                 continue

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from airflow_samza import stream_application
 from airflow_samza.planner.planner import ExecutionPlanner
+from airflow_samza.prepare.run_request import RunRequest
 from airflow_samza.prepare.side_inputs import SideInputSlices
 from airflow_samza.prepare.task_side_inputs import TOPIC_IDENTITY, SideInputs
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
@@ -105,7 +106,7 @@ class SideInputTask:
     def inputs(self) -> list[TaskInput]:
         """Return what the table lacks, as an epoch reads it that begins now."""
         systems = {"log": self._topics}
-        slices = SideInputSlices(MemoryFilesystem(), self._program.spec, systems, {}, None)
+        slices = SideInputSlices(MemoryFilesystem(), self._program.spec, systems, RunRequest("", ""))
         found = {stream: InputIntent(stream, slices.of(bound)) for stream, bound in self._streams.items()}
         intent = Intent("views", "1.1", 0, 1, {}, {}, side_inputs=found)
         return SideInputs(self._program, systems, self._streams, intent, lambda mark: False).of(self.tables, 0)

@@ -13,15 +13,15 @@ from airflow_samza.provider.hooks.runtime import RuntimeHook
 from airflow_samza.runs.held_outputs import HeldOutput, held_outputs
 from airflow_samza.runs.progress.progress import ProgressReport
 from airflow_samza.runs.progress.run_list import note_origin
-from airflow_samza.runs.progress.stage_progress import newest_handle
 from airflow_samza.runs.publication import GivenUp, Published
 from airflow_samza.runs.records.data_interval import DataInterval
-from airflow_samza.runs.records.folders import RunFolder, read_fixed, write_once
+from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.run_plan import STAGED, RunPlan, other_code
 from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.stages.newest_stages import finished_result, is_finished, newest_handle
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
-from airflow_samza.runs.state_history.lease import holder_works, is_finished
+from airflow_samza.runs.state_history.lease import holder_works
 from airflow_samza.systems.filesystems.root_access import access_within
 
 if TYPE_CHECKING:
@@ -331,8 +331,7 @@ class SamzaHook(RuntimeHook):
 
         :param run: The plan of the run.
         """
-        handles = [self.newest_handle(run, stage.stage_id) for stage in run.plan.stages]
-        results = [read_fixed(self.files, handle.folder.result, StageResult) for handle in handles]
+        results = [finished_result(self.files, run, stage.stage_id) for stage in run.plan.stages]
         return [result for result in results if result is not None]
 
     def has_succeeded(self, run: RunPlan) -> bool:

@@ -18,8 +18,9 @@ from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.links import ENDED_RUN, PAGE, run_page
 from airflow_samza.provider.operators.samza_operator import SamzaOperator
-from airflow_samza.runs.progress.run_list import active_runs, is_over, origin_of
+from airflow_samza.runs.progress.run_list import active_runs, origin_of
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.newest_stages import is_over
 from airflow_samza.systems.filesystems.pace import Looks
 
 DRAIN, STOP = "drain", "stop"

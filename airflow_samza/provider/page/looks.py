@@ -19,17 +19,18 @@ from typing import NamedTuple
 from airflow_samza.application.rejections import listed
 from airflow_samza.planner.titles import stage_names
 from airflow_samza.provider.page.airflow_records import TaskMark
-from airflow_samza.provider.page.opened_run import Heads, OpenedRun, of_each
+from airflow_samza.provider.page.opened_run import OpenedHeads, OpenedRun, of_each
 from airflow_samza.provider.page.stage_answers import Count, HeldTable, Progress, Stage, ended_stage, stage_answer
 from airflow_samza.runs.progress.progress import NOT_STARTED, ProgressReport
 from airflow_samza.runs.progress.run_costs import run_requests
 from airflow_samza.runs.progress.run_list import run_state
-from airflow_samza.runs.progress.stage_progress import newest_handle, stage_progress
+from airflow_samza.runs.progress.stage_progress import stage_progress
 from airflow_samza.runs.progress.task_facts import TaskFacts, read_task_facts
 from airflow_samza.runs.records.epoch_records import read_commit
 from airflow_samza.runs.records.folders import read
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.stages.newest_stages import newest_handle
 from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, QUEUED, RUNNING, SUCCEEDED, newest_attempt
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.versions import version_of_run
@@ -109,7 +110,9 @@ class Looks:
         records = self._of(opened)
         with records.lock:
             opened = records.opened
-            return stage_progress(opened.files, Heads(opened), opened.run, stage_id, read_tasks=records.read_tasks)
+            return stage_progress(
+                opened.files, OpenedHeads(opened), opened.run, stage_id, read_tasks=records.read_tasks
+            )
 
     def _of(self, opened: OpenedRun) -> _RunRecords:
         key = (opened.planned.dag_id, opened.planned.run_id, opened.planned.task_id, opened.planned.map_index)
@@ -131,7 +134,7 @@ class Looks:
 def _look(records: _RunRecords, marks: Mapping[str, TaskMark]) -> Progress:
     opened = records.opened
     run, files, note = opened.run, opened.files, opened.note
-    heads = Heads(opened)
+    heads = OpenedHeads(opened)
     if records.tables is None:
         records.tables, records.names = _tables(opened), stage_names(run.plan)
     tasks = {stage.stage_id: opened.task_of(stage.stage_id) for stage in run.plan.stages}

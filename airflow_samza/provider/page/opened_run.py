@@ -22,16 +22,16 @@ from airflow_samza.provider.page.answer import NotFound
 from airflow_samza.provider.page.rights import DagId, MapIndex, PlanTask, RunId
 from airflow_samza.provider.xcoms import PlanNote
 from airflow_samza.runs.progress.run_list import Origin
-from airflow_samza.runs.progress.stage_progress import newest_handle
-from airflow_samza.runs.progress.system_heads import SystemHeads, unknown_lag
+from airflow_samza.runs.progress.stage_progress import heads_of, unknown_lag
 from airflow_samza.runs.records.folders import RunFolder, read
-from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.records.run_plan import BoundStream, RunPlan
+from airflow_samza.runs.stages.newest_stages import newest_handle
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.capabilities import WaitsForServers
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.root_access import access_within
-from airflow_samza.systems.system import StreamMetadata, StreamSpec, System, SystemBinding
+from airflow_samza.systems.system import System, SystemBinding
 
 AWAY_SECONDS = 10.0
 """For how long a root that did not answer is not asked again."""
@@ -207,22 +207,21 @@ def why_not_planned(records: Records, dag_id: str, run_id: str, plan_task: str |
 Opened = Annotated[OpenedRun, Depends(open_planned)]
 
 
-class Heads(SystemHeads):
-    """The systems of a run as a report on progress needs them; ``why`` is a sentence on those that did not answer."""
+class OpenedHeads:
+    """Heads as a report on progress asks for them; ``why`` is a sentence on the systems that did not answer."""
 
     def __init__(self, opened: OpenedRun) -> None:
         self._opened = opened
         self._systems, self.why = opened.bound
-        super().__init__(self._systems.keys())
 
-    def ask(self, name: str, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
-        """Return the metadata of streams of a system; none of them where they cannot be had."""
+    def __call__(self, bound: BoundStream) -> Sequence[int]:
+        """Return the heads of a stream; none where they cannot be had."""
         try:
-            with self._opened.asking(name):
-                return self._systems[name].admin.metadata(streams)
+            with self._opened.asking(bound.system):
+                return heads_of(self._systems)(bound)
         except SamzaError as error:
-            self.why = unknown_lag(name, error.sentence)
-            return {}
+            self.why = unknown_lag(bound.system, error.sentence)
+            return ()
 
 
 def of_stages(opened: OpenedRun, work: Callable[[StageHandle], Result]) -> list[Result]:

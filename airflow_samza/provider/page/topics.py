@@ -11,8 +11,8 @@ from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import SamzaError, UnknownName
 from airflow_samza.provider.page.answer import Answer, NotFound, sentence_on
 from airflow_samza.provider.page.opened_run import OpenedRun
-from airflow_samza.runs.progress.stage_progress import newest_generation
 from airflow_samza.runs.records.run_plan import BoundStream
+from airflow_samza.runs.stages.newest_stages import newest_handle
 from airflow_samza.runs.stages.stage_state import written_by
 from airflow_samza.system_kinds import traits_of
 from airflow_samza.systems.bindings import log_of
@@ -144,8 +144,8 @@ def run_topics(opened: OpenedRun) -> Iterator[RunTopic]:
         own = run.is_own(stream.stream_id)
         if own:
             writer = run.writer_stage(stream.stream_id)
-            newest = newest_generation(opened.files, run, writer)
-            bound = run.intermediate(stream.stream_id, written_by(opened.files, opened.folder, writer, newest))
+            newest = newest_handle(opened.files, run, writer)
+            bound = run.intermediate(stream.stream_id, written_by(opened.files, newest))
         system = systems.get(bound.system)
         with opened.opening():
             log = log_of(system, own=own)

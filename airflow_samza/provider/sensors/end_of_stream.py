@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from typing import Any
 
 from airflow_samza.application.loader import load_application
@@ -70,7 +71,7 @@ class SamzaEndOfStreamSensor(DeferrableSensor):
         from airflow_samza.provider.triggers.runs import SamzaEndOfStreamTrigger  # a Dag file need not load it
 
         return SamzaEndOfStreamTrigger(
-            **self._hook.place_of_root, poll_interval=self.poke_interval, stream=self._query.to_dict()
+            **self._hook.place_of_root, poll_interval=self.poke_interval, stream=asdict(self._query)
         )
 
     def execute_complete(

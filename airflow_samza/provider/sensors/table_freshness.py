@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from functools import cached_property
 from typing import Any
 
@@ -82,7 +83,7 @@ class SamzaTableFreshnessSensor(DeferrableSensor):
         from airflow_samza.provider.triggers.tables import TableFreshnessTrigger  # a Dag file need not load it
 
         return TableFreshnessTrigger(
-            **self._hook.place_of_root, poll_interval=self.poke_interval, table=self._target.to_dict()
+            **self._hook.place_of_root, poll_interval=self.poke_interval, table=asdict(self._target)
         )
 
     def execute_complete(

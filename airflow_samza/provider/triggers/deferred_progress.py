@@ -18,11 +18,12 @@ from airflow_samza.provider.connections.bindings import binding_of
 from airflow_samza.provider.progress_log import Measure, ProgressLog
 from airflow_samza.provider.triggers.client_threads import CLIENT_THREADS, in_client_thread
 from airflow_samza.runs.progress.progress import ProgressReport
-from airflow_samza.runs.progress.system_heads import SystemHeads, unknown_lag
+from airflow_samza.runs.progress.stage_progress import heads_of, unknown_lag
+from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.capabilities import WaitsForServers
-from airflow_samza.systems.system import StreamMetadata, StreamSpec, System, SystemBinding
+from airflow_samza.systems.system import System, SystemBinding
 
 ANSWER_SECONDS = 10.0
 """Seconds within which the servers of a system have to answer each question about heads."""
@@ -67,8 +68,8 @@ class DeferredProgress(ProgressLog):
             self.tell_not_read(handle, repr(error))
 
 
-class WatchedSystems(SystemHeads):
-    """The systems of a run by name, each bound when a report asks it for heads.
+class WatchedSystems:
+    """The systems of a run, each bound when a report asks for heads of its streams.
 
     Where that fails, or no answer comes, they know no heads, and ``tell`` gets the reason once.
 
@@ -83,7 +84,6 @@ class WatchedSystems(SystemHeads):
         root: str,
         tell: Callable[[str], object],
     ) -> None:
-        super().__init__(kept.keys())
         self._kept, self._systems, self._root = kept, systems, root
         self._tell = tell
         self._bindings: Mapping[str, SystemBinding | Exception] = {}
@@ -97,18 +97,19 @@ class WatchedSystems(SystemHeads):
         self._bindings = await in_client_thread(lambda: {name: _read(name, id_) for name, id_ in self._systems.items()})
         self._bound, self.needs_connections = {}, False
 
-    def ask(self, name: str, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
-        """Return the metadata of streams of a system; none of them where they cannot be had."""
+    def __call__(self, bound: BoundStream) -> Sequence[int]:
+        """Return the heads of a stream; none where they cannot be had."""
+        name = bound.system
         try:
             if name not in self._bound:
                 self._bound[name] = self._bind(name)
-            return self._bound[name].admin.metadata(streams)
+            return heads_of(self._bound)(bound)
         except Exception as error:
             self.needs_connections = bool(self._systems)
             if str(error) != self._problem:
                 self._problem = str(error)
                 self._tell(unknown_lag(name, error))
-            return {}
+            return ()
 
     def _bind(self, name: str) -> System:
         binding = self._bindings.get(name)

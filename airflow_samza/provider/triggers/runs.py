@@ -38,12 +38,12 @@ from airflow_samza.provider.stats import emitter
 from airflow_samza.provider.triggers import class_path
 from airflow_samza.provider.triggers.deferred_progress import DeferredProgress, WatchedSystems
 from airflow_samza.provider.triggers.settling import settled
-from airflow_samza.runs.progress.run_list import is_over
 from airflow_samza.runs.progress.stage_progress import open_systems, stage_progress
 from airflow_samza.runs.progress.stream_ends import StreamQuery, stream_end
 from airflow_samza.runs.records.folders import RunFolder, must_read
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.newest_stages import is_over
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus, ask_to_cancel, stage_status
 from airflow_samza.runs.state_history.lease import holder_works
 from airflow_samza.systems.filesystems.filesystem import Filesystem

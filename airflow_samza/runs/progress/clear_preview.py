@@ -16,17 +16,17 @@ from airflow_samza.runs.kept_results import replaced, why_never
 from airflow_samza.runs.progress.later_writers import later_writers, named, written_behind
 from airflow_samza.runs.progress.progress import NOT_STARTED
 from airflow_samza.runs.progress.run_list import newest_runs, plan_of
-from airflow_samza.runs.progress.stage_progress import newest_handle
-from airflow_samza.runs.records.folders import numbers, read, read_report
+from airflow_samza.runs.records.folders import read_report
 from airflow_samza.runs.records.run_plan import CARRIED, FOLLOWS, RunPlan
 from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.stages.newest_stages import newest_handle
 from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED, stage_status, written_by
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.versions import (
-    Version,
     continued_from,
     is_reset,
     newest_number,
+    newest_versions,
     version_of_run,
 )
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -92,7 +92,7 @@ def clear_preview(
     if plan and downstream:
         asked = set(states)
     elif downstream and not run.stages_run_concurrently:
-        asked = _with_readers(run, asked)
+        asked |= {stage_id for stage_id in states if asked & {*_producers(run, stage_id)}}
     left = _left(run, states, asked, files.exists(run.folder.closed))
     rerun = asked - left
     deleted = {} if plan else dict(_deleted_topics(files, systems, run, rerun))
@@ -108,13 +108,7 @@ def clear_preview(
         messages = result.read if result is not None else None
         seconds = result.seconds if result is not None else None
         cleared_stages.append(ClearedStage(stage.stage_id, effect, why, seconds, messages))
-    written = {
-        stream_id
-        for stage in run.plan.stages
-        if stage.stage_id in rerun or plan
-        for stream_id in stage.outputs
-        if not run.is_own(stream_id)
-    }
+    written = {bound.stream_id for stage, bound in run.written_outside() if stage.stage_id in rerun or plan}
     return ClearPreview(
         tuple(cleared_stages),
         tuple(_section_readers(files, run, written)),
@@ -190,15 +184,6 @@ def _result(files: Filesystem, run: RunPlan, stage_id: str) -> StageResult | Non
     return read_report(files, newest_handle(files, run, stage_id).folder.result, StageResult)
 
 
-def _with_readers(run: RunPlan, stages: Collection[str]) -> set[str]:
-    """Return stages with all that read what they write, directly or not."""
-    with_readers = set(stages)
-    for stage in run.plan.stages:  # in an order in which each comes after those that it reads
-        if with_readers & set(stage.upstream):
-            with_readers.add(stage.stage_id)
-    return with_readers
-
-
 def _producers(run: RunPlan, stage_id: str) -> list[str]:
     """Return the stages before one, directly or not."""
     producers: list[str] = []
@@ -222,9 +207,9 @@ def _deleted_topics(
                 continue
             writer = run.writer_stage(stream_id)
             handle = newest_handle(files, run, writer)
-            bound = run.intermediate(stream_id, written_by(files, handle.run, writer, handle.generation))
+            bound = run.intermediate(stream_id, written_by(files, handle))
             system = systems.get(bound.system)
-            has_written = files.exists(newest_handle(files, run, writer).folder.result)
+            has_written = files.exists(handle.folder.result)
             if writer in seen or system is None or not has_written:
                 continue
             if bound.spec.name not in system.admin.metadata([bound.spec]):
@@ -237,11 +222,7 @@ def _section_readers(files: Filesystem, run: RunPlan, written: Collection[str]) 
     """Yield the applications whose newest state holds messages of this run."""
     mark = f"{run.application}/{run.run_id}"
     names = {run.stream(stream_id).spec.name: stream_id for stream_id in written}
-    for history in files.list("state") if names else ():
-        versions = numbers(files, f"state/{history}/versions")
-        version = read(files, f"state/{history}/versions/{versions[-1]:020}.json", Version) if versions else None
-        if version is None:
-            continue
+    for version in newest_versions(files) if names else ():
         for stream_id, sections in version.sections.items():
             if stream_id in names.values() and any(section.rpartition("@")[0] == mark for section in sections):
                 yield SectionReader(version.plan.application, version.run, stream_id)

@@ -144,10 +144,9 @@ def with_later_writers(files: Filesystem, run: RunPlan) -> RunPlan:
 
 
 def _replacing(run: RunPlan) -> Iterator[tuple[str, BoundStream]]:
-    for stage in run.plan.stages:
-        for name in stage.outputs:
-            if not run.is_own(name) and dict(run.stream(name).spec.options).get(MODE) in _REPLACING:
-                yield name, run.stream(name)
+    for _, bound in run.written_outside():
+        if dict(bound.spec.options).get(MODE) in _REPLACING:
+            yield bound.stream_id, bound
 
 
 def _place(bound: BoundStream) -> tuple[str, ...]:
@@ -212,11 +211,11 @@ def _planned_at(files: Filesystem, run: RunPlan) -> float:
 
 def _writers(run: RunPlan, places: Mapping[tuple[str, ...], str]) -> set[str]:
     """Return the stages of a run that write one of the places."""
+    replacing = dict(_replacing(run))
     return {
         stage.stage_id
-        for stage in run.plan.stages
-        for name, bound in _replacing(run)
-        if name in stage.outputs and _place(bound) in places
+        for stage, bound in run.written_outside()
+        if bound.stream_id in replacing and _place(bound) in places
     }
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from statistics import linear_regression, median
 from typing import Any
@@ -19,9 +20,9 @@ from airflow_samza.runs.progress.run_list import RunEntry, newest_runs, plan_of,
 from airflow_samza.runs.records.folders import numbers, read_report
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, RunPlan
 from airflow_samza.runs.records.stage_result import StageResult, requests_of, run_seconds
+from airflow_samza.runs.stages.newest_stages import finished_result
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import RunnerEnd, StageRequest, all_runners
-from airflow_samza.runs.state_history.lease import finished_result
 from airflow_samza.system_kinds import DATAFRAMES, KINDS_OF_NAMES
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store.requests import added
@@ -83,11 +84,11 @@ class History:
 
     runs: Sequence[RunCost] = ()
     unread: int = 0
-    _succeeded: list[RunCost] = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        """Choose the runs that an estimate is made from."""
-        object.__setattr__(self, "_succeeded", [run for run in self.runs if run.seconds is not None][:_MOST])
+    @cached_property
+    def _succeeded(self) -> list[RunCost]:
+        """The runs that an estimate is made from."""
+        return [run for run in self.runs if run.seconds is not None][:_MOST]
 
     def of_data(self, interval: tuple[str, str] | None, partition_key: str | None = None) -> list[RunCost]:
         """Return the runs of a data interval, or of a partition key that names none."""

@@ -19,9 +19,9 @@ from airflow_samza.records import durable
 from airflow_samza.runs.records.folders import RunFolder, must_read, read, read_report, replace, write_once
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.newest_stages import is_over
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import Claim, all_runners
-from airflow_samza.runs.state_history.lease import is_finished
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
@@ -79,6 +79,12 @@ class RunEntry:
     def folder(self) -> RunFolder:
         """Its records."""
         return RunFolder(self.application, self.run_id)
+
+    def is_asked_for(self, run_id: str | None, dag_id: str | None) -> bool:
+        """Return whether it is the run of an id, its own or Airflow's, which a Dag has planned; None: of any."""
+        names = (self.run_id, self.origin.run_id)
+        is_named = run_id is None or run_id in names or safe(run_id) in names
+        return is_named and dag_id in (None, self.origin.dag_id)
 
 
 def newest_runs(files: Filesystem, application: str | None = None, run_id: str | None = None) -> Iterator[RunEntry]:
@@ -184,20 +190,12 @@ def active_runs(
     """
     active = []
     for run in newest_runs(files, application):
-        names = (run.run_id, run.origin.run_id)
-        if run.closed or (run_id is not None and run_id not in names and safe(run_id) not in names):
-            continue
-        if dag_id is not None and run.origin.dag_id != dag_id:
+        if run.closed or not run.is_asked_for(run_id, dag_id):
             continue
         plan = plan_of(files, run)
         if plan.stages_run_concurrently and not is_over(files, plan):
             active.append(plan)
     return active
-
-
-def is_over(files: Filesystem, run: RunPlan) -> bool:
-    """Return whether a run is closed, or all its stages have succeeded."""
-    return files.exists(run.folder.closed) or is_finished(files, run)
 
 
 def note_origin(files: Filesystem, folder: RunFolder, origin: Mapping[str, str]) -> None:

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from airflow_samza.control.end_of_stream import producing_task_count
+from airflow_samza.grouping import grouped
 from airflow_samza.runs.progress.progress import NOT_STARTED, PartitionProgress, ProgressReport, Rate
-from airflow_samza.runs.progress.task_facts import Reached, TaskFacts, read_task_facts
+from airflow_samza.runs.progress.task_facts import TaskFacts, read_task_facts
 from airflow_samza.runs.records.epoch_records import Commit, Intent, newest_commit, newest_intent, read_commit
 from airflow_samza.runs.records.expectations import Results
 from airflow_samza.runs.records.folders import StageFolder, read, read_report
 from airflow_samza.runs.records.names import Generation
-from airflow_samza.runs.records.run_plan import CONTINUOUS, RunPlan
+from airflow_samza.runs.records.run_plan import CONTINUOUS, BoundStream, RunPlan
 from airflow_samza.runs.records.spans import seconds_of
 from airflow_samza.runs.records.stage_result import StageResult, key_warnings
 from airflow_samza.runs.records.totals import GAUGES, Totals, counters, gauges, summed
+from airflow_samza.runs.stages.newest_stages import newest_handle
 from airflow_samza.runs.stages.running_times import spans_of
 from airflow_samza.runs.stages.stage_state import (
     FAILED,
@@ -42,6 +44,9 @@ from airflow_samza.systems.system import System
 RATE_SECONDS = 30.0
 """About how far back the present rate looks."""
 
+Heads = Callable[[BoundStream], Sequence[int]]
+"""A function from a stream to the heads of its partitions now; none, where they are not known."""
+
 ReadTaskFacts = Callable[[Filesystem, Sequence[str]], "list[TaskFacts | None]"]
 
 LATE = "late_messages"
@@ -50,9 +55,25 @@ DEAD_LETTERS = "dead_letters"
 """Counters of tasks: these names, or these names with an operator's behind a dot."""
 
 
+def heads_of(systems: Mapping[str, System]) -> Heads:
+    """Return the function that asks these systems for heads, those of other systems are not known."""
+
+    def heads(bound: BoundStream) -> Sequence[int]:
+        system = systems.get(bound.system)
+        metadata = system.admin.metadata([bound.spec]).get(bound.spec.name) if system is not None else None
+        return metadata.head if metadata is not None else ()
+
+    return heads
+
+
+def unknown_lag(name: str, why: object) -> str:
+    """Return the sentence on a system that gave no heads."""
+    return f"The lag behind streams of the system {name!r} is not known at present: {why}"
+
+
 def stage_progress(
     files: Filesystem,
-    systems: Mapping[str, System],
+    heads: Heads,
     run: RunPlan,
     stage_id: str,
     generation: Generation | None = None,
@@ -63,15 +84,15 @@ def stage_progress(
 ) -> ProgressReport:
     """The progress of a stage: of its newest generation under this plan, unless one is named.
 
-    ``systems`` give the heads of open inputs; the lag of those that they do not know is not known. ``status`` spares
+    ``heads`` gives those of open inputs; the lag of one of which they are not known is not known. ``status`` spares
     asking again. ``read_tasks`` may keep what manifests tell, which never changes.
     """
     at = time.time() if now is None else now
-    handle = StageHandle(run.application, run.run_id, stage_id, generation or newest_generation(files, run, stage_id))
+    handle = newest_handle(files, run, stage_id)
+    handle = handle if generation is None else replace(handle, generation=generation)
     status = status or stage_status(files, handle)
     if status.state == SUCCEEDED and not status.attempt:  # it keeps the result of a former generation
-        written = written_by(files, handle.run, stage_id, handle.generation)
-        handle = replace(handle, generation=written)
+        handle = replace(handle, generation=written_by(files, handle))
         status = replace(status, attempt=newest_attempt(files, handle.folder))
     folder = handle.folder
     intent = newest_intent(files, folder)
@@ -114,9 +135,9 @@ def stage_progress(
         )
     return replace(
         report,
-        partitions=_partitions(systems, run, stage_id, intent, task_facts),
+        partitions=_partitions(heads, run, stage_id, intent, task_facts),
         tables=_tables(files, run, intent),
-        side_inputs=_side_inputs(systems, run, stage_id, _committed_intent(files, folder, intent, committed)),
+        side_inputs=_side_inputs(heads, run, stage_id, _committed_intent(files, folder, intent, committed)),
     )
 
 
@@ -214,17 +235,6 @@ def open_systems(run: RunPlan, stage_id: str) -> set[str]:
     return open_ | {run.side_input(name).system for name in stage.side_inputs if run.mode == CONTINUOUS}
 
 
-def newest_generation(files: Filesystem, run: RunPlan, stage_id: str) -> Generation:
-    """The newest generation of a stage that was submitted under this plan; its first one where none was."""
-    planned = [g for g in run.folder.generations(files, stage_id) if g.plan == run.generation]
-    return planned[-1] if planned else Generation(run.generation, 1)
-
-
-def newest_handle(files: Filesystem, run: RunPlan, stage_id: str) -> StageHandle:
-    """Return the handle of a stage's newest generation."""
-    return StageHandle(run.application, run.run_id, stage_id, newest_generation(files, run, stage_id))
-
-
 def counted(facts: Mapping[str, Any], name: str) -> int:
     """Return the counts of tasks under a name, or under names that begin with it and a dot (one per operator)."""
     values = [value for key, value in facts.items() if key == name or key.startswith(f"{name}.")]
@@ -264,9 +274,7 @@ def _committed_intent(
     return read(files, folder.intent(committed.epoch), Intent)
 
 
-def _side_inputs(
-    systems: Mapping[str, System], run: RunPlan, stage_id: str, intent: Intent | None
-) -> tuple[PartitionProgress, ...]:
+def _side_inputs(heads: Heads, run: RunPlan, stage_id: str, intent: Intent | None) -> tuple[PartitionProgress, ...]:
     """The partitions of the side inputs that a run follows; of pushed tables versions are told instead."""
     side_inputs = []
     for stream_id in run.plan.stage(stage_id).side_inputs if run.mode == CONTINUOUS else ():
@@ -276,11 +284,9 @@ def _side_inputs(
         ranges = (slice_ or {}).get("offsets")
         if ranges is None or "sections" in (slice_ or {}):
             continue
-        system = systems.get(bound.system)
-        metadata = system.admin.metadata([bound.spec]).get(bound.spec.name) if system is not None else None
-        heads = metadata.head if metadata is not None else ()
+        now = heads(bound)
         for partition, (begin, end) in enumerate(ranges):
-            head = max(int(heads[partition] or 0), int(end)) if partition < len(heads) else None
+            head = max(int(now[partition] or 0), int(end)) if partition < len(now) else None
             held = int(begin) if intent is None else int(end)
             side_inputs.append(PartitionProgress(stream_id, partition, held, head, int(begin)))
     return tuple(side_inputs)
@@ -331,63 +337,35 @@ def _publishing(intent: Intent, committed: Commit, late: _OfLate, at: float) -> 
 # -- partitions --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _PartitionState:
-    """The knowledge of one partition that the tasks that read it have.
-
-    Of a broadcast every task reads all, and the slowest counts.
-    """
-
-    offset: int
-    ended: bool
-    ends: int | None = None
-    watermark: int | None = None
-    is_idle: bool = False
-    """A task knows no watermark."""
-
-    def learn(self, reached: Reached, *, in_epochs: bool) -> None:
-        self.offset = min(self.offset, reached.offset)
-        self.ended = self.ended and reached.ended
-        if not in_epochs:
-            return
-        self.ends = reached.ends if self.ends is None else min(self.ends, reached.ends)
-        if reached.watermark is None:
-            self.is_idle = True
-        elif self.watermark is None or reached.watermark < self.watermark:
-            self.watermark = reached.watermark
-
-
 def _partitions(
-    systems: Mapping[str, System], run: RunPlan, stage_id: str, intent: Intent, tasks: Iterable[TaskFacts]
+    heads: Heads, run: RunPlan, stage_id: str, intent: Intent, tasks: Iterable[TaskFacts]
 ) -> tuple[PartitionProgress, ...]:
-    states: dict[tuple[str, int], _PartitionState] = {}
-    for task in tasks:
-        for reached in task.reached:
-            place = (reached.stream_id, reached.partition)
-            if place not in states:
-                states[place] = _PartitionState(reached.offset, reached.ended)
-            states[place].learn(reached, in_epochs=task.in_epochs)
+    reached = grouped(((one.stream_id, one.partition), one) for task in tasks for one in task.reached)
     partitions = []
     for stream_id in run.plan.stage(stage_id).inputs:
         expected = ends_expected(run, stream_id)
         begins = [int(begin) for begin, _ in (intent.inputs[stream_id].slice or {}).get("offsets") or ()]
-        heads, firsts = _heads(systems, run, intent, stream_id), _firsts(run, stream_id)
+        ends, firsts = _ends(heads, run, intent, stream_id), _firsts(run, stream_id)
         for partition in range(run.plan.stream(stream_id).partitions):
             begin = begins[partition] if partition < len(begins) else 0
-            head = heads[partition] if partition < len(heads) else None
-            # What has ended is at its head, and what no task has read yet is where the run begins.
-            knows = states.get((stream_id, partition)) or _PartitionState(begin, ended=False)
+            head = ends[partition] if partition < len(ends) else None
+            # What has ended is at its head, and what no task has read yet is where the run begins. Of a broadcast every
+            # task reads all, and the slowest counts.
+            read_to = reached.get((stream_id, partition), ())
+            offset = min((one.offset for one in read_to), default=begin)
+            ended = bool(read_to) and all(one.ended for one in read_to)
+            watermarks = [one.watermark for one in read_to if one.watermark is not None]
             partitions.append(
                 PartitionProgress(
                     stream_id=stream_id,
                     partition=partition,
-                    offset=None if head is None else head if knows.ended else min(knows.offset, head),
+                    offset=None if head is None else head if ended else min(offset, head),
                     head=head,
                     begin=firsts[partition] if partition < len(firsts) else begin,
-                    watermark=None if knows.is_idle else knows.watermark,
-                    ends=expected if knows.ended else knows.ends or 0,
+                    watermark=min(watermarks, default=None) if len(watermarks) == len(read_to) else None,
+                    ends=expected if ended else min((one.ends for one in read_to), default=0),
                     ends_expected=expected,
-                    ended=knows.ended,
+                    ended=ended,
                 )
             )
     return tuple(partitions)
@@ -400,7 +378,7 @@ def ends_expected(run: RunPlan, stream_id: str) -> int:
     return max(producing_task_count(run.plan, run.writer_stage(stream_id), stream_id), 1)
 
 
-def _heads(systems: Mapping[str, System], run: RunPlan, intent: Intent, stream_id: str) -> list[int | None]:
+def _ends(heads: Heads, run: RunPlan, intent: Intent, stream_id: str) -> Sequence[int]:
     """Return where the partitions of an input end for this run: the end of its slice, or the latest offsets now.
 
     Nothing, where nobody can say it now: the end of what the last epoch has read is no end of the input.
@@ -408,19 +386,15 @@ def _heads(systems: Mapping[str, System], run: RunPlan, intent: Intent, stream_i
     read_intent = intent.inputs[stream_id]
     if "chunks" in (read_intent.slice or {}):
         return []  # offsets of files count no messages
-    bounds: list[int | None] = [int(end) for _, end in (read_intent.slice or {}).get("offsets") or ()]
+    bounds = [int(end) for _, end in (read_intent.slice or {}).get("offsets") or ()]
     if not run.is_own(stream_id) and (
         intent.whole or read_intent.end is not None or run.plan.stream(stream_id).bounded
     ):
         return bounds
     bound = run.stream(stream_id)
-    system = systems.get(bound.system)
-    if system is None:
-        return []
     if run.is_own(stream_id) and read_intent.writer is not None:
         bound = run.intermediate(stream_id, Generation.parse(read_intent.writer))
-    metadata = system.admin.metadata([bound.spec]).get(bound.spec.name)
-    return list(metadata.head) if metadata is not None else []
+    return heads(bound)
 
 
 def _firsts(run: RunPlan, stream_id: str) -> list[int]:

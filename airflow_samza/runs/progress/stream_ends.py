@@ -7,18 +7,16 @@ published. A stage that was cleared begins anew. The sensor of ends and its trig
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_samza.application.rejections import did_you_mean, listed
 from airflow_samza.errors import UnknownName
-from airflow_samza.runs.progress.run_list import RunEntry, newest_runs, plan_of
-from airflow_samza.runs.progress.stage_progress import newest_generation
+from airflow_samza.runs.progress.run_list import newest_runs, plan_of
 from airflow_samza.runs.records.epoch_records import newest_commit, newest_intent
-from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.newest_stages import finished_stage, newest_handle
 from airflow_samza.runs.stages.stage_state import written_by
-from airflow_samza.runs.state_history.lease import finished_stage
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 
@@ -33,10 +31,6 @@ class StreamQuery:
     stream_id: str
     run_id: str | None = None
     dag_id: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -71,7 +65,8 @@ class StreamEnd:
 
 def stream_end(files: Filesystem, query: StreamQuery) -> StreamEnd:
     """Return how far a stream is from its end; one that no stage of the run writes is an UnknownName."""
-    entry = _run(files, query)
+    runs = newest_runs(files, query.application)
+    entry = next((run for run in runs if run.is_asked_for(query.run_id, query.dag_id)), None)
     if entry is None:
         return StreamEnd(query.stream_id)
     run = plan_of(files, entry)
@@ -82,17 +77,6 @@ def stream_end(files: Filesystem, query: StreamQuery) -> StreamEnd:
         if handle is not None:
             ended[stage], generations[stage] = tasks[stage], str(handle.generation)
     return StreamEnd(query.stream_id, entry.run_id, ended, tasks, generations)
-
-
-def _run(files: Filesystem, query: StreamQuery) -> RunEntry | None:
-    """Return the newest run that is asked for."""
-    for run in newest_runs(files, query.application):
-        names = (run.run_id, run.origin.run_id)
-        if query.run_id is not None and query.run_id not in names and safe(query.run_id) != run.run_id:
-            continue
-        if query.dag_id is None or run.origin.dag_id == query.dag_id:
-            return run
-    return None
 
 
 def _writers(run: RunPlan, stream_id: str) -> list[str]:
@@ -109,8 +93,7 @@ def _writers(run: RunPlan, stream_id: str) -> list[str]:
 
 def _ended(files: Filesystem, run: RunPlan, stage_id: str) -> int:
     """Return how many tasks of the newest generation of a stage have ended, by its newest commit."""
-    written = written_by(files, run.folder, stage_id, newest_generation(files, run, stage_id))
-    folder = run.folder.stage(stage_id, written)
+    folder = run.folder.stage(stage_id, written_by(files, newest_handle(files, run, stage_id)))
     intent = newest_intent(files, folder)
     committed = newest_commit(files, folder, intent) if intent is not None else None
     return len(committed.ended) if committed is not None else 0

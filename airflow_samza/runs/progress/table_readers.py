@@ -7,13 +7,13 @@ freshness and its trigger wait by it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_samza.runs.progress.run_list import is_over, newest_runs, plan_of
-from airflow_samza.runs.progress.stage_progress import newest_generation
+from airflow_samza.runs.progress.run_list import newest_runs, plan_of
 from airflow_samza.runs.records.epoch_records import newest_intent
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.newest_stages import is_over, newest_handle
 from airflow_samza.runs.tables.versions import number_read
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
@@ -32,10 +32,6 @@ class Freshness:
     topic: str
     number: int
     least: int = 1
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -73,7 +69,7 @@ def freshness(files: Filesystem, expected: Freshness) -> Readers:
 
 
 def _slice(files: Filesystem, run: RunPlan, stage_id: str, stream_id: str) -> Mapping[str, Any]:
-    intent = newest_intent(files, run.folder.stage(stage_id, newest_generation(files, run, stage_id)))
+    intent = newest_intent(files, newest_handle(files, run, stage_id).folder)
     if intent is not None and stream_id in intent.side_inputs:
         return intent.side_inputs[stream_id].slice
     return run.side_input(stream_id).slice or {}

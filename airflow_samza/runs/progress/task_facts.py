@@ -27,16 +27,12 @@ class Reached(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaskFacts:
-    """The facts; ``in_epochs``: it is one of several epochs, and ends and watermarks are known.
-
-    ``ended``: the task has nothing more to do.
-    """
+    """The facts; ``ended``: the task has nothing more to do."""
 
     seconds: float
     read: Mapping[str, Mapping[str, int]]
     written: Mapping[str, Mapping[str, int]]
     facts: Mapping[str, Any]
-    in_epochs: bool
     ended: bool
     reached: tuple[Reached, ...]
 
@@ -49,7 +45,6 @@ def facts_of_manifest(manifest: Manifest) -> TaskFacts:
         manifest.read,
         {name: {"messages": staged.messages} for name, staged in manifest.staged.items()},
         manifest.facts,
-        manifest.checkpoint is not None,
         manifest.ended,
         tuple(_reached(manifest)),
     )

@@ -36,17 +36,18 @@ class KeptRecords:
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, tuple[float, bytes]] = OrderedDict()
 
-    def read(self, files: Filesystem, path: str) -> bytes:
-        """Return the bytes of a record that never changes; FileNotFoundError when there is none yet."""
+    def read(self, files: Filesystem, path: str) -> bytes | None:
+        """Return the bytes of a record that never changes; None when there is none yet."""
         if files.pace.is_free:
-            return files.read(path)
+            return _found(files, path)
         with self._lock:
             since, data = self._kept.get(files.location(path), (0.0, b""))
         if data and time.monotonic() - since < KEPT_SECONDS:
             return data
-        data = files.read(path)
-        self.keep(files, path, data)
-        return data
+        found = _found(files, path)
+        if found is not None:
+            self.keep(files, path, found)
+        return found
 
     def keep(self, files: Filesystem, path: str, data: bytes) -> None:
         """Remember a record that this process has just read or written."""
@@ -70,6 +71,13 @@ KEPT = KeptRecords()
 
 
 T = TypeVar("T")
+
+
+def _found(files: Filesystem, path: str) -> bytes | None:
+    try:
+        return files.read(path)
+    except FileNotFoundError:
+        return None
 
 
 def write_once(files: Filesystem, path: str, record: object, *, durable: bool = True) -> bool:
@@ -96,20 +104,14 @@ def replace(files: Filesystem, path: str, record: object) -> None:
 
 def read(files: Filesystem, path: str, kind: type[T]) -> T | None:
     """Return the record at a path, or None when there is none."""
-    try:
-        data = files.read(path)
-    except FileNotFoundError:
-        return None
-    return decode(kind, data, files.location(path))
+    data = _found(files, path)
+    return None if data is None else decode(kind, data, files.location(path))
 
 
 def read_fixed(files: Filesystem, path: str, kind: type[T]) -> T | None:
     """Return a record that is written once and deleted only with its run; None when there is none."""
-    try:
-        data = KEPT.read(files, path)
-    except FileNotFoundError:
-        return None
-    return decode(kind, data, files.location(path))
+    data = KEPT.read(files, path)
+    return None if data is None else decode(kind, data, files.location(path))
 
 
 def read_unsynced(files: Filesystem, path: str, kind: type[T]) -> T | None:
@@ -117,11 +119,8 @@ def read_unsynced(files: Filesystem, path: str, kind: type[T]) -> T | None:
 
     Such a file is empty, shorter, or has zeros, which no JSON has.
     """
-    try:
-        data = files.read(path)
-    except FileNotFoundError:
-        return None
-    if b"\0" in data or not data.rstrip().endswith(b"}"):
+    data = _found(files, path)
+    if data is None or b"\0" in data or not data.rstrip().endswith(b"}"):
         return None
     return decode(kind, data, files.location(path))
 

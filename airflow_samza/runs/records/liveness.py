@@ -92,19 +92,6 @@ def named_by_processes(texts: Sequence[str]) -> set[str]:
     return named
 
 
-def is_alive(who: Mapping[str, Any], heartbeat: float | None, *, now: float | None = None) -> bool:
-    """Return whether the process lives: looked up where possible, judged by its last heartbeat (seconds since 1970).
-
-    A process of this host that writes no heartbeats (None) lives as long as it is there.
-    """
-    exists = process_is_there(who)
-    if exists is False or (exists and heartbeat is None):
-        return exists
-    if heartbeat is None:
-        heartbeat = float(who.get("claimed_at", 0.0))
-    return (time.time() if now is None else now) - heartbeat < (FROZEN_AFTER_SECONDS if exists else STALE_AFTER_SECONDS)
-
-
 CONFIRM_SECONDS = 3.0
 """Seconds that a silence on this host has to last after it was first noticed: three heartbeats, which may be longer."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from airflow_samza.planner.plan import ExecutionPlan
+from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.records import durable
 from airflow_samza.runs.records.folders import RunFolder, read_report
 from airflow_samza.runs.records.names import KEPT_RESULTS, NAMES, Generation, intermediate_topic, producer_id
@@ -83,6 +83,11 @@ class BoundStream:
     system: str
     spec: StreamSpec
     slice: Mapping[str, Any] | None = None
+
+    @property
+    def is_own(self) -> bool:
+        """Return whether it is one of the run's own topics."""
+        return self.role == "intermediate"
 
 
 @dataclass(frozen=True)
@@ -217,6 +222,13 @@ class RunPlan:
         self.plan.stream(stream_id)
         return self.streams[stream_id]
 
+    def written_outside(self) -> Iterator[tuple[Stage, BoundStream]]:
+        """Yield what stages write that are not the run's own topics, each with its stage."""
+        for stage in self.plan.stages:
+            for stream_id in stage.outputs:
+                if not self.is_own(stream_id):
+                    yield stage, self.stream(stream_id)
+
     def outside(
         self, stream_ids: Iterable[str], systems: Mapping[str, System], capability: type[C]
     ) -> Iterator[tuple[BoundStream, C]]:
@@ -325,6 +337,10 @@ class RunPlan:
         """Return the generation of a stage whose result the plan keeps; None where the stage runs."""
         decided = self.reuse.get(stage_id)
         return Generation.parse(decided.kept) if decided is not None and decided.kept else None
+
+    def generations(self, files: Filesystem, stage_id: str) -> list[Generation]:
+        """Return the generations of a stage that were submitted under this plan, oldest first."""
+        return [one for one in self.folder.generations(files, stage_id) if one.plan == self.generation]
 
     def producer(self, stage_id: str) -> str:
         """The producer id of a stage of this run."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
@@ -26,7 +25,7 @@ from airflow_samza.runs.records.folders import (
 from airflow_samza.runs.records.liveness import process_is_there
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.spans import Span
-from airflow_samza.runs.records.stage_result import CODE, StageResult
+from airflow_samza.runs.records.stage_result import StageResult
 from airflow_samza.runs.stages.stage_runners import RunnerFolder, StageRequest
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
@@ -198,10 +197,7 @@ def newest_attempt(files: Filesystem, folder: StageFolder) -> int:
     """The number of the latest attempt that was asked for; 0 when there was none."""
 
     def requested(number: int) -> int | None:
-        with suppress(FileNotFoundError):
-            KEPT.read(files, folder.attempt(number, "request"))
-            return number
-        return None
+        return number if KEPT.read(files, folder.attempt(number, "request")) is not None else None
 
     return newest(files, folder.attempts, requested) or 0
 
@@ -212,23 +208,10 @@ def newest_request(files: Filesystem, folder: StageFolder) -> StageRequest | Non
     return read_fixed(files, folder.attempt(number, "request"), StageRequest) if number else None
 
 
-def written_by(files: Filesystem, run: RunFolder, stage_id: str, generation: Generation) -> Generation:
+def written_by(files: Filesystem, handle: StageHandle) -> Generation:
     """Return the generation that wrote the output of one: itself, or the former one whose result it keeps."""
-    result = read_fixed(files, run.stage(stage_id, generation).result, StageResult)
-    return Generation.parse(result.generation) if result is not None else generation
-
-
-def code_run(files: Filesystem, run: RunFolder, stage_id: str, plan: int) -> str:
-    """Return the digest of the callables that a stage was last run with under a plan; "" where that is not known."""
-    generations = [generation for generation in run.generations(files, stage_id) if generation.plan == plan]
-    if not generations:
-        return ""
-    folder = run.stage(stage_id, generations[-1])
-    result = read_fixed(files, folder.result, StageResult)
-    if result is not None:
-        return result.fingerprint.get(CODE, "")
-    request = newest_request(files, folder)
-    return request.code if request is not None else ""
+    result = read_fixed(files, handle.folder.result, StageResult)
+    return Generation.parse(result.generation) if result is not None else handle.generation
 
 
 def stage_status(files: Filesystem, handle: StageHandle) -> StageStatus:
@@ -254,8 +237,9 @@ def _going_on(files: Filesystem, handle: StageHandle) -> StageStatus | None:
     report = read_report(files, folder.attempt(handle.attempt, "status"), StatusRecord)
     status = _with_report(StageStatus(QUEUED, handle.attempt), report)
     if status.state == SUCCEEDED:  # its result stands, and says how many tasks there were
-        with suppress(FileNotFoundError):
-            tasks = parse_object(KEPT.read(files, folder.result), files.location(folder.result)).get("tasks", 0)
+        result = KEPT.read(files, folder.result)
+        if result is not None:
+            tasks = parse_object(result, files.location(folder.result)).get("tasks", 0)
             return replace(status, tasks=tasks, tasks_done=tasks, progress=None, log=runner.log if runner else "")
     if runner is None or status.is_final or not runner.was_heard(files):
         _TASKS_SEEN.pop(files.location(folder.path), None)

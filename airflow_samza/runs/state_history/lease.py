@@ -32,12 +32,11 @@ from typing import Any
 from airflow_samza.errors import StateFenced
 from airflow_samza.records import durable
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.records.folders import RunFolder, adopt, must_read, newest, read, read_fixed, write_once
-from airflow_samza.runs.records.liveness import identity, is_alive
+from airflow_samza.runs.records.folders import RunFolder, adopt, must_read, newest, read, write_once
+from airflow_samza.runs.records.liveness import STALE_AFTER_SECONDS, identity, process_is_there
 from airflow_samza.runs.records.run_plan import RunPlan
-from airflow_samza.runs.records.stage_result import StageResult
+from airflow_samza.runs.stages.newest_stages import finished_stage
 from airflow_samza.runs.stages.stage_runners import all_runners
-from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
@@ -219,8 +218,8 @@ def standing_of(
     folder = RunFolder(history.application, lease.run)
     run = read(files, folder.plan(lease.plan_generation), RunPlan)
     if run is None:
-        lives = is_alive({**lease.who, "claimed_at": lease.claimed_at}, None)
-        if lives and (time.time() if now is None else now) - lease.claimed_at < PLANNING_SECONDS:
+        exists, age = process_is_there(lease.who), (time.time() if now is None else now) - lease.claimed_at
+        if exists is not False and age < (PLANNING_SECONDS if exists else STALE_AFTER_SECONDS):
             return Standing(AT_WORK, "is being planned")
         if lease.begun:
             return Standing(HALF_DONE, "has committed a part of its work, and was not planned anew to the end")
@@ -258,25 +257,3 @@ def holder_works(files: Filesystem, application: str, app_id: str, grace_seconds
     history = StateHistory(application, app_id)
     lease = newest_lease(files, history)
     return lease is not None and standing_of(files, history, lease, grace_seconds).state == AT_WORK
-
-
-def finished_stage(files: Filesystem, run: RunPlan, stage_id: str) -> StageHandle | None:
-    """The newest generation of a stage under this plan, if it has succeeded."""
-    planned = [
-        generation for generation in run.folder.generations(files, stage_id) if generation.plan == run.generation
-    ]
-    if not planned:
-        return None
-    handle = StageHandle(run.application, run.run_id, stage_id, planned[-1])
-    return handle if files.exists(handle.folder.result) else None
-
-
-def finished_result(files: Filesystem, run: RunPlan, stage_id: str) -> StageResult | None:
-    """Return the result of a stage under this plan, if it has succeeded."""
-    handle = finished_stage(files, run, stage_id)
-    return read_fixed(files, handle.folder.result, StageResult) if handle is not None else None
-
-
-def is_finished(files: Filesystem, run: RunPlan) -> bool:
-    """Return whether all stages of a run have succeeded."""
-    return all(finished_stage(files, run, stage.stage_id) is not None for stage in run.plan.stages)

@@ -11,14 +11,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from airflow_samza.runs.failpoints import reach
-from airflow_samza.runs.records.epoch_records import newest_commit, newest_intent, read_manifest
+from airflow_samza.runs.records.epoch_records import Intent, newest_commit, newest_intent, read_manifest
 from airflow_samza.runs.records.folders import adopt
 from airflow_samza.runs.records.names import safe
 from airflow_samza.runs.records.run_plan import CARRIED, SIDE_INPUT, RunPlan
+from airflow_samza.runs.stages.newest_stages import finished_stage
 from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.state_history.arrivals import intake_at_end
 from airflow_samza.runs.state_history.folder import StateHistory
-from airflow_samza.runs.state_history.lease import begin, finished_stage, load_lease, reject_ended
+from airflow_samza.runs.state_history.lease import begin, load_lease, reject_ended
 from airflow_samza.runs.state_history.versions import (
     Version,
     commit_version,
@@ -79,12 +80,12 @@ def leave_state(files: Filesystem, run: RunPlan) -> Version | None:
 
 def _version(files: Filesystem, history: StateHistory, run: RunPlan, number: int, folder: str) -> Version | None:
     assert run.state is not None
-    finished = {stage.stage_id: finished_stage(files, run, stage.stage_id) for stage in run.plan.stages}
-    stages: dict[str, dict[int, Mapping[str, Any]]] = {}
-    for stage_id, handle in finished.items():
-        if handle is None:
-            return None
-        stages[stage_id] = _left_by(files, handle)
+    finished = [finished_stage(files, run, stage.stage_id) for stage in run.plan.stages]
+    handles = {handle.stage_id: handle for handle in finished if handle is not None}
+    if len(handles) < len(finished):
+        return None
+    intents = {stage_id: newest_intent(files, handle.folder) for stage_id, handle in handles.items()}
+    stages = {stage_id: _left_by(files, handle, intents[stage_id]) for stage_id, handle in handles.items()}
     for stage_id, tasks in stages.items():
         for task, left in tasks.items():
             state = copied_files(files, left["state"], f"{folder}/{safe(stage_id)}/{left['generation']}/{task}")
@@ -99,8 +100,8 @@ def _version(files: Filesystem, history: StateHistory, run: RunPlan, number: int
         offsets=_offsets(run, stages),
         stages=stages,
         interval=run.interval,
-        sections=_sections(files, run, {name: handle for name, handle in finished.items() if handle is not None}),
-        read=_read(files, run, {stage_id: handle for stage_id, handle in finished.items() if handle is not None}),
+        sections=_sections(run, intents),
+        read=_read(run, intents),
         files=folder,
         arrived=_arrived(files, run, stages),
         at=time.time(),
@@ -108,9 +109,8 @@ def _version(files: Filesystem, history: StateHistory, run: RunPlan, number: int
     )
 
 
-def _left_by(files: Filesystem, handle: StageHandle) -> dict[int, Mapping[str, Any]]:
+def _left_by(files: Filesystem, handle: StageHandle, last: Intent | None) -> dict[int, Mapping[str, Any]]:
     """Return the state that the tasks of a finished stage left at the end of their last epochs."""
-    last = newest_intent(files, handle.folder)
     committed = newest_commit(files, handle.folder, last) if last is not None else None
     if committed is None:
         return {}
@@ -168,11 +168,11 @@ def _next_offsets(
         ]
 
 
-def _read(files: Filesystem, run: RunPlan, finished: Mapping[str, StageHandle]) -> dict[str, Mapping[str, Any]]:
+def _read(run: RunPlan, intents: Mapping[str, Intent | None]) -> dict[str, Mapping[str, Any]]:
     """As of what each input with offsets was read: of several stages the one that looked at it first."""
     read_: dict[str, Mapping[str, Any]] = {}
     for stage in run.plan.stages:
-        intent = newest_intent(files, finished[stage.stage_id].folder)
+        intent = intents[stage.stage_id]
         if intent is None:
             continue
         for stream_id in stage.inputs:
@@ -206,7 +206,7 @@ def _arrived(
     return arrived
 
 
-def _sections(files: Filesystem, run: RunPlan, finished: Mapping[str, StageHandle]) -> dict[str, tuple[str, ...]]:
+def _sections(run: RunPlan, intents: Mapping[str, Intent | None]) -> dict[str, tuple[str, ...]]:
     """The runs of other applications that were read of shared streams, with those that earlier runs had read.
 
     Of one that was followed the plan does not know the generation; the stage that has read it does.
@@ -218,7 +218,7 @@ def _sections(files: Filesystem, run: RunPlan, finished: Mapping[str, StageHandl
             continue
         writer = None
         for stage in run.plan.stages:
-            intent = newest_intent(files, finished[stage.stage_id].folder) if stream_id in stage.inputs else None
+            intent = intents[stage.stage_id] if stream_id in stage.inputs else None
             writer = intent.inputs[stream_id].writer if intent is not None else writer
         sections[stream_id] = tuple(f"{mark}{writer or ''}" if mark.endswith("@") else mark for mark in marks)
     return sections

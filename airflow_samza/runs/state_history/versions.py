@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from airflow_samza.errors import StateError
@@ -118,7 +119,7 @@ def _taken_over(files: Filesystem, history: StateHistory) -> int:
     """
     former = history.former_path
     for number in reversed(numbers(files, f"{former}/versions")) if former != history.path else ():
-        version = read(files, f"{former}/versions/{number:020}.json", Version)
+        version = _in_folder(files, f"{former}/versions", number)
         if version is not None and _owner_of(version) == (history.application, history.app_id):
             write_once(files, history.version(number), version)
             return number
@@ -157,8 +158,21 @@ def find_version(files: Filesystem, history: StateHistory, number: int) -> Versi
 
 def all_versions(files: Filesystem, folder: str) -> Iterator[Version]:
     """Yield the versions in a folder of them, oldest first."""
-    versions = (read(files, f"{folder}/{number:020}.json", Version) for number in numbers(files, folder))
+    versions = (_in_folder(files, folder, number) for number in numbers(files, folder))
     yield from (version for version in versions if version is not None)
+
+
+def newest_versions(files: Filesystem) -> Iterator[Version]:
+    """Yield the newest version of each state under a root."""
+    for history in files.list("state"):
+        folder = f"state/{history}/versions"
+        version = newest(files, folder, partial(_in_folder, files, folder))
+        if version is not None:
+            yield version
+
+
+def _in_folder(files: Filesystem, folder: str, number: int) -> Version | None:
+    return read(files, f"{folder}/{number:020}.json", Version)
 
 
 def version_of_run(files: Filesystem, history: StateHistory, run_id: str) -> Version | None:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any, TypeVar
 
-from airflow_samza.errors import SamzaError, StoreError
+from airflow_samza.errors import SamzaError
 from airflow_samza.records import parse_object
 from airflow_samza.runs.progress.run_list import NotPlanned, Origin
 from airflow_samza.runs.records.comparison import Comparison
@@ -34,31 +36,71 @@ from airflow_samza.storage.snapshots import MISSING, damaged_files
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.log.fsck import Finding, Published
 
+T = TypeVar("T")
+
 TELLS = "Nothing to do: it only tells, and the next one takes its place."
 DECIDES = "Restore it, or have the run planned anew: clear its plan task; on the command line: --again."
 
-_OF_RUN: Mapping[str, type] = {
-    "closed.json": RunEnd,
-    "origin.json": Origin,
-    "not-planned.json": NotPlanned,
-    "removing.json": Removal,
-    "slimmed.json": Slimmed,
-    "comparison.json": Comparison,
-    "push.json": PushRequest,
+Kinds = Mapping[str, type | None]
+"""Kinds of records by patterns of their names, of which the first counts; None: any JSON object."""
+
+_OF_RUN: Mapping[str, Kinds] = {
+    "plan": {"*": RunPlan},
+    "ends/*": {"*": EndRequest},
+    "start/*": {"*": StageStart},
+    "arrivals/*/*": {"*.json": Look},
+    "arrivals/*/*/known": {"*": Intake},
+    "": {
+        "closed.json": RunEnd,
+        "origin.json": Origin,
+        "not-planned.json": NotPlanned,
+        "removing.json": Removal,
+        "slimmed.json": Slimmed,
+        "comparison.json": Comparison,
+        "push.json": PushRequest,
+        "*.json": None,
+    },
+    "branches/*": {"*": None},
+    "servers/*/*": {"claim.json": Claim, "heartbeat.json": Heartbeat, "closed.json": RunnerEnd},
+    "servers/*/*/queue": {"*": StageRequest},
 }
-_OF_STAGE: Mapping[str, type] = {
-    "result.json": StageResult,
-    "abort.json": Abort,
-    "topics.json": StageTopics,
-    "needs-runner.json": NeedsRunner,
+"""The records of a run by their folders in its own, where ``*`` is any name."""
+
+_ATTEMPTS: Mapping[str, Kinds] = {"attempts/*": {"request.json": StageRequest, "status.json": StatusRecord}}
+_OF_STAGE: Mapping[str, Kinds] = {
+    "": {
+        "result.json": StageResult,
+        "abort.json": Abort,
+        "topics.json": StageTopics,
+        "needs-runner.json": NeedsRunner,
+        "*.json": None,
+    },
+    **_ATTEMPTS,
+    "epochs/*": {"intent.json": Intent, "commit.json": Commit},
+    "manifests/*": {"*": Manifest},
 }
-_TELLING = ("closed.json", "comparison.json", "not-planned.json", "origin.json", "removing.json", "slimmed.json")
-"""Records of a run whose presence counts, or that only say where it comes from."""
+_OF_PUSH: Mapping[str, Kinds] = {
+    "": {"result.json": PushResult},
+    **_ATTEMPTS,
+    "epochs/*": {"intent.json": PushIntent},
+    "manifests/*": {"*": PushManifest},
+}
+_OF_STATE: Mapping[str, Kinds] = {
+    "leases/*": {"taken.json": Lease, "begun.json": Begun, "ended.json": Ended},
+    "pins/*": {"*": VersionPin},
+}
+_OF_TABLE: Mapping[str, Kinds] = {
+    "versions": {"*": TableVersion},
+    "compactions": {f"*{GIVEN_UP}": Mark, "*": Compaction},
+    "expired": {"*": Mark},
+}
+_TELLING = frozenset(
+    {RunEnd, Origin, NotPlanned, Removal, Slimmed, Comparison, Claim, Heartbeat, RunnerEnd, StatusRecord}
+)
+"""Kinds of records whose presence counts, or that only tell."""
 
 
-def checked(
-    files: Filesystem, path: str, kind: type | None, *, tells: bool = False, remedy: str = DECIDES
-) -> Iterator[Finding]:
+def checked(files: Filesystem, path: str, kind: type | None, *, remedy: str = DECIDES) -> Iterator[Finding]:
     """Yield what is wrong with one record, if it is there."""
     try:
         if kind is None:
@@ -67,47 +109,45 @@ def checked(
         else:
             read(files, path, kind)
     except SamzaError as error:
-        why = str(error.facts.get("why") or error.sentence)
+        why, tells = str(error.facts.get("why") or error.sentence), kind in _TELLING
         yield Finding(files.location(path), f"is damaged: {why}", TELLS if tells else remedy, serious=not tells)
+
+
+def _checked_below(files: Filesystem, folder: str, records: Mapping[str, Kinds]) -> Iterator[Finding]:
+    """Yield what is wrong with the records below a folder."""
+    for places, kinds in records.items():
+        for place in _folders(files, folder, places):
+            for name in files.list(place):
+                pattern = next((pattern for pattern in kinds if fnmatchcase(name, pattern)), None)
+                if pattern is not None:
+                    yield from checked(files, f"{place}/{name}", kinds[pattern])
+
+
+def _folders(files: Filesystem, folder: str, places: str) -> Iterator[str]:
+    """Yield the folders below one that a pattern names, in which ``*`` is any name; the folder itself for none."""
+    if not places:
+        yield folder
+        return
+    first, _, rest = places.partition("/")
+    for name in files.list(folder) if first == "*" else [first]:
+        yield from _folders(files, f"{folder}/{name}", rest)
+
+
+def _whole(files: Filesystem, path: str, kind: type[T]) -> T | None:
+    """Return a record if it is there and not damaged; what is wrong with it is said already."""
+    with suppress(SamzaError):
+        return read(files, path, kind)
+    return None
 
 
 def fsck_run(files: Filesystem, run: RunFolder) -> Iterator[Finding]:
     """All findings on the records of a run, of its stages and of what they keep."""
-    for generation in run.plan_generations(files):
-        yield from checked(files, run.plan(generation), RunPlan)
-        for kind in ("drain", "stop", "deadline"):
-            yield from checked(files, f"{run.path}/ends/{generation}/{kind}.json", EndRequest)
-        for name in files.list(f"{run.path}/start/{generation}"):
-            yield from checked(files, f"{run.path}/start/{generation}/{name}", StageStart)
-        for stream in files.list(run.arrivals(generation)):
-            yield from _fsck_looks(files, f"{run.arrivals(generation)}/{stream}")
-    for name in files.list(run.path):
-        if name.endswith(".json"):
-            yield from checked(files, f"{run.path}/{name}", _OF_RUN.get(name), tells=name in _TELLING)
-    for place in files.list(f"{run.path}/branches"):
-        for name in files.list(f"{run.path}/branches/{place}"):
-            yield from checked(files, f"{run.path}/branches/{place}/{name}", None)
-    for key in files.list(run.servers):
-        for number in numbers(files, f"{run.servers}/{key}"):
-            place = f"{run.servers}/{key}/{number}"
-            for path, of in (("claim", Claim), ("heartbeat", Heartbeat), ("closed", RunnerEnd)):
-                yield from checked(files, f"{place}/{path}.json", of, tells=True)
-            for name in files.list(f"{place}/queue"):
-                yield from checked(files, f"{place}/queue/{name}", StageRequest)
-    closed = files.exists(run.closed)
-    if files.exists(f"{run.path}/push.json"):
-        for _, folder in _stages(files, run):
-            yield from _fsck_push(files, folder)
-        return
+    yield from _checked_below(files, run.path, _OF_RUN)
+    is_push, is_closed = files.exists(f"{run.path}/push.json"), files.exists(run.closed)
     for _, folder in _stages(files, run):
-        yield from _fsck_stage(files, folder, goes_on=not closed and not files.exists(folder.result))
-
-
-def _fsck_looks(files: Filesystem, folder: str) -> Iterator[Finding]:
-    for number in numbers(files, folder):
-        yield from checked(files, f"{folder}/{number}.json", Look)
-    for name in files.list(f"{folder}/known"):
-        yield from checked(files, f"{folder}/known/{name}", Intake)
+        yield from _checked_below(files, folder.path, _OF_PUSH if is_push else _OF_STAGE)
+        if not is_push:
+            yield from _fsck_epochs(files, folder, goes_on=not is_closed and not files.exists(folder.result))
 
 
 def published_by(files: Filesystem, run: RunFolder) -> Iterator[tuple[str, str, Published, float]]:
@@ -116,7 +156,7 @@ def published_by(files: Filesystem, run: RunFolder) -> Iterator[tuple[str, str, 
     Times are in seconds since 1970.
     """
     for generation, folder in _stages(files, run):
-        result = _result_of(files, folder)
+        result = _whole(files, folder.result, StageResult)
         for output in result.outputs if result is not None else ():
             if output.held and not files.exists(folder.published):
                 continue  # it waits for an approval, or has got none
@@ -129,17 +169,10 @@ def published_by(files: Filesystem, run: RunFolder) -> Iterator[tuple[str, str, 
 def written_by(files: Filesystem, run: RunFolder) -> Iterator[tuple[str, str]]:
     """The places that the results of a run's stages say to have written files to: system and path."""
     for _, folder in _stages(files, run):
-        result = _result_of(files, folder)
+        result = _whole(files, folder.result, StageResult)
         for output in result.outputs if result is not None else ():
             if output.facts.get("path"):
                 yield output.system, str(output.facts["path"])
-
-
-def _result_of(files: Filesystem, folder: StageFolder) -> StageResult | None:
-    """The result of a stage, if it is there and whole; :func:`fsck_run` says what is wrong with it."""
-    with suppress(SamzaError):
-        return read(files, folder.result, StageResult)
-    return None
 
 
 def _stages(files: Filesystem, run: RunFolder) -> Iterator[tuple[Generation, StageFolder]]:
@@ -148,59 +181,27 @@ def _stages(files: Filesystem, run: RunFolder) -> Iterator[tuple[Generation, Sta
             yield Generation.parse(name), StageFolder(f"{run.path}/stages/{stage}/{name}")
 
 
-def _fsck_stage(files: Filesystem, folder: StageFolder, *, goes_on: bool) -> Iterator[Finding]:
-    for name in files.list(folder.path):
-        if name.endswith(".json"):
-            yield from checked(files, f"{folder.path}/{name}", _OF_STAGE.get(name))
-    yield from _fsck_attempts(files, folder)
+def _fsck_epochs(files: Filesystem, folder: StageFolder, *, goes_on: bool) -> Iterator[Finding]:
+    """Yield what is missing of a stage's committed epochs."""
     newest: Commit | None = None
     for epoch in numbers(files, folder.epochs):
-        yield from checked(files, folder.intent(epoch), Intent)
         if files.exists(folder.commit(epoch)) and not files.exists(folder.intent(epoch)):
             yield Finding(files.location(folder.intent(epoch)), "is missing, and its epoch is committed", DECIDES)
-        findings = list(checked(files, folder.commit(epoch), Commit))
-        yield from findings
-        newest = (read(files, folder.commit(epoch), Commit) if not findings else None) or newest
-        for name in files.list(folder.manifests(epoch)):
-            yield from checked(files, f"{folder.manifests(epoch)}/{name}", Manifest)
+        newest = _whole(files, folder.commit(epoch), Commit) or newest
     for task, epoch in newest.standing.items() if newest is not None else ():
-        yield from _fsck_standing(files, folder, task, epoch, goes_on=goes_on)
+        yield from _fsck_standing(files, folder.manifest(epoch, task), goes_on=goes_on)
 
 
-def _fsck_attempts(files: Filesystem, folder: StageFolder) -> Iterator[Finding]:
-    for number in numbers(files, folder.attempts):
-        yield from checked(files, folder.attempt(number, "request"), StageRequest)
-        yield from checked(files, folder.attempt(number, "status"), StatusRecord, tells=True)
-
-
-def _fsck_push(files: Filesystem, folder: StageFolder) -> Iterator[Finding]:
-    yield from checked(files, folder.result, PushResult)
-    yield from _fsck_attempts(files, folder)
-    for epoch in numbers(files, folder.epochs):
-        yield from checked(files, folder.intent(epoch), PushIntent)
-        for name in files.list(folder.manifests(epoch)):
-            yield from checked(files, f"{folder.manifests(epoch)}/{name}", PushManifest)
-
-
-def _fsck_standing(
-    files: Filesystem, folder: StageFolder, task: int, epoch: int, *, goes_on: bool
-) -> Iterator[Finding]:
+def _fsck_standing(files: Filesystem, path: str, *, goes_on: bool) -> Iterator[Finding]:
     """The manifest that a task goes on from, and the state that it names; both are needed while the stage goes on."""
-    path = folder.manifest(epoch, task)
     if not files.exists(path):
-        yield Finding(
-            files.location(path), "is missing, and the stage's newest commit counts on it", DECIDES, serious=goes_on
-        )
-        return
-    try:
-        manifest = read(files, path, Manifest)
-        state = manifest.state if manifest is not None else None
-    except SamzaError:
-        return  # said already
-    yield from state_findings(files, state, serious=goes_on)
+        what = "is missing, and the stage's newest commit counts on it"
+        yield Finding(files.location(path), what, DECIDES, serious=goes_on)
+    manifest = _whole(files, path, Manifest)
+    yield from _state_findings(files, manifest.state if manifest is not None else None, serious=goes_on)
 
 
-def state_findings(
+def _state_findings(
     files: Filesystem, described: Mapping[str, Any] | None, *, serious: bool = True
 ) -> Iterator[Finding]:
     """Files of state that are missing, or not as they were written.
@@ -209,14 +210,10 @@ def state_findings(
     """
     for error in damaged_files(files, described):
         if serious or error.facts.get("what") != MISSING:
-            yield _of_state(error, serious)
-
-
-def _of_state(error: StoreError, serious: bool) -> Finding:
-    path = str(error.facts.get("path"))
-    what = error.sentence.partition(path)[2].strip().removesuffix(".")
-    remedy = error.hint if serious else "Nothing to do: the stage is over, and nobody goes on from this."
-    return Finding(path, f"{what} (state of the operator {error.facts.get('operator')!r})", remedy, serious)
+            path = str(error.facts.get("path"))
+            what = error.sentence.partition(path)[2].strip().removesuffix(".")
+            remedy = error.hint if serious else "Nothing to do: the stage is over, and nobody goes on from this."
+            yield Finding(path, f"{what} (state of the operator {error.facts.get('operator')!r})", remedy, serious)
 
 
 _REMEDY = "Restore it, or go back to a version that is whole: airflow-samza state reset."
@@ -225,47 +222,23 @@ _REMEDY = "Restore it, or go back to a version that is whole: airflow-samza stat
 def fsck_state(files: Filesystem) -> Iterator[tuple[str, list[Finding]]]:
     """The findings on each folder of state under a root."""
     for name in files.list("state"):
-        yield name, list(_findings(files, f"state/{name}"))
+        folder = f"state/{name}"
+        yield name, [*_checked_below(files, folder, _OF_STATE), *_fsck_versions(files, folder)]
 
 
 def fsck_tables(files: Filesystem) -> Iterator[tuple[str, list[Finding]]]:
     """The findings on the records of each pushed table under a root; its rows lie in a topic."""
     for system in files.list("tables"):
         for name in files.list(f"tables/{system}"):
-            yield f"{system}.{name}", list(_table_findings(files, f"tables/{system}/{name}"))
+            yield f"{system}.{name}", list(_checked_below(files, f"tables/{system}/{name}", _OF_TABLE))
 
 
-def _table_findings(files: Filesystem, folder: str) -> Iterator[Finding]:
-    for name in files.list(f"{folder}/versions"):
-        yield from checked(files, f"{folder}/versions/{name}", TableVersion)
-    for name in files.list(f"{folder}/compactions"):
-        yield from checked(files, f"{folder}/compactions/{name}", Mark if name.endswith(GIVEN_UP) else Compaction)
-    for name in files.list(f"{folder}/expired"):
-        yield from checked(files, f"{folder}/expired/{name}", Mark)
-
-
-def _findings(files: Filesystem, folder: str) -> Iterator[Finding]:
-    for number in numbers(files, f"{folder}/leases"):
-        place = f"{folder}/leases/{number:020}"
-        for record, kind in (("taken", Lease), ("begun", Begun), ("ended", Ended)):
-            yield from checked(files, f"{place}/{record}.json", kind)
-    for number in numbers(files, f"{folder}/versions"):
-        yield from _version(files, f"{folder}/versions/{number:020}.json")
-    for run in files.list(f"{folder}/runs"):
-        for number in numbers(files, f"{folder}/runs/{run}"):
-            yield from _version(files, f"{folder}/runs/{run}/{number}.json")
-    for version in files.list(f"{folder}/pins"):
-        for name in files.list(f"{folder}/pins/{version}"):
-            yield from checked(files, f"{folder}/pins/{version}/{name}", VersionPin)
-
-
-def _version(files: Filesystem, path: str) -> Iterator[Finding]:
-    try:
-        version = read(files, path, Version)
-    except SamzaError as error:
-        yield Finding(files.location(path), f"is damaged: {error.facts.get('why') or error.sentence}", _REMEDY)
-        return
-    for tasks in version.stages.values() if version is not None else ():
-        for left in tasks.values():
-            for finding in state_findings(files, left.get("state")):
-                yield Finding(finding.path, finding.what, _REMEDY)
+def _fsck_versions(files: Filesystem, folder: str) -> Iterator[Finding]:
+    places = [place for pattern in ("versions", "runs/*") for place in _folders(files, folder, pattern)]
+    for path in (f"{place}/{name}" for place in places for name in files.list(place) if name.endswith(".json")):
+        yield from checked(files, path, Version, remedy=_REMEDY)
+        version = _whole(files, path, Version)
+        for tasks in version.stages.values() if version is not None else ():
+            for left in tasks.values():
+                for finding in _state_findings(files, left.get("state")):
+                    yield replace(finding, remedy=_REMEDY)

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.held_outputs import has_open_outputs
-from airflow_samza.runs.records.folders import RunFolder, newest, read, read_report
+from airflow_samza.runs.records.folders import RunFolder, read, read_report
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import all_runners
 from airflow_samza.runs.state_history.folder import StateHistory
 from airflow_samza.runs.state_history.lease import is_free, newest_lease
-from airflow_samza.runs.state_history.versions import Version, all_versions
+from airflow_samza.runs.state_history.versions import Version, all_versions, newest_versions
 from airflow_samza.runs.upkeep.topic_expiry import Slimmed, expiry, topics_there
 from airflow_samza.runs.upkeep.waiting_output import waiting_output
 from airflow_samza.systems.capabilities import HasSections
@@ -45,15 +45,10 @@ class UnreadOutputs:
         self._files = files
         self._readers: dict[str, list[_Reader]] = {}
         self._written: dict[str, Mapping[str, tuple[int, ...]]] = {}
-        for history in files.list("state"):
-            self._take(f"state/{history}/versions")
+        for version in newest_versions(files):
+            self._take(version)
 
-    def _take(self, versions: str) -> None:
-        version = newest(
-            self._files, versions, lambda number: read(self._files, f"{versions}/{number:020}.json", Version)
-        )
-        if version is None:
-            return
+    def _take(self, version: Version) -> None:
         application = version.plan.application
         plan = read(self._files, RunFolder(application, version.run).plan(version.plan_generation), RunPlan)
         for stream_id, stream in plan.streams.items() if plan is not None else ():

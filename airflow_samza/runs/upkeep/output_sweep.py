@@ -143,17 +143,15 @@ def _hold(files: Filesystem, plan: RunPlan, held: _Held, *, whole: bool) -> None
         for file in (bound.slice or {}).get("files") or ():
             if isinstance(file, dict) and "path" in file:
                 held.names.add(str(file["path"]).rpartition("/")[2])
-    for stage in plan.plan.stages:
-        for stream_id in stage.outputs:
-            fixed = plan.stream(stream_id).slice if not plan.is_own(stream_id) else None
-            if fixed is None or "run" not in fixed:
-                continue
-            from airflow_samza.systems.tables.output import name_prefix
+    for stage, bound in plan.written_outside():
+        if "run" not in (bound.slice or {}):
+            continue
+        from airflow_samza.systems.tables.output import name_prefix
 
-            for generation in plan.folder.generations(files, stage.stage_id):
-                writer = writer_name(stage.stage_id, generation, 0, 0)
-                prefix = name_prefix(str(fixed["run"]), writer, plan.stream(stream_id).spec.name)
-                held.prefixes[prefix] = 0.0 if whole else _since(files, plan.folder.stage(stage.stage_id, generation))
+        for generation in plan.folder.generations(files, stage.stage_id):
+            writer = writer_name(stage.stage_id, generation, 0, 0)
+            prefix = name_prefix(str((bound.slice or {})["run"]), writer, bound.spec.name)
+            held.prefixes[prefix] = 0.0 if whole else _since(files, plan.folder.stage(stage.stage_id, generation))
 
 
 def _since(files: Filesystem, stage: StageFolder) -> float:

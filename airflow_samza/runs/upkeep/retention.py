@@ -86,7 +86,6 @@ def sweep_application(
     partials: set[str] = set()
     for number, run in reversed(list(enumerate(runs))):  # oldest first
         if until is not None and time.monotonic() >= until:
-            swept.is_done = False
             break
         try:
             is_old = number >= keep.runs or run.at < now - keep.days * 86400

@@ -19,8 +19,8 @@ from airflow_samza.errors import StorageFull
 from airflow_samza.records import durable
 from airflow_samza.runs.records.folders import RunFolder, replace, write_once
 from airflow_samza.runs.records.run_plan import CARRIED, RunPlan
+from airflow_samza.runs.stages.newest_stages import finished_stage
 from airflow_samza.runs.state_history.folder import StateHistory
-from airflow_samza.runs.state_history.lease import finished_stage
 from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.upkeep.kept_runs import OverRun, SystemsOf, is_half_removed, over_since
 from airflow_samza.runs.upkeep.output_sweep import written_places
@@ -53,7 +53,7 @@ class SweptRuns:
     ``runs`` as ``<application>/<run>``, names of ``topics``, folders of ``leftovers``.
 
     ``kept`` says why runs beyond number and age stay; ``slim`` are the notes of runs that were passed over, by
-    folder; ``is_done``: the time was enough for all.
+    folder.
     """
 
     runs: list[str] = field(default_factory=list)
@@ -61,7 +61,6 @@ class SweptRuns:
     leftovers: list[str] = field(default_factory=list)
     kept: dict[str, str] = field(default_factory=dict)
     slim: dict[str, Slimmed] = field(default_factory=dict)
-    is_done: bool = True
 
 
 def slim_run(

@@ -52,7 +52,7 @@ def own_topics(files: Filesystem, run: RunPlan) -> list[tuple[str, str]]:
         if read.spec.through is not None:
             topics[read.system, read.spec.through] = None
     for stage in run.plan.stages:
-        generations = {first, *(g for g in run.folder.generations(files, stage.stage_id) if g.plan == run.generation)}
+        generations = {first, *run.generations(files, stage.stage_id)}
         kept = run.kept_generation(stage.stage_id)
         for generation in sorted(generations if kept is None else {kept, *generations}):
             for stream_id in stage.outputs:

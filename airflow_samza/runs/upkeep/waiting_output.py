@@ -7,8 +7,7 @@ here, and has it published. The commands ``fsck``, ``status`` and ``runs`` and t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.finish import end_stage, finish_epoch, output_stream, watch_of_finisher
@@ -36,10 +35,6 @@ class WaitingOutput:
             f"{self.messages:,} messages for {self.stream!r} of the stage {self.stage_id} (generation "
             f"{self.generation}, epoch {self.epoch})"
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return asdict(self)
 
 
 def waiting_output(files: Filesystem, systems: Mapping[str, System], run: RunPlan) -> list[WaitingOutput]:
@@ -72,9 +67,7 @@ def publish_waiting(files: Filesystem, systems: Mapping[str, System], run: RunPl
 
 
 def _of_stage(files: Filesystem, systems: Mapping[str, System], run: RunPlan, stage_id: str) -> Iterator[WaitingOutput]:
-    for generation in reversed(run.folder.generations(files, stage_id)):
-        if generation.plan != run.generation:
-            continue
+    for generation in reversed(run.generations(files, stage_id)):
         outputs = dict(_staged(systems, run, stage_id, generation))
         stage = run.folder.stage(stage_id, generation)
         intent = newest_intent(files, stage) if outputs and not files.exists(stage.result) else None

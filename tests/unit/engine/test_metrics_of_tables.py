@@ -11,7 +11,7 @@ import pytest
 from airflow_samza import InitableTask, StreamTask, task_application
 from airflow_samza.engine.tables import followed_tables
 from airflow_samza.runs.progress.progress import ProgressReport, describe_progress
-from airflow_samza.runs.progress.stage_progress import stage_progress
+from airflow_samza.runs.progress.stage_progress import heads_of, stage_progress
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import describe_result
@@ -56,7 +56,9 @@ def here(tmp_path: Path) -> Here:
 
 
 def progress(here: Here, plan: RunPlan) -> ProgressReport:
-    return stage_progress(open_filesystem(str(here.root)), {"log": here.log}, plan, plan.plan.stages[0].stage_id)
+    return stage_progress(
+        open_filesystem(str(here.root)), heads_of({"log": here.log}), plan, plan.plan.stages[0].stage_id
+    )
 
 
 def test_a_gauge_has_the_last_value_of_each_task_and_is_not_added_up_over_tasks_and_epochs(here: Here) -> None:

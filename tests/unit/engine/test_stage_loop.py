@@ -359,6 +359,8 @@ def test_a_lost_producer_is_seen_behind_a_stream_that_the_stage_writes_itself(pl
         application=run.application,
         run_id=run.run_id,
         generation=run.generation,
+        folder=run.folder,
+        generations=run.generations,
         plan=SimpleNamespace(stage=lambda stage_id: SimpleNamespace(inputs=tuple(writers))),
         is_own=lambda stream_id: True,
         writer_stage=writers.__getitem__,

@@ -70,7 +70,7 @@ class Sections:
 
 
 def rows_of(groups: tuple[tuple[int, ...], ...] | None) -> list[int]:
-    task = EpochTask(StageTask("/root", {}, "stage", "folder", "program", {}, {}, ()), 0, groups=groups)
+    task = EpochTask(StageTask("/root", {}, "stage", "folder", "program", {}, {}), 0, groups=groups)
     return [batch.column("task")[0].as_py() for batch in task(iter(()))]
 
 

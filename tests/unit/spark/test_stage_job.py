@@ -194,7 +194,7 @@ def test_a_traceback_is_told_by_the_line_in_which_it_ends(tmp_path: Path) -> Non
 
 
 def test_a_host_that_does_not_see_the_root_says_so(tmp_path: Path) -> None:
-    task = StageTask(str(tmp_path), {}, "stage", "runs/app/run/stages/stage/1.1", "program.json", {}, {}, ())
+    task = StageTask(str(tmp_path), {}, "stage", "runs/app/run/stages/stage/1.1", "program.json", {}, {})
     with pytest.raises(TopicError, match="does not see the run's records") as caught:
         TaskSection(task, task.intent(0), 0, "0")
     assert platform.node() in caught.value.sentence

@@ -77,7 +77,7 @@ def standbys(
     driver: Any = Driver()
     placement = Placement(2, copies=2)
     placement.update([A, B])
-    task = StageTask(files.root, {}, "stage", FOLDER.path, "program", {}, {}, (), host_dir=str(tmp_path / "host"))
+    task = StageTask(files.root, {}, "stage", FOLDER.path, "program", {}, {}, host_dir=str(tmp_path / "host"))
     made = Standbys(driver, Mock(), task, placement, "stage")
     yield driver, made
     made.close()

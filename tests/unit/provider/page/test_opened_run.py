@@ -9,8 +9,9 @@ import pytest
 
 from airflow_samza.errors import StorageUnavailable, TopicError
 from airflow_samza.provider.page import opened_run
-from airflow_samza.provider.page.opened_run import AWAY_SECONDS, Away, Heads, OpenedRun, why_not_planned
+from airflow_samza.provider.page.opened_run import AWAY_SECONDS, Away, OpenedHeads, OpenedRun, why_not_planned
 from airflow_samza.runs.records.folders import RunFolder
+from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.system import StreamSpec
 from tests.support.page_here import DAG, DAG_RUN, PLAN_TASK, Page
@@ -157,9 +158,9 @@ def test_a_system_that_cannot_be_bound_leaves_the_others(page: Page, monkeypatch
 
 def test_a_system_that_does_not_answer_knows_no_heads_and_says_so(page: Page) -> None:
     page.plan()
-    heads = Heads(opened(page))
-    spec = StreamSpec("visits")
-    assert heads.ask("log", [spec])["visits"].head
+    heads = OpenedHeads(opened(page))
+    stream = BoundStream("visits", "input", "log", StreamSpec("visits"))
+    assert heads(stream)
     assert str(heads.why) == "None"
 
     def metadata(streams: object) -> object:
@@ -167,5 +168,5 @@ def test_a_system_that_does_not_answer_knows_no_heads_and_says_so(page: Page) ->
 
     system: Any = heads._systems["log"]
     system.metadata = metadata
-    assert heads.ask("log", [spec]) == {}
+    assert heads(stream) == ()
     assert "The brokers are away." in str(heads.why)

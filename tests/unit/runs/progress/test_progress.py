@@ -20,7 +20,7 @@ from airflow_samza.runs.progress.progress import (
     idle_partitions,
     lowest_watermark,
 )
-from airflow_samza.runs.progress.stage_progress import _OfLate, _publishing, stage_progress
+from airflow_samza.runs.progress.stage_progress import _OfLate, _publishing, heads_of, stage_progress
 from airflow_samza.runs.records.epoch_records import Commit, InputIntent, Intent, Manifest, Staged, commit
 from airflow_samza.runs.records.folders import RunFolder, replace, write_once
 from airflow_samza.runs.records.names import Generation
@@ -40,7 +40,7 @@ from airflow_samza.runs.stages.stage_state import (
     stage_status,
 )
 from airflow_samza.systems.filesystems.local import LocalFilesystem
-from airflow_samza.systems.system import StreamMetadata, StreamSpec
+from airflow_samza.systems.system import StreamSpec
 
 NOON = 1_357_041_600.0  # 2013-01-01 12:00 UTC
 FIRST = Generation(1, 1)
@@ -56,17 +56,6 @@ def views(app: Any) -> None:
     )
 
 
-class Heads:
-    """A system that knows nothing but how far its streams are written."""
-
-    def __init__(self, *heads: int) -> None:
-        self.heads = heads
-        self.admin = self
-
-    def metadata(self, streams: list[StreamSpec]) -> dict[str, StreamMetadata]:
-        return {stream.name: StreamMetadata(len(self.heads), (0,) * len(self.heads), self.heads) for stream in streams}
-
-
 class Records:
     """A run whose epochs are written as a stage runner and its tasks write them."""
 
@@ -75,7 +64,7 @@ class Records:
         plan = ExecutionPlanner({}, {"page-views": partitions, "out": 2}).plan(application.spec({}))
         streams = {s.stream_id: BoundStream(s.stream_id, s.role, "logs", StreamSpec(s.stream_id)) for s in plan.streams}
         self.run = RunPlan("views", "1", "tests:views", "run-1", 1, plan, streams)
-        self.head = Heads(*[1000] * partitions)
+        self.heads = [1000] * partitions
         self.standing: dict[str, dict[int, int]] = {}
 
     def epoch(
@@ -110,7 +99,7 @@ class Records:
         status = stage_status(self.files, handle)
         spans = (Span(1, NOON - 60, ran),)
         told = StageStatus(state, 1, status.tasks, status.tasks_done, updated_at=NOON, ran=spans)
-        return stage_progress(self.files, {"logs": self.head}, self.run, stage, status=told, now=now)  # type: ignore[dict-item]
+        return stage_progress(self.files, lambda _: self.heads, self.run, stage, status=told, now=now)
 
 
 def of_task(
@@ -140,7 +129,7 @@ def records(tmp_path: Path) -> Records:
 
 
 def test_a_stage_that_nobody_has_submitted_has_not_started(records: Records) -> None:
-    report = stage_progress(records.files, {}, records.run, "page-views", now=NOON)
+    report = stage_progress(records.files, heads_of({}), records.run, "page-views", now=NOON)
     assert (report.state, report.partitions, report.read) == (NOT_STARTED, (), 0)
     assert describe_progress(report) == ["Stage page-views: not started"]
 
@@ -158,7 +147,7 @@ def test_lag_is_what_lies_between_the_next_offset_and_the_head(records: Records)
 def test_the_lag_grows_while_nothing_is_read(records: Records) -> None:
     records.epoch(0, {0: of_task(0, 0, 1000), 1: of_task(1, 0, 1000)})
     assert records.progress().lag == 0
-    records.head.heads = (1500, 1000)
+    records.heads = [1500, 1000]
     assert records.progress().lag == 500
 
 
@@ -223,7 +212,7 @@ def test_work_of_late_and_the_time_that_is_left_are_those_of_the_present_rate(re
     report = records.progress(now=NOON)
     assert report.at_work == 0.2  # four epochs of two tasks, each with a second of work, in 40 seconds
     assert (report.lag, report.seconds_left) == (1984, 198.4)
-    records.head = Heads(8, 8)
+    records.heads = [8, 8]
     assert records.progress(now=NOON).seconds_left is None
 
 
@@ -246,7 +235,7 @@ def test_what_passed_between_two_attempts_is_in_no_rate(records: Records) -> Non
         records.epoch(number, {task: of_task(task, number, 1, read=50) for task in (0, 1)}, seconds=5.0 * number + 5)
     handle = StageHandle("views", "run-1", "page-views", FIRST, 2)
     told = StageStatus(RUNNING, 2, updated_at=NOON, ran=(Span(1, NOON - 3600, 8.0), Span(2, NOON - 2, 2.0)))
-    report = stage_progress(records.files, {}, records.run, "page-views", FIRST, status=told, now=NOON)
+    report = stage_progress(records.files, heads_of({}), records.run, "page-views", FIRST, status=told, now=NOON)
     assert handle.attempt == report.attempt
     assert report.overall == Rate(20.0, 0.0, 10.0)
     assert report.now == Rate(20.0, 0.0, 5.0)
@@ -347,19 +336,19 @@ def test_a_generation_that_keeps_a_former_result_shows_the_figures_of_that_one(r
     result = write_result(records, 700)
     kept = RunFolder("views", "run-1").stage("page-views", Generation(2, 1)).result
     write_once(records.files, kept, dataclasses.replace(result, kept=True))
-    report = stage_progress(records.files, {}, records.run, "page-views", Generation(2, 1), now=NOON)
+    report = stage_progress(records.files, heads_of({}), records.run, "page-views", Generation(2, 1), now=NOON)
     assert (report.state, report.generation, report.attempt, report.read) == (SUCCEEDED, "1.1", 3, 700)
     assert [found.stream_id for found in report.partitions] == ["page-views"] * 2
 
 
 def test_a_result_is_read_once_and_only_of_a_stage_that_has_succeeded(records: Records) -> None:
     files, folder = Asked(Path(records.files.location(""))), StageHandle("views", "run-1", "page-views", FIRST).folder
-    stage_progress(files, {}, records.run, "page-views", now=NOON)
+    stage_progress(files, heads_of({}), records.run, "page-views", now=NOON)
     records.epoch(0, {0: of_task(0, 0, 300), 1: of_task(1, 0, 400)})
-    stage_progress(files, {}, records.run, "page-views", now=NOON)
+    stage_progress(files, heads_of({}), records.run, "page-views", now=NOON)
     assert folder.result not in files.paths
     write_result(records, 700)
-    assert stage_progress(files, {}, records.run, "page-views", now=NOON).read == 700
+    assert stage_progress(files, heads_of({}), records.run, "page-views", now=NOON).read == 700
     assert files.paths.count(folder.result) == 1
 
 
@@ -367,13 +356,13 @@ def test_what_a_stage_waits_for_is_told(records: Records) -> None:
     handle = StageHandle("views", "run-1", "by-member", FIRST)
     replace(records.files, handle.folder.attempt(1, "request"), StageRequest("by-member", "1.1", 1))
     waiting = StageStatus(RUNNING, 1, progress=StageProgress(waiting_for="page-views"))
-    report = stage_progress(records.files, {}, records.run, "by-member", status=waiting, now=NOON)
+    report = stage_progress(records.files, heads_of({}), records.run, "by-member", status=waiting, now=NOON)
     assert describe_progress(report) == ["Stage by-member: waiting for page-views"]
 
 
 def test_what_has_failed_waits_for_nobody(records: Records) -> None:
     failed = StageStatus(FAILED, 1, progress=StageProgress(waiting_for="page-views"))
-    report = stage_progress(records.files, {}, records.run, "by-member", status=failed, now=NOON)
+    report = stage_progress(records.files, heads_of({}), records.run, "by-member", status=failed, now=NOON)
     assert describe_progress(report) == ["Stage by-member: failed"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from airflow_samza.runs.progress.run_list import (
     active_runs,
     facts_of,
     find_run,
-    is_over,
     newest_runs,
     note_origin,
     origin_of,
@@ -30,6 +30,7 @@ from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.runs.records.folders import RunFolder, replace, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.runs.stages.newest_stages import is_over
 from airflow_samza.runs.stages.stage_runners import Claim, RunnerFolder
 from tests.support.looked_at import LookedAt
 from tests.support.runs_here import Here
@@ -318,7 +319,7 @@ def test_a_stream_is_that_of_a_run_of_a_dag(root: Root) -> None:
     assert root.end("one", dag_id="theirs").run_id is None
     query = StreamQuery("meeting", "met")
     assert stream_end(root.files, query).run_id == "one"
-    assert query.to_dict() == {"application": "meeting", "stream_id": "met", "run_id": None, "dag_id": None}
+    assert asdict(query) == {"application": "meeting", "stream_id": "met", "run_id": None, "dag_id": None}
 
 
 def test_a_stream_that_no_stage_writes_is_told_with_those_that_they_write(root: Root) -> None:
