@@ -17,7 +17,7 @@ from airflow_samza.partitioner import partition_array, split_by_partition
 from airflow_samza.schema import Schema
 from airflow_samza.systems.capabilities import TakesDictionaries, WritesByKey, has
 from airflow_samza.systems.dictionaries import decoded
-from airflow_samza.task.messages.conform import SchemaConformer, with_missing
+from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.expectations import Expectations
 
 
@@ -73,16 +73,14 @@ class Sender:
     ``what`` names them in errors.
     """
 
-    def __init__(self, writer: OutputWriter, inputs: Schema, declared: Schema, what: str) -> None:
+    def __init__(self, writer: OutputWriter, declared: Schema, what: str) -> None:
         self._writer = writer
-        self._declared = declared
-        self._same_columns = declared.names == inputs.names
-        self._conformer = SchemaConformer(declared, f"what {what} sends to {writer.stream_id!r}", dictionaries=True)
+        self._conformer = SchemaConformer(
+            declared, f"what {what} sends to {writer.stream_id!r}", dictionaries=True, fills=True
+        )
 
     def send(self, batch: pa.RecordBatch) -> None:
         """Send all rows."""
-        if not self._same_columns:
-            batch = with_missing(batch, self._declared)
         self._writer.write(self._conformer.conform(batch))
 
 
@@ -93,4 +91,4 @@ def dead_letter_sender(
     stream = policy.stream
     if stream is None:
         return None
-    return Sender(writers[stream.stream_id], DEAD_LETTERS, stream.schema or DEAD_LETTERS, spec.title).send
+    return Sender(writers[stream.stream_id], stream.schema or DEAD_LETTERS, spec.title).send

@@ -260,7 +260,7 @@ class SendTo(Operator[OperatorSpec]):
 
     def __init__(self, spec: OperatorSpec, inputs: Schema, declared: Schema, writer: OutputWriter) -> None:
         super().__init__(spec, inputs, None)
-        self._sender = Sender(writer, inputs, declared, spec.title)
+        self._sender = Sender(writer, declared, spec.title)
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """Send the messages."""

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from airflow_samza.storage.key_index import as_rows
+from airflow_samza.task.messages.conform import MESSAGE
 
 Longs = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
@@ -216,7 +217,7 @@ class Buffer:
 
     def table(self, schema: pa.Schema) -> pa.Table:
         """Return the rows kept: ``time``, ``matched`` and, behind ``message.``, the columns of the messages."""
-        named = [field.with_name(f"message.{field.name}") for field in schema]
+        named = [field.with_name(MESSAGE + field.name) for field in schema]
         fields = pa.schema([pa.field("time", pa.int64()), pa.field("matched", pa.bool_()), *named])
         parts = []
         for run in self.runs:
@@ -226,10 +227,3 @@ class Buffer:
             columns = [as_rows(run.times[kept]), as_mask(matched), *rows.columns]
             parts.append(pa.RecordBatch.from_arrays(columns, schema=fields))
         return pa.Table.from_batches(parts, fields)
-
-
-def messages_of(table: pa.Table) -> pa.RecordBatch:
-    """The messages in a table of :meth:`Buffer.table`."""
-    names = [name for name in table.column_names if name.startswith("message.")]
-    columns = [table.column(name).combine_chunks() for name in names]
-    return pa.RecordBatch.from_arrays(columns, [name.removeprefix("message.") for name in names])
