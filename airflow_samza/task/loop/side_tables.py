@@ -8,7 +8,7 @@ deletes its key is None. Tries at tasks fill them, hosts keep them, and the test
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -94,10 +94,10 @@ class SideTable:
         self._processor: SideInputsProcessor | None = None
         self._readers: dict[str, SideMessages] = {}
         self._changes: dict[Place, ChangeReader] = {}
-        self._without_key = self._without_time = 0
+        self._without_key = 0
         checked = table.from_table is not None and table.processor is None
         self._taken: list[pa.RecordBatch] | None = [] if checked else None
-        self._dropped = DroppedMessages(table.table_id)
+        self._dropped = DroppedMessages(table.table_id, self._metrics)
 
     def take(self, place: Place, run: MessageRun) -> None:
         """Take messages of one place; those that were taken before are left out."""
@@ -186,7 +186,7 @@ class SideTable:
         """Finish what was taken, and return what came of it: the rows are in the table then."""
         before = self.store.ignored
         if self._side_store is not None:
-            self._guarded(self._side_store.flush)
+            self._flush(self._side_store)
         self._dropped.report(filled)
         assert self.store.nbytes >= 0  # to ask for it brings what was taken into the table
         counted, self._without_key = self._without_key + self.store.ignored - before, 0
@@ -194,10 +194,6 @@ class SideTable:
             _check_keys(self.table, self._taken, self.store.count, counted)
         if counted:
             filled.ignored[self.table.table_id] = filled.ignored.get(self.table.table_id, 0) + counted
-        if self._without_time:
-            name = WITHOUT_SEQUENCE if isinstance(self.store, SequencedStore) else WITHOUT_TIME
-            filled.metrics = added(filled.metrics, {name: self._without_time})
-            self._without_time = 0
         filled.metrics = added(filled.metrics, self._metrics.counters)
         filled.gauges.update(self._metrics.gauges)
         self._metrics.counters.clear()
@@ -229,7 +225,8 @@ class SideTable:
             kind = self._schemas[stream.stream_id][stream.timestamp].type
             times = micros(batch.column(stream.timestamp), kind, self._where(stream.stream_id))
         if times.null_count:
-            self._without_time += times.null_count
+            name = WITHOUT_SEQUENCE if isinstance(store, SequencedStore) else WITHOUT_TIME
+            self._metrics.count(name, times.null_count)
             batch, times = batch.filter(times.is_valid()), times.drop_null()
         rows, is_deleted = self.changes_in(place, batch)
         store.put(rows, times.to_numpy(zero_copy_only=False).astype(np.int64), is_deleted)
@@ -254,7 +251,7 @@ class SideTable:
 
     def _fitting(
         self, place: Place, batch: pa.RecordBatch, offset: int | None, conformer: SchemaConformer
-    ) -> list[tuple[int, pa.RecordBatch]]:
+    ) -> Iterable[tuple[int, pa.RecordBatch]]:
         """The rows of a batch in the columns that are wanted, in pieces with the place of each."""
         if self._spec.side_inputs[place[0]].on_error is None:
             return [(0, conformer.conform(batch, offset))]
@@ -334,13 +331,13 @@ class SideTable:
             exception=type(error).__name__,
         )
 
-    def _guarded(self, function: Any) -> None:
-        """Name the stream in errors about what goes into the table; which message it came of is not known by then."""
+    def _flush(self, store: SideStore) -> None:
+        """Hand what a processor gave to the table; which message it came of is not known by then."""
         try:
-            function()
+            store.flush()
+        except SamzaError:
+            raise
         except Exception as error:
-            if isinstance(error, SamzaError):
-                raise
             raise MessageError(
                 f"The processor of the table {self.table.table_id!r} has given what is no row of it: {error}.",
                 hint=f"Its rows have the columns {self.store.schema.ddl()}, by {', '.join(self.store.key)}.",

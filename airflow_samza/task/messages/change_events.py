@@ -16,8 +16,8 @@ from airflow_samza.application.descriptors import ROW_DELETED, ChangeEvents, Str
 from airflow_samza.errors import SchemaError
 from airflow_samza.quoting import quoted
 from airflow_samza.systems.dictionaries import decoded
-from airflow_samza.systems.files.formats.json_values import to_lines
 from airflow_samza.systems.system import Envelope, MessageRun, UnreadableRun
+from airflow_samza.task.messages.bad_records import lines_of
 
 _MICROS = {"ts_ms": 1000, "ts_us": 1}
 
@@ -78,8 +78,8 @@ class ChangeReader:
         for place in sorted(changed.errors):
             if place > first:
                 yield MessageRun(run.ssp, run.offset + first, changed.rows.slice(first, place - first))
-            text = to_lines(decoded(run.batch.slice(place, 1))).decode().rstrip("\n")
-            yield UnreadableRun.of(run.ssp, run.offset + place, [text], [changed.errors[place]])
+            lines = lines_of(run.batch.slice(place, 1))
+            yield UnreadableRun.of(run.ssp, run.offset + place, lines, [changed.errors[place]])
             first = place + 1
         if first < run.messages or not run.messages:
             yield MessageRun(run.ssp, run.offset + first, changed.rows.slice(first))

@@ -109,7 +109,7 @@ def _in_pieces(
     if bad is None:
         return (evaluate(batch),)
     bad.begin(batch)
-    return halved(batch, evaluate, (MessageError,), bad)
+    return (piece for _, piece in halved(batch, lambda part, _: evaluate(part), MessageError, bad.reject_row))
 
 
 class Where(Operator[WhereSpec]):
@@ -199,7 +199,8 @@ class MapBatches(Operator[MapBatchesSpec]):
         if self.bad is None:
             return self._results(batch)
         self.bad.begin(batch)
-        return chain.from_iterable(halved(batch, lambda part: list(self._results(part)), (Exception,), self.bad))
+        pieces = halved(batch, lambda part, _: list(self._results(part)), Exception, self.bad.reject_row)
+        return chain.from_iterable(results for _, results in pieces)
 
     def _results(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         results = self._called(batch)
