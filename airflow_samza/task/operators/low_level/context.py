@@ -170,6 +170,7 @@ class Output:
         if stream.schema is not None:
             self._takes(stream.schema)
         self._messages: list[Any] = []
+        self._kept = 0
 
     def add(self, message: Any) -> None:
         """Takes a message, as it is now: the task may use the object again."""
@@ -190,13 +191,15 @@ class Output:
     def _takes(self, schema: Schema) -> None:
         self._writer, self._copies = MessageWriter(schema), OwnCopies(schema)
 
-    def taken(self) -> int:
-        """Return how many messages wait to be written."""
-        return len(self._messages)
+    def keep(self) -> None:
+        """Keep what was added so far; write it when it is enough."""
+        if len(self._messages) >= CHUNK:
+            self.flush()
+        self._kept = len(self._messages)
 
-    def take_back(self, count: int) -> None:
-        """Forget all messages but the first so many."""
-        del self._messages[count:]
+    def take_back(self) -> None:
+        """Forget the messages that came since :meth:`keep`."""
+        del self._messages[self._kept :]
 
     def flush(self) -> None:
         """Write what it has; coroutines of the task may add more meanwhile."""

@@ -16,8 +16,7 @@ from airflow_samza.config import TASK_WINDOW, Config
 from airflow_samza.errors import ConfigError
 from airflow_samza.schema import Schema
 from airflow_samza.storage.store import BASE
-from airflow_samza.task.messages.bad_records import BadRecords
-from airflow_samza.task.messages.messages import CHUNK, MessageReader, chunks
+from airflow_samza.task.messages.messages import MessageReader, chunks
 from airflow_samza.task.messages.output_writers import OutputWriter
 from airflow_samza.task.messages.user_errors import callable_failed
 from airflow_samza.task.operators.low_level.context import Collector, Context, Coordinator, Output, TaskProgress
@@ -101,53 +100,34 @@ class LowLevelTask(Operator[TaskSpec]):
         if self._calls is not None:
             self._process_async(batch, self._calls)
             return ()
-        if self.bad is not None:
-            self._process_tolerantly(batch, self.bad)
-            return ()
-        process, collector, coordinator = self._task.process, self._collector, self.coordinator
+        process, collector, coordinator, bad = self._task.process, self._collector, self.coordinator, self.bad
         progress, timers, stops_at_commit = self._progress, self.context.timers, self.stops_at_commit
+        if bad is not None:
+            bad.begin(batch)
+        # with a handler what a message sends is written only behind it, so that it can be taken back
+        outputs = () if bad is None else tuple(self._outputs.values())
         done = 0
         for envelope in self._envelopes(batch):
             if coordinator.shut_down or (coordinator.commit_requested and stops_at_commit):
                 break
+            for output in outputs:
+                output.keep()
             try:
                 result = process(envelope, collector, coordinator)
                 if result is not None:
                     _reject_coroutine(result)
             except USER_ERRORS as error:
-                raise callable_failed(self.spec, process, envelope.message, error) from error
+                failure = callable_failed(self.spec, process, envelope.message, error)
+                if bad is None:
+                    raise failure from error
+                for output in outputs:
+                    output.take_back()
+                bad.reject_row(batch.slice(done, 1), done, failure)
             done += 1
             if (timers.any or progress.window_ms) and progress.is_due():
                 self._do_due()
         self.left = batch.num_rows - done
         return ()
-
-    def _process_tolerantly(self, batch: pa.RecordBatch, bad: BadRecords) -> None:
-        """Process messages one by one; what each sent is written only behind it, so that it can be taken back."""
-        bad.begin(batch)
-        outputs = list(self._outputs.values())
-        done = 0
-        for envelope in self._envelopes(batch):
-            if self.is_stopped():
-                break
-            before = [output.taken() for output in outputs]
-            try:
-                _reject_coroutine(self._task.process(envelope, self._collector, self.coordinator))
-            except USER_ERRORS as error:
-                for output, count in zip(outputs, before, strict=True):
-                    output.take_back(count)
-                bad.reject(
-                    batch.slice(done, 1),
-                    [callable_failed(self.spec, self._task.process, envelope.message, error)],
-                    [done],
-                )
-            done += 1
-            for output in outputs:
-                if output.taken() >= CHUNK:
-                    output.flush()
-            if self._progress.is_due():
-                self._do_due()
-        self.left = batch.num_rows - done
 
     def _process_async(self, batch: pa.RecordBatch, calls: AsyncCalls) -> None:
         before = calls.unstarted
