@@ -31,7 +31,7 @@ from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import Schema
 from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.key_hashes import Numbers
-from airflow_samza.storage.key_index import as_rows, make_index
+from airflow_samza.storage.key_index import as_rows
 from airflow_samza.storage.side_inputs import Place, apply_entries
 from airflow_samza.systems.system import MessageRun, UnreadableRun
 from airflow_samza.task.loop.reading import TaskInput, chooser_settings
@@ -45,8 +45,8 @@ from airflow_samza.task.operators.low_level.context import Metrics
 from airflow_samza.task.program.stage_program import StageProgram
 from airflow_samza.task.report import InputReport, added
 from airflow_samza.task.tables.lazy_store import LazyTableStore
-from airflow_samza.task.tables.parts import rows_with_key
-from airflow_samza.task.tables.side_inputs import SideStore, make_processor
+from airflow_samza.task.tables.parts import empty, rows_with_key
+from airflow_samza.task.tables.side_inputs import MessageStore, make_processor
 from airflow_samza.task.tables.timed_store import HistoryStore, SequencedStore, TimedStore
 
 SIDE_INPUT_SECONDS = "side_input_seconds"
@@ -90,7 +90,7 @@ class SideTable:
         self._schemas = schemas
         self._conformers: dict[tuple[str, bool], SchemaConformer] = {}
         self._metrics = Metrics()
-        self._side_store: SideStore | None = None
+        self._side_store: MessageStore | None = None
         self._processor: SideInputsProcessor | None = None
         self._readers: dict[str, SideMessages] = {}
         self._changes: dict[Place, ChangeReader] = {}
@@ -171,16 +171,8 @@ class SideTable:
 
         Rows with a null in their key are left out, and counted.
         """
-        batch, is_deleted = without_marks(self._with_keys(batch), self.store.schema)
-        if is_deleted is None or not is_deleted.true_count:
-            return self._conformer(place[0]).conform(batch), np.zeros(batch.num_rows, bool)
-        flags = is_deleted.to_numpy(zero_copy_only=False)
-        keys = self._conformer(place[0], key_alone=True).conform(batch.filter(is_deleted))
-        kept = self._conformer(place[0]).conform(batch.filter(pc.invert(is_deleted)))
-        both = pa.concat_batches([kept, self.store.with_all_columns(keys)])
-        order = np.empty(len(flags), np.int64)
-        order[np.append(np.flatnonzero(~flags), np.flatnonzero(flags))] = np.arange(len(flags))
-        return both.take(as_rows(order)), flags
+        rows, is_deleted, _ = self._changed(place, self._with_keys(batch), None)
+        return rows, is_deleted
 
     def finish(self, filled: Filled) -> None:
         """Finish what was taken, and return what came of it: the rows are in the table then."""
@@ -214,40 +206,60 @@ class SideTable:
 
     # -- each message a row --------------------------------------------------------------------------------------------
 
-    def _take_timed(self, place: Place, batch: pa.RecordBatch, store: TimedStore) -> None:
-        """Take rows that count from their event time on, or by a sequence; those without, or without a key, do not."""
-        batch = self._with_keys(batch)
-        stream = self._spec.side_inputs[place[0]]
-        if isinstance(store, SequencedStore):
-            times = _numbers(batch.column(str(self.table.sequence_by)))
-        else:
-            assert stream.timestamp is not None
-            kind = self._schemas[stream.stream_id][stream.timestamp].type
-            times = micros(batch.column(stream.timestamp), kind, self._where(stream.stream_id))
-        if times.null_count:
-            name = WITHOUT_SEQUENCE if isinstance(store, SequencedStore) else WITHOUT_TIME
+    def _take_rows(self, place: Place, run: MessageRun) -> None:
+        batch = self._with_keys(run.batch)
+        times = self._times(place[0], batch)
+        if times is not None and times.null_count:
+            name = WITHOUT_SEQUENCE if isinstance(self.store, SequencedStore) else WITHOUT_TIME
             self._metrics.count(name, times.null_count)
             batch, times = batch.filter(times.is_valid()), times.drop_null()
-        rows, is_deleted = self.changes_in(place, batch)
-        store.put(rows, times.to_numpy(zero_copy_only=False).astype(np.int64), is_deleted)
-
-    def _take_rows(self, place: Place, run: MessageRun) -> None:
-        batch = run.batch
+        offset = run.offset if batch.num_rows == run.messages else None
+        rows, is_deleted, places = self._changed(place, batch, offset)
         if isinstance(self.store, TimedStore):
-            self._take_timed(place, batch, self.store)
-            return
-        batch, is_deleted = without_marks(batch, self.store.schema)
-        if is_deleted is not None and is_deleted.true_count:
-            self._take_changes(place, batch, is_deleted)
-            return
-        batch = self._with_keys(batch)
-        self._write(place, batch, run.offset if batch.num_rows == run.messages else None)
+            assert times is not None
+            self.store.put(rows, times.to_numpy(zero_copy_only=False).astype(np.int64)[places], is_deleted)
+        else:
+            self.store.write(rows, None, is_deleted)
+        if self._taken is not None:
+            self._taken.append(rows.select(list(self.store.key)))
 
-    def _write(self, place: Place, batch: pa.RecordBatch, offset: int | None) -> None:
-        for _, rows in self._fitting(place, batch, offset, self._conformer(place[0])):
-            self.store.write(rows)
-            if self._taken is not None:
-                self._taken.append(rows.select(list(self.store.key)))
+    def _times(self, stream_id: str, batch: pa.RecordBatch) -> pa.Array | None:
+        """Return from when on rows count (µs), or the numbers that order them; None in a table of the newest rows."""
+        if isinstance(self.store, SequencedStore):
+            return _numbers(batch.column(str(self.table.sequence_by)))
+        if not isinstance(self.store, TimedStore):
+            return None
+        column = self._spec.side_inputs[stream_id].timestamp
+        assert column is not None
+        return micros(batch.column(column), self._schemas[stream_id][column].type, self._where(stream_id))
+
+    def _changed(
+        self, place: Place, batch: pa.RecordBatch, offset: int | None
+    ) -> tuple[pa.RecordBatch, Numbers, Numbers]:
+        """Return what rows change: the rows in the columns of the table, which of them delete their key, their places.
+
+        ``offset`` is that of the first row; None: they do not follow each other.
+        """
+        batch, marks = without_marks(batch, self.store.schema)
+        is_deleted = np.zeros(batch.num_rows, bool) if marks is None else marks.to_numpy(zero_copy_only=False)
+        writing, deleting = np.flatnonzero(~is_deleted), np.flatnonzero(is_deleted)
+        parts: list[pa.RecordBatch] = []
+        places: list[Numbers] = []
+        if len(deleting):
+            keys = self._conformer(place[0], key_alone=True).conform(batch.take(as_rows(deleting)))
+            parts.append(self.store.with_all_columns(keys))
+            places.append(deleting)
+            batch = batch.take(as_rows(writing))
+            offset = None
+        for first, rows in self._fitting(place, batch, offset, self._conformer(place[0])):
+            parts.append(rows)
+            places.append(writing[first : first + rows.num_rows])
+        if len(parts) == 1:
+            return parts[0], is_deleted[places[0]], places[0]
+        together = pa.concat_batches([empty(self.store.schema.to_arrow()), *parts])
+        found = np.concatenate([deleting[:0], *places])
+        order = np.argsort(found)
+        return together.take(as_rows(order)), is_deleted[found[order]], found[order]
 
     def _fitting(
         self, place: Place, batch: pa.RecordBatch, offset: int | None, conformer: SchemaConformer
@@ -265,16 +277,6 @@ class SideTable:
         kept = batch.filter(pa.array(with_key))
         self._without_key += batch.num_rows - kept.num_rows
         return kept
-
-    def _take_changes(self, place: Place, batch: pa.RecordBatch, is_deleted: pa.BooleanArray) -> None:
-        """Rows, some of which delete: of each key the last one counts."""
-        batch = self._with_keys(batch.append_column(DELETED, is_deleted))
-        flags = batch.column(DELETED).to_numpy(zero_copy_only=False)
-        keys = self._conformer(place[0], key_alone=True).conform(batch)
-        _, counting = make_index(keys.columns)
-        last = np.arange(batch.num_rows) if counting is None else counting
-        self.store.delete(keys.take(pa.array(last[flags[last]])))
-        self._write(place, batch.take(pa.array(last[~flags[last]])), None)
 
     def _conformer(self, stream_id: str, *, key_alone: bool = False) -> SchemaConformer:
         if (stream_id, key_alone) not in self._conformers:
@@ -305,9 +307,9 @@ class SideTable:
                 except USER_ERRORS as error:
                     raise self._failed(processor, error, envelope) from error
 
-    def _begun(self) -> tuple[SideInputsProcessor, SideStore]:
+    def _begun(self) -> tuple[SideInputsProcessor, MessageStore]:
         if self._processor is None or self._side_store is None:
-            self._side_store = SideStore(self.store)
+            self._side_store = MessageStore(self.store)
             self._processor = make_processor(self.table, self._spec.config, self._metrics)
         return self._processor, self._side_store
 
@@ -331,7 +333,7 @@ class SideTable:
             exception=type(error).__name__,
         )
 
-    def _flush(self, store: SideStore) -> None:
+    def _flush(self, store: MessageStore) -> None:
         """Hand what a processor gave to the table; which message it came of is not known by then."""
         try:
             store.flush()
