@@ -19,6 +19,7 @@ from airflow_samza.task.loop.task_tables import Filled
 from airflow_samza.task.messages.bad_records import SAMPLES, fitting_rows, lines_of
 from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.messages import MessageReader, chunks
+from airflow_samza.task.messages.values import key_values, values_or_none
 from airflow_samza.task.operators.low_level.context import Metrics
 
 Fitting = Callable[["Place", "pa.RecordBatch", "int | None"], "Iterable[tuple[int, pa.RecordBatch]]"]
@@ -59,19 +60,12 @@ class SideMessages:
     def _of(self, batch: pa.RecordBatch, offset: int) -> Iterator[Messages]:
         for part in chunks(batch):
             messages = self._reader.read(part)
-            timed = self._stream.timestamp in part.schema.names
-            times = part.column(self._stream.timestamp).to_pylist() if timed else [None] * len(messages)
-            yield offset, self._keys(part), messages, times
+            yield offset, self._keys(part), messages, values_or_none(part, self._stream.timestamp)
             offset += len(messages)
 
     def _keys(self, batch: pa.RecordBatch) -> list[Any]:
-        names = self._stream.key
-        if not set(names) <= set(batch.schema.names) or not names:  # of a stream that is only named, it is the table's
-            return [None] * int(batch.num_rows)
-        columns: list[list[Any]] = [batch.column(name).to_pylist() for name in names]
-        if len(columns) == 1:
-            return columns[0]
-        return [None if None in key else key for key in zip(*columns, strict=True)]
+        keys = key_values(batch, self._stream.key)
+        return [None if isinstance(key, tuple) and None in key else key for key in keys]
 
 
 def _stretches(marks: pa.BooleanArray | None, rows: int) -> list[tuple[int, int, bool]]:

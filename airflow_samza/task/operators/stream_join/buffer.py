@@ -33,11 +33,6 @@ BEHIND_ALL = _FAR + 1
 """A time (µs) behind those of all rows."""
 
 
-def as_mask(flags: Flags) -> pa.Array:
-    """A filter for Arrow."""
-    return pa.Array.from_buffers(pa.bool_(), len(flags), [None, pa.py_buffer(np.packbits(flags, bitorder="little"))])
-
-
 class SortedRun:
     """Rows with their keys' numbers and times (µs), all in one order, and what is needed to find them.
 
@@ -105,7 +100,7 @@ class SortedRun:
         """The run without some of its rows."""
         kept = ~expired
         matched = self.matched[kept] if self.matched is not None else None
-        return SortedRun(self.rows.filter(as_mask(kept)), self.keys[kept], self.times[kept], matched)
+        return SortedRun(self.rows.filter(pa.array(kept)), self.keys[kept], self.times[kept], matched)
 
 
 def merged(one: SortedRun, other: SortedRun) -> SortedRun:
@@ -224,6 +219,6 @@ class Buffer:
             kept = np.flatnonzero(run.times >= run.least_time)
             rows = run.rows if len(kept) == len(run) else run.rows.take(as_rows(kept))
             matched = run.matched[kept] if run.matched is not None else np.zeros(len(kept), np.bool_)
-            columns = [as_rows(run.times[kept]), as_mask(matched), *rows.columns]
+            columns = [as_rows(run.times[kept]), pa.array(matched), *rows.columns]
             parts.append(pa.RecordBatch.from_arrays(columns, schema=fields))
         return pa.Table.from_batches(parts, fields)

@@ -20,7 +20,6 @@ from airflow_samza.task.operators.stream_join.buffer import (
     BEHIND_ALL,
     Buffer,
     SortedRun,
-    as_mask,
     candidates,
 )
 from airflow_samza.task.operators.stream_join.keys import JoinKey, equal_rows
@@ -86,8 +85,8 @@ class StreamJoin(Operator[StreamJoinSpec]):
         present = rows_with_key([*map(rows.column, self._keys[side].columns), times])
         if present is not None:
             if self._outer[side]:
-                yield from self._results.alone(rows.filter(as_mask(~present)), side)
-            chosen = as_mask(present)
+                yield from self._results.alone(rows.filter(pa.array(~present)), side)
+            chosen = pa.array(present)
             rows, times = rows.filter(chosen), times.filter(chosen)
         if rows.num_rows:
             self._waiting[side].append((rows, times))
