@@ -5,7 +5,8 @@ The run loop and the operators hand messages over to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -36,19 +37,17 @@ _ONE_TO_ONE = (Emits.ONE_FOR_ONE,)
 _AT_ONCE = (Emits.ONE_FOR_ONE, Emits.AT_ONCE)
 
 
+@dataclass(slots=True)
 class Reading:
     """The position of a task's reading: messages of one partition from ``offset`` on; ``stream`` None between them.
 
     ``number`` counts the runs.
     """
 
-    __slots__ = ("number", "offset", "partition", "stream")
-
-    def __init__(self) -> None:
-        self.stream: str | None = None
-        self.partition = 0
-        self.offset = 0
-        self.number = 0
+    stream: str | None = None
+    partition: int = 0
+    offset: int = 0
+    number: int = 0
 
     def begin(self, stream: str, partition: int, offset: int) -> None:
         """Note that a run of messages goes to the operators."""
@@ -238,11 +237,18 @@ def fitting_rows(
     return halved(batch, conformed, SchemaError, reject, offset or 0)
 
 
-def readable(run: MessageRun, conformer: SchemaConformer, bad: BadRecords) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the messages of an input that fit its schema, in pieces with the offset of each; reject the others."""
+def readable(
+    run: MessageRun, conformer: SchemaConformer, bad: BadRecords | None
+) -> Iterable[tuple[int, pa.RecordBatch]]:
+    """Return the messages of an input that fit its schema, in pieces with the offset of each; reject the others.
+
+    Without a handler they are an error.
+    """
+    if bad is None:
+        return [(run.offset, conformer.conform(run.batch, run.offset))]
     if isinstance(run, UnreadableRun):
         bad.reject_texts(run.texts, run.errors, run.offset, run.headers)
-        return iter(())
+        return ()
 
     def reject(row: pa.RecordBatch, offset: int, error: SchemaError) -> None:
         bad.reject_texts(lines_of(row), [_error_text(error)], offset)

@@ -6,7 +6,7 @@ Operators that send write by it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -82,6 +82,20 @@ class Sender:
     def send(self, batch: pa.RecordBatch) -> None:
         """Send all rows."""
         self._writer.write(self._conformer.conform(batch))
+
+
+def without_late(
+    batch: pa.RecordBatch, times: Any, late: Any, late_to: Sender | None
+) -> tuple[pa.RecordBatch, Any, int]:
+    """Return the messages that are not late, their times, and how many are late: these go to ``late_to``, if any.
+
+    ``times`` and the mask ``late`` are numpy's.
+    """
+    if not late.any():
+        return batch, times, 0
+    if late_to is not None:
+        late_to.send(batch.filter(pa.array(late)))
+    return batch.filter(pa.array(~late)), times[~late], int(late.sum())
 
 
 def dead_letter_sender(

@@ -163,7 +163,7 @@ class Output:
     def __init__(self, spec: TaskSpec, stream: StreamDescriptor, writer: OutputWriter) -> None:
         self.writes_when_full = True
         self._spec = spec
-        self._stream = stream
+        self.stream = stream
         self._out = writer
         self._writer: MessageWriter | None = None
         self._copies: OwnCopies | None = None
@@ -177,10 +177,10 @@ class Output:
         if self._writer is None:
             if not dataclasses.is_dataclass(message) or isinstance(message, type):
                 raise SchemaError(
-                    f"The task sends {type(message).__name__} messages to {self._stream.stream_id!r}, whose columns "
+                    f"The task sends {type(message).__name__} messages to {self.stream.stream_id!r}, whose columns "
                     "are not declared.",
                     hint="Declare app.output_stream(…, schema=…), or send dataclass instances.",
-                    stream=self._stream.stream_id,
+                    stream=self.stream.stream_id,
                 )
             self._takes(Schema.of(type(message)))
         assert self._copies is not None
@@ -211,7 +211,7 @@ class Output:
         try:
             batch = self._writer.write(messages)
         except ShapeError as error:
-            expected = f"for {self._stream.stream_id!r} {self._writer.expected}"
+            expected = f"for {self.stream.stream_id!r} {self._writer.expected}"
             raise wrong_shape(self._spec, self._spec.factory, messages[error.index], expected, why=error.why) from None
         self._out.write(batch)
 
@@ -219,9 +219,8 @@ class Output:
 class Collector:
     """Takes what the task sends (``MessageCollector``)."""
 
-    def __init__(self, outputs: Mapping[str, Output], streams: Mapping[str, StreamDescriptor]) -> None:
+    def __init__(self, outputs: Mapping[str, Output]) -> None:
         self._outputs = outputs
-        self._streams = streams
 
     def send(self, stream: str, message: Any, *, key: Any = None) -> None:
         """Sends a message to an output stream, by its id."""
@@ -232,7 +231,7 @@ class Collector:
                 hint=f"{did_you_mean(stream, self._outputs)}Its outputs are {listed(sorted(self._outputs))}.",
                 name=stream,
             )
-        if key is not None and not self._streams[stream].key:
+        if key is not None and not self._outputs[stream].stream.key:
             raise InvalidApplication(
                 f"The task sends to {stream!r} with a key of its own, and the stream has no key columns "
                 f"({SourceLocation.of_caller()}).",
