@@ -29,7 +29,7 @@ from airflow_samza.quoting import MOST, error_text, one_line, plainly, quoted, s
 from airflow_samza.runs.tables.push_checks import check_keys
 from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import Schema
-from airflow_samza.storage.columnar import ColumnarTable
+from airflow_samza.storage.columnar import ColumnarTable, with_keys
 from airflow_samza.storage.key_hashes import Numbers
 from airflow_samza.storage.key_index import as_rows
 from airflow_samza.storage.side_inputs import Place, apply_entries
@@ -45,7 +45,7 @@ from airflow_samza.task.operators.low_level.context import Metrics
 from airflow_samza.task.program.stage_program import StageProgram
 from airflow_samza.task.report import InputReport, added
 from airflow_samza.task.tables.lazy_store import LazyTableStore
-from airflow_samza.task.tables.parts import empty, rows_with_key
+from airflow_samza.task.tables.parts import empty
 from airflow_samza.task.tables.side_inputs import MessageStore, make_processor
 from airflow_samza.task.tables.timed_store import HistoryStore, SequencedStore, TimedStore
 
@@ -195,13 +195,13 @@ class SideTable:
         """Return how many messages have keys of which the table has no row."""
         if isinstance(run, UnreadableRun):
             return 0
-        counted, lacking = self._without_key, 0  # these were not to be rows
+        lacking = 0
         for one in self._messages_of((stream_id, run.ssp.partition), run):
             if not isinstance(one, UnreadableRun):
                 names = [name for name in self.store.key if name in one.batch.schema.names]
-                keys = self._conformer(stream_id, key_alone=True).conform(self._with_keys(one.batch.select(names)))
+                present, _ = with_keys(one.batch.select(names), names)
+                keys = self._conformer(stream_id, key_alone=True).conform(present)
                 lacking += int((self.store.find(keys.columns) < 0).sum())
-        self._without_key = counted
         return lacking
 
     # -- each message a row --------------------------------------------------------------------------------------------
@@ -271,11 +271,8 @@ class SideTable:
 
     def _with_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows whose key has no null; the others are counted (rule S2)."""
-        with_key = rows_with_key([batch.column(name) for name in self.store.key if name in batch.schema.names])
-        if with_key is None:
-            return batch
-        kept = batch.filter(pa.array(with_key))
-        self._without_key += batch.num_rows - kept.num_rows
+        kept, without = with_keys(batch, [name for name in self.store.key if name in batch.schema.names])
+        self._without_key += without
         return kept
 
     def _conformer(self, stream_id: str, *, key_alone: bool = False) -> SchemaConformer:

@@ -38,7 +38,6 @@ from airflow_samza.task.expressions.expression import (
 from airflow_samza.task.messages.bad_records import BadRecords, halved, lines_of, rows_at
 from airflow_samza.task.messages.event_times import micros_or_null
 from airflow_samza.task.messages.user_errors import located
-from airflow_samza.task.report import added
 
 
 def check_expectations(
@@ -181,20 +180,17 @@ class Expectations:
         """Return which rows are dropped or sent away, as a mask (None: no row), and count them."""
         for bad in self._bad:
             bad.begin(batch)
-        lost: np.ndarray | None = None
+        lost = np.zeros(batch.num_rows, dtype=bool)
         for tally in self._dropping:
             wrong = self._wrong(tally, batch)
             if wrong is None:
                 continue
-            if lost is not None:
-                mine, lost = wrong & ~lost, lost | wrong
-            else:
-                mine, lost = wrong, wrong
-            places = np.flatnonzero(mine).tolist()
+            places = np.flatnonzero(wrong & ~lost).tolist()
+            lost |= wrong
             if places and tally.bad is not None:
                 error = f"It does not meet the expectation {tally.expectation.text} of {self._where}."
                 tally.bad.reject(rows_at(batch, places), [error] * len(places), places)
-        return lost
+        return lost if lost.any() else None
 
     def count(self, batch: pa.RecordBatch) -> None:
         """Count what expectations that leave no row out find in rows that go on."""
@@ -261,7 +257,8 @@ class Expectations:
         """Return how many rows were dropped or sent away, by the names under which reports show it."""
         counts: dict[str, float] = {}
         for bad in self._bad:
-            counts = added(counts, bad.metrics)
+            for name, value in bad.metrics.items():
+                counts[name] = counts.get(name, 0) + value
         return counts
 
     def checked(self) -> list[Checked]:

@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from airflow_samza.application.descriptors import ROW_DELETED
 from airflow_samza.application.operator_specs import ApplyChangesSpec
 from airflow_samza.schema import Field, Schema
+from airflow_samza.storage.columnar import with_keys
 from airflow_samza.storage.key_index import as_rows
 from airflow_samza.task.checkpoint import fitting_state
 from airflow_samza.task.messages.conform import MESSAGE, SchemaConformer, kept_rows
 from airflow_samza.task.operators.aggregation.accumulators import key_codes
 from airflow_samza.task.operators.distinct.chains import Flags, Longs
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.tables.parts import rows_with_key
 from airflow_samza.task.tables.store import TableStore
 
 
@@ -59,7 +59,8 @@ class ApplyChanges(Operator[ApplyChangesSpec]):
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Return the changes that are newer than all before, or the rows whose history they change."""
-        batch = self._complete(batch)
+        batch, incomplete = with_keys(batch, (*self.spec.key, *self.spec.sequence_by))
+        self.incomplete += incomplete
         if not batch.num_rows:
             return
         keys = [batch.column(name) for name in self.spec.key]
@@ -78,13 +79,6 @@ class ApplyChanges(Operator[ApplyChangesSpec]):
         else:
             yield batch if len(newer) == batch.num_rows else batch.take(as_rows(np.sort(newer)))
         self._keep(batch.take(as_rows(newer[last])))
-
-    def _complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        is_complete = rows_with_key([batch.column(name) for name in (*self.spec.key, *self.spec.sequence_by)])
-        if is_complete is None:
-            return batch
-        self.incomplete += int((~is_complete).sum())
-        return batch.filter(pa.array(is_complete))
 
     def _ranks(self, batch: pa.RecordBatch, former: list[pa.Array], known: Flags) -> tuple[Longs, Longs]:
         """Return numbers in the order of the sequences of changes, and of the newest before; -1: there is none."""
