@@ -66,7 +66,7 @@ def _parts(value: Any, kind: DataType) -> list[tuple[Any, DataType, str]]:
         keys = [(key, kind.children[0], f"'s key {place}") for place, key in enumerate(value)]
         return [*keys, *((inner, kind.children[1], f"[{_shown(key)}]") for key, inner in value.items())]
     if kind.name == "struct":
-        fields = _fields_of(value)
+        fields = fields_of(value)
         if fields is not None:
             return [
                 (fields[n], child, f".{n}") for n, child in zip(kind.names, kind.children, strict=True) if n in fields
@@ -221,7 +221,7 @@ def _arrays(kind: DataType) -> Column:
     return convert
 
 
-def _fields_of(value: Any) -> Mapping[Any, Any] | None:
+def fields_of(value: Any) -> Mapping[Any, Any] | None:
     """The fields of a mapping or a dataclass instance; None for anything else."""
     if isinstance(value, Mapping):
         return value
@@ -236,7 +236,7 @@ def _structs(kind: DataType) -> Column:
     declared = set(names)
 
     def convert(values: Sequence[Any]) -> pa.Array:
-        rows = [None if value is None else _fields_of(value) for value in values]
+        rows = [None if value is None else fields_of(value) for value in values]
         missing = [value is None for value in values]
         for row, value in zip(rows, values, strict=True):
             if row is None and value is not None:

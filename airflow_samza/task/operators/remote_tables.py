@@ -113,7 +113,8 @@ class SendToRemoteTable(Operator[SendToTableSpec]):
         """Write the messages."""
         rows = self._conformer.conform(batch)
         for first, chunk in chunks_of(rows, self.bad):
-            deletes = self._deletes(chunk)
+            nulls = [chunk.column(name).is_null().to_numpy(zero_copy_only=False) for name in self._values]
+            deletes = np.logical_and.reduce(nulls).tolist() if nulls else [False] * chunk.num_rows
             messages: list[Any] = self._reader.read(chunk)
             entries = [
                 (key, None if is_deleted else message)
@@ -126,8 +127,3 @@ class SendToRemoteTable(Operator[SendToTableSpec]):
                 failures.add(place, error)
             failures.reject(batch.slice(first, chunk.num_rows), first)
         return ()
-
-    def _deletes(self, batch: pa.RecordBatch) -> list[bool]:
-        """Return which rows delete."""
-        nulls = [batch.column(name).is_null().to_numpy(zero_copy_only=False) for name in self._values]
-        return np.logical_and.reduce(nulls).tolist() if nulls else [False] * batch.num_rows
