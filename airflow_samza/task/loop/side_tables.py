@@ -238,7 +238,7 @@ class SideTable:
     ) -> tuple[pa.RecordBatch, Numbers, Numbers]:
         """Return what rows change: the rows in the columns of the table, which of them delete their key, their places.
 
-        ``offset`` is that of the first row; None: they do not follow each other.
+        Rows that do not fit are shown with offsets that count from ``offset``; None: these are not known.
         """
         batch, marks = without_marks(batch, self.store.schema)
         is_deleted = np.zeros(batch.num_rows, bool) if marks is None else marks.to_numpy(zero_copy_only=False)
