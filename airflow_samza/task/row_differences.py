@@ -23,6 +23,7 @@ from pyarrow import types
 from airflow_samza.errors import SchemaError
 from airflow_samza.partitioner import split_by_partition
 from airflow_samza.systems.tables.row_hashes import Hashes, hashes_of, row_hashes
+from airflow_samza.task.operators.aggregation.accumulators import key_codes
 
 HELD_BYTES = 512 * 2**20
 """Rows of both sets that are held in memory, in bytes; with more of them all go through files."""
@@ -267,49 +268,14 @@ def _paired(old: pa.Table, new: pa.Table, names: Sequence[str]) -> tuple[tuple[P
 
     Then the places of those of each set for which there is none in the other.
     """
-    hashes = _hashes(old, names), _hashes(new, names)
-    unique = _unique_pairs(*hashes)
-    if unique is not None:
-        return unique
-    groups = _groups(*hashes)
+    mine, theirs = _hashes(old, names), _hashes(new, names)
+    words = [np.concatenate([mine.first, theirs.first]), np.concatenate([mine.second, theirs.second])]
+    groups = key_codes([pa.array(word) for word in words], old.num_rows + new.num_rows)
     of_old, of_new = groups[: old.num_rows], groups[old.num_rows :]
     size = int(groups.max(initial=-1)) + 1
     shared = np.minimum(np.bincount(of_old, minlength=size), np.bincount(of_new, minlength=size))
     (in_old, alone_old), (in_new, alone_new) = (_first_of_each(side, shared) for side in (of_old, of_new))
     return (in_old, in_new), alone_old, alone_new
-
-
-def _unique_pairs(old: Hashes, new: Hashes) -> tuple[tuple[Places, Places], Places, Places] | None:
-    """Return the same where no two rows of a set have the same first word, which is quicker; else None."""
-    order_old, order_new = np.argsort(old.first), np.argsort(new.first)
-    in_order, sought = old.first[order_old], new.first[order_new]
-    if any(np.any(one[1:] == one[:-1]) for one in (in_order, sought)):
-        return None
-    places = np.searchsorted(in_order, sought)
-    beyond = np.append(in_order, np.uint64(0))  # so that each place is one
-    found = np.flatnonzero((beyond[places] == sought) & (places < len(in_order)))
-    in_old, in_new = order_old[places[found]], order_new[found]
-    if np.any(old.second[in_old] != new.second[in_new]):
-        return None
-    return (in_old, in_new), _others(len(old.first), in_old), _others(len(new.first), in_new)
-
-
-def _others(rows: int, places: Places) -> Places:
-    left = np.ones(rows, bool)
-    left[places] = False
-    return np.flatnonzero(left)
-
-
-def _groups(old: Hashes, new: Hashes) -> Places:
-    """Return a number for each row of both sets, first those of the old one: equal hashes have equal numbers."""
-    first, second = np.concatenate([old.first, new.first]), np.concatenate([old.second, new.second])
-    order = np.argsort(first)
-    if np.any((first[order][1:] == first[order][:-1]) & (second[order][1:] != second[order][:-1])):
-        order = np.lexsort((second, first))
-    starts = (first[order][1:] != first[order][:-1]) | (second[order][1:] != second[order][:-1])
-    groups = np.empty(len(order), np.int64)
-    groups[order] = np.concatenate([np.zeros(min(len(order), 1), np.int64), np.cumsum(starts)])
-    return groups
 
 
 def _first_of_each(numbers: Places, counts: Places) -> tuple[Places, Places]:

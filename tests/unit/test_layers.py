@@ -71,11 +71,11 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("publication", "upkeep"),
     ),
     "task": (
-        ("checkpoint", "expressions", "row_differences"),
+        ("checkpoint", "expressions"),
         ("report", "messages"),
         ("tables",),
         ("operators",),
-        ("program",),
+        ("program", "row_differences"),
         ("loop",),
     ),
 }

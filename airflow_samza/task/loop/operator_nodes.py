@@ -6,7 +6,7 @@ import functools
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -38,44 +38,26 @@ class HeldBack:
     """Batches of one schema that wait on an edge to a later phase, in order: in memory while few, else in a file."""
 
     def __init__(self) -> None:
-        self._batches: list[pa.RecordBatch] = []
-        self._bytes = 0
-        self._file: IO[bytes] | None = None
+        self._file: Any = None
         self._writer: Any = None
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Append a batch."""
-        if self._writer is not None:
-            self._writer.write_batch(batch)
-            return
-        self._batches.append(batch)
-        self._bytes += batch.nbytes
-        if self._bytes > _IN_MEMORY:
-            self._spill()
-
-    def _spill(self) -> None:
-        self._file = tempfile.TemporaryFile(prefix="airflow-samza-held-")  # noqa: SIM115 (closed by drain and close)
-        self._writer = pa.ipc.new_stream(self._file, self._batches[0].schema)
-        for batch in self._batches:
-            self._writer.write_batch(batch)
-        self._batches = []
+        if self._writer is None:
+            self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY, prefix="airflow-samza-held-")  # noqa: SIM115 (closed by drain and close)
+            self._writer = pa.ipc.new_stream(pa.PythonFile(self._file, mode="w"), batch.schema)
+        self._writer.write_batch(batch)
 
     def drain(self) -> Iterator[pa.RecordBatch]:
         """All batches in order; the queue is empty afterwards."""
-        if self._writer is None:
-            batches, self._batches, self._bytes = self._batches, [], 0
-            yield from batches
-            return
-        assert self._file is not None
-        self._writer.close()
-        self._file.seek(0)
-        yield from pa.ipc.open_stream(self._file)
-        self.close()
+        if self._writer is not None:
+            self._writer.close()
+            self._file.seek(0)
+            yield from pa.ipc.open_stream(pa.PythonFile(self._file, mode="r"))
+            self.close()
 
     def batches(self) -> list[pa.RecordBatch]:
         """All batches in order; they stay in the queue."""
-        if self._writer is None:
-            return list(self._batches)
         batches = list(self.drain())
         for batch in batches:
             self.add(batch)
@@ -85,7 +67,7 @@ class HeldBack:
         """Give the file back."""
         if self._file is not None:
             self._file.close()
-        self._file, self._writer, self._batches, self._bytes = None, None, [], 0
+        self._file = self._writer = None
 
 
 @dataclass

@@ -23,6 +23,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.system_kinds import EMBEDDED
 from airflow_samza.systems.dictionaries import decoded
 from airflow_samza.systems.system import Envelope, MessageRun, SystemStreamPartition, UnreadableRun
+from airflow_samza.task.messages.bad_records import halved
 from airflow_samza.task.messages.change_events import ChangeReader
 from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.event_times import micros_or_null
@@ -69,12 +70,15 @@ class InputEnvelope:
 
 def _readable(batch: pa.RecordBatch, conformer: SchemaConformer) -> list[Any]:
     """The messages of a batch, None for each that does not fit."""
-    try:
-        return MessageReader(conformer.schema).read(decoded(conformer.conform(batch)))
-    except Exception:  # also an error of the user's own class: reading the message for good raises it again
-        if batch.num_rows == 1:
-            return [None]
-        return [message for row in range(batch.num_rows) for message in _readable(batch.slice(row, 1), conformer)]
+    messages: list[Any] = [None] * batch.num_rows
+
+    def read(part: pa.RecordBatch, first: int) -> list[Any]:
+        return MessageReader(conformer.schema).read(decoded(conformer.conform(part)))
+
+    # also an error of the user's own class: reading the message for good raises it again
+    for first, some in halved(batch, read, Exception, lambda row, place, error: None):
+        messages[first : first + len(some)] = some
+    return messages
 
 
 _UNKNOWN_HEAD = 2**62

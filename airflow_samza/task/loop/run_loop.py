@@ -100,7 +100,6 @@ class SectionRun:
             clock=self._clock,
         )
         self._sources = SourceWatermarks(self._start.checkpoint.sources)
-        self._conformers: dict[str, SchemaConformer] = {}
         self._offsets = {stream: dict(numbers) for stream, numbers in self._start.checkpoint.offsets.items()}
         self._heads = {stream: dict(numbers) for stream, numbers in self._start.checkpoint.heads.items()}
         self._chooser = dict(self._start.checkpoint.chooser)
@@ -127,6 +126,7 @@ class SectionRun:
         )
         self._instance = TaskInstance(program, self._section, task, resources, self.outputs.end, self._hand_over)
         self._operators = self._instance.input_operators()
+        self._conformers = {stream: self._conformer(stream, op_id) for stream, op_id in self._operators.items()}
         self._control.beside = self._instance.meeting_inputs()
         self._unread: list[TaskInput] = []
         for low_level in self._instance.low_level_tasks:
@@ -253,10 +253,8 @@ class SectionRun:
     def _read(self, sources: Sequence[TaskInput], limit: int | None, phase: str) -> Iterator[pa.RecordBatch]:
         for source in sources:
             self._offsets.setdefault(source.stream_id, {}).setdefault(source.partition, source.start)
-        conformers = {source.stream_id: self._conformer(source.stream_id) for source in sources}
-        reading = InputReading(
-            self._program, sources, conformers, self._heads, None if self._whole else self._chooser.get(phase, {})
-        )
+        former = None if self._whole else self._chooser.get(phase, {})
+        reading = InputReading(self._program, sources, self._conformers, self._heads, former)
         low_level = self._instance.low_level_tasks
         with closing(reading.envelopes(limit, None if self._budget_ms is None else CHUNK)) as envelopes:
             for source, envelope in envelopes:
@@ -302,15 +300,10 @@ class SectionRun:
         self._control.watermarks.take_note(stream, partition)
         report.messages += batch.num_rows
         report.bytes += batch.nbytes
-        bad = self._instance.bad_records(self._operators[stream])
-        if bad is None:
-            yield from self._push(
-                stream, partition, envelope.offset, self._conformer(stream).conform(batch, envelope.offset)
-            )
-            return
         self._reading.begin(stream, partition, envelope.offset)
         end = self._offsets[stream][partition]
-        for offset, part in readable(envelope, self._conformer(stream), bad):
+        bad = self._instance.bad_records(self._operators[stream])
+        for offset, part in readable(envelope, self._conformers[stream], bad):
             self._offsets[stream][partition] = offset + part.num_rows
             left = yield from self._push(stream, partition, offset, part)
             if left:
@@ -325,8 +318,6 @@ class SectionRun:
     ) -> Generator[pa.RecordBatch, None, int]:
         """Give messages to the operators; return how many of them a task has left."""
         self._order += 1
-        for task in self._instance.low_level_tasks:
-            task.origin = (self._program.spec.stream(stream), partition, offset)
         self._reading.begin(stream, partition, offset)
         yield from self._instance.push(self._operators[stream], taken)
         self._reading.end()
@@ -340,7 +331,7 @@ class SectionRun:
                 self.report.inputs[stream].bytes -= taken.nbytes - kept.nbytes
                 taken = kept
         watermark = self._sources.observe(
-            self._program.spec.stream(stream), self._conformer(stream).schema, partition, taken
+            self._program.spec.stream(stream), self._conformers[stream].schema, partition, taken
         )
         if watermark is not None and watermark > NONE_YET:
             for event in self._control.update(stream, partition, WatermarkMessage(None, 0, timestamp=watermark)):
@@ -371,12 +362,10 @@ class SectionRun:
         offset = self._offsets.get(source.stream_id, {}).get(source.partition, source.start)
         return not self._is_over(source) and (source.head is None or offset < source.head)
 
-    def _conformer(self, stream: str) -> SchemaConformer:
-        if stream not in self._conformers:
-            schema = self._program.operators[self._operators[stream]].schema
-            assert schema is not None
-            self._conformers[stream] = SchemaConformer(schema, f"input {stream!r}", dictionaries=True)
-        return self._conformers[stream]
+    def _conformer(self, stream: str, op_id: str) -> SchemaConformer:
+        schema = self._program.operators[op_id].schema
+        assert schema is not None
+        return SchemaConformer(schema, f"input {stream!r}", dictionaries=True)
 
     def _finished(self) -> Iterator[pa.RecordBatch]:
         if self._shut_down:

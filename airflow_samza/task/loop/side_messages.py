@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,15 @@ from airflow_samza.quoting import are_shown, one_line
 from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import Schema
 from airflow_samza.storage.side_inputs import Place
-from airflow_samza.systems.dictionaries import decoded
-from airflow_samza.systems.files.formats.json_values import to_lines
 from airflow_samza.systems.system import MessageRun, UnreadableRun
 from airflow_samza.task.loop.task_tables import Filled
-from airflow_samza.task.messages.bad_records import SAMPLES
+from airflow_samza.task.messages.bad_records import SAMPLES, fitting_rows, lines_of
 from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.messages import MessageReader, chunks
+from airflow_samza.task.messages.values import key_values, values_or_none
+from airflow_samza.task.operators.low_level.context import Metrics
 
-Fitting = Callable[["Place", "pa.RecordBatch", "int | None"], "list[tuple[int, pa.RecordBatch]]"]
+Fitting = Callable[["Place", "pa.RecordBatch", "int | None"], "Iterable[tuple[int, pa.RecordBatch]]"]
 """Returns the rows of a batch of a place, from an offset on, that fit the stream's columns, in pieces."""
 
 Messages = tuple[int, list[Any], list[Any], list[Any]]
@@ -60,19 +60,12 @@ class SideMessages:
     def _of(self, batch: pa.RecordBatch, offset: int) -> Iterator[Messages]:
         for part in chunks(batch):
             messages = self._reader.read(part)
-            timed = self._stream.timestamp in part.schema.names
-            times = part.column(self._stream.timestamp).to_pylist() if timed else [None] * len(messages)
-            yield offset, self._keys(part), messages, times
+            yield offset, self._keys(part), messages, values_or_none(part, self._stream.timestamp)
             offset += len(messages)
 
     def _keys(self, batch: pa.RecordBatch) -> list[Any]:
-        names = self._stream.key
-        if not set(names) <= set(batch.schema.names) or not names:  # of a stream that is only named, it is the table's
-            return [None] * int(batch.num_rows)
-        columns: list[list[Any]] = [batch.column(name).to_pylist() for name in names]
-        if len(columns) == 1:
-            return columns[0]
-        return [None if None in key else key for key in zip(*columns, strict=True)]
+        keys = key_values(batch, self._stream.key)
+        return [None if isinstance(key, tuple) and None in key else key for key in keys]
 
 
 def _stretches(marks: pa.BooleanArray | None, rows: int) -> list[tuple[int, int, bool]]:
@@ -87,9 +80,9 @@ def _stretches(marks: pa.BooleanArray | None, rows: int) -> list[tuple[int, int,
 class DroppedMessages:
     """The messages that one table leaves out: how many of each side input, and some of them for people."""
 
-    def __init__(self, table: str) -> None:
+    def __init__(self, table: str, metrics: Metrics) -> None:
         self._table = table
-        self._counts: dict[str, int] = {}
+        self._metrics = metrics
         self._samples: list[str] = []
 
     def unreadable(self, place: Place, run: UnreadableRun) -> None:
@@ -99,39 +92,26 @@ class DroppedMessages:
 
     def fitting(
         self, place: Place, batch: pa.RecordBatch, conformer: SchemaConformer, offset: int | None
-    ) -> list[tuple[int, pa.RecordBatch]]:
-        """Return the rows that fit, in pieces with the place of each in the batch; leave the others out.
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the rows that fit, in pieces with the place of each in the batch; leave the others out.
 
-        ``offset`` is that of the first row; None: they do not follow each other. A column that is missing, or of
-        another type, is no message's fault: it is an error.
+        ``offset`` is that of the first row; None: they do not follow each other.
         """
-        conformer.conform(batch.slice(0, 0))
-        pieces = []
-        waiting = [(0, batch)]
-        while waiting:
-            first, rows = waiting.pop()
-            try:
-                pieces.append((first, conformer.conform(rows)))
-            except SchemaError as error:
-                if rows.num_rows == 1:
-                    at = None if offset is None else offset + first
-                    self._leave(place, at, error.sentence, to_lines(decoded(rows)).decode().rstrip("\n"))
-                else:
-                    middle = rows.num_rows // 2
-                    waiting += [(first + middle, rows.slice(middle)), (first, rows.slice(0, middle))]
-        return pieces
+
+        def leave(row: pa.RecordBatch, first: int, error: SchemaError) -> None:
+            at = None if offset is None else offset + first
+            self._leave(place, at, error.sentence, *lines_of(row))
+
+        return fitting_rows(batch, conformer, leave)
 
     def report(self, filled: Filled) -> None:
-        """Add what was left out since the last report."""
-        for stream_id, count in self._counts.items():
-            name = f"dropped_messages.{stream_id}"
-            filled.metrics[name] = filled.metrics.get(name, 0) + count
+        """Add samples of what was left out since the last report."""
         filled.bad_samples += self._samples
-        self._counts, self._samples = {}, []
+        self._samples = []
 
     def _leave(self, place: Place, offset: int | None, error: str, text: str) -> None:
         stream_id, partition = place
-        self._counts[stream_id] = self._counts.get(stream_id, 0) + 1
+        self._metrics.count(f"dropped_messages.{stream_id}")
         if len(self._samples) < SAMPLES and are_shown():
             at = "" if offset is None else f", offset {offset}"
             self._samples.append(

@@ -8,7 +8,7 @@ deletes its key is None. Tries at tasks fill them, hosts keep them, and the test
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -29,9 +29,9 @@ from airflow_samza.quoting import MOST, error_text, one_line, plainly, quoted, s
 from airflow_samza.runs.tables.push_checks import check_keys
 from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import Schema
-from airflow_samza.storage.columnar import ColumnarTable
+from airflow_samza.storage.columnar import ColumnarTable, with_keys
 from airflow_samza.storage.key_hashes import Numbers
-from airflow_samza.storage.key_index import as_rows, make_index
+from airflow_samza.storage.key_index import as_rows
 from airflow_samza.storage.side_inputs import Place, apply_entries
 from airflow_samza.systems.system import MessageRun, UnreadableRun
 from airflow_samza.task.loop.reading import TaskInput, chooser_settings
@@ -45,8 +45,8 @@ from airflow_samza.task.operators.low_level.context import Metrics
 from airflow_samza.task.program.stage_program import StageProgram
 from airflow_samza.task.report import InputReport, added
 from airflow_samza.task.tables.lazy_store import LazyTableStore
-from airflow_samza.task.tables.parts import rows_with_key
-from airflow_samza.task.tables.side_inputs import SideStore, make_processor
+from airflow_samza.task.tables.parts import empty
+from airflow_samza.task.tables.side_inputs import MessageStore, make_processor
 from airflow_samza.task.tables.timed_store import HistoryStore, SequencedStore, TimedStore
 
 SIDE_INPUT_SECONDS = "side_input_seconds"
@@ -90,14 +90,14 @@ class SideTable:
         self._schemas = schemas
         self._conformers: dict[tuple[str, bool], SchemaConformer] = {}
         self._metrics = Metrics()
-        self._side_store: SideStore | None = None
+        self._side_store: MessageStore | None = None
         self._processor: SideInputsProcessor | None = None
         self._readers: dict[str, SideMessages] = {}
         self._changes: dict[Place, ChangeReader] = {}
-        self._without_key = self._without_time = 0
+        self._without_key = 0
         checked = table.from_table is not None and table.processor is None
         self._taken: list[pa.RecordBatch] | None = [] if checked else None
-        self._dropped = DroppedMessages(table.table_id)
+        self._dropped = DroppedMessages(table.table_id, self._metrics)
 
     def take(self, place: Place, run: MessageRun) -> None:
         """Take messages of one place; those that were taken before are left out."""
@@ -171,22 +171,14 @@ class SideTable:
 
         Rows with a null in their key are left out, and counted.
         """
-        batch, is_deleted = without_marks(self._with_keys(batch), self.store.schema)
-        if is_deleted is None or not is_deleted.true_count:
-            return self._conformer(place[0]).conform(batch), np.zeros(batch.num_rows, bool)
-        flags = is_deleted.to_numpy(zero_copy_only=False)
-        keys = self._conformer(place[0], key_alone=True).conform(batch.filter(is_deleted))
-        kept = self._conformer(place[0]).conform(batch.filter(pc.invert(is_deleted)))
-        both = pa.concat_batches([kept, self.store.with_all_columns(keys)])
-        order = np.empty(len(flags), np.int64)
-        order[np.append(np.flatnonzero(~flags), np.flatnonzero(flags))] = np.arange(len(flags))
-        return both.take(as_rows(order)), flags
+        rows, is_deleted, _ = self._changed(place, self._with_keys(batch), None)
+        return rows, is_deleted
 
     def finish(self, filled: Filled) -> None:
         """Finish what was taken, and return what came of it: the rows are in the table then."""
         before = self.store.ignored
         if self._side_store is not None:
-            self._guarded(self._side_store.flush)
+            self._flush(self._side_store)
         self._dropped.report(filled)
         assert self.store.nbytes >= 0  # to ask for it brings what was taken into the table
         counted, self._without_key = self._without_key + self.store.ignored - before, 0
@@ -194,10 +186,6 @@ class SideTable:
             _check_keys(self.table, self._taken, self.store.count, counted)
         if counted:
             filled.ignored[self.table.table_id] = filled.ignored.get(self.table.table_id, 0) + counted
-        if self._without_time:
-            name = WITHOUT_SEQUENCE if isinstance(self.store, SequencedStore) else WITHOUT_TIME
-            filled.metrics = added(filled.metrics, {name: self._without_time})
-            self._without_time = 0
         filled.metrics = added(filled.metrics, self._metrics.counters)
         filled.gauges.update(self._metrics.gauges)
         self._metrics.counters.clear()
@@ -207,54 +195,75 @@ class SideTable:
         """Return how many messages have keys of which the table has no row."""
         if isinstance(run, UnreadableRun):
             return 0
-        counted, lacking = self._without_key, 0  # these were not to be rows
+        lacking = 0
         for one in self._messages_of((stream_id, run.ssp.partition), run):
             if not isinstance(one, UnreadableRun):
                 names = [name for name in self.store.key if name in one.batch.schema.names]
-                keys = self._conformer(stream_id, key_alone=True).conform(self._with_keys(one.batch.select(names)))
+                present, _ = with_keys(one.batch.select(names), names)
+                keys = self._conformer(stream_id, key_alone=True).conform(present)
                 lacking += int((self.store.find(keys.columns) < 0).sum())
-        self._without_key = counted
         return lacking
 
     # -- each message a row --------------------------------------------------------------------------------------------
 
-    def _take_timed(self, place: Place, batch: pa.RecordBatch, store: TimedStore) -> None:
-        """Take rows that count from their event time on, or by a sequence; those without, or without a key, do not."""
-        batch = self._with_keys(batch)
-        stream = self._spec.side_inputs[place[0]]
-        if isinstance(store, SequencedStore):
-            times = _numbers(batch.column(str(self.table.sequence_by)))
-        else:
-            assert stream.timestamp is not None
-            kind = self._schemas[stream.stream_id][stream.timestamp].type
-            times = micros(batch.column(stream.timestamp), kind, self._where(stream.stream_id))
-        if times.null_count:
-            self._without_time += times.null_count
-            batch, times = batch.filter(times.is_valid()), times.drop_null()
-        rows, is_deleted = self.changes_in(place, batch)
-        store.put(rows, times.to_numpy(zero_copy_only=False).astype(np.int64), is_deleted)
-
     def _take_rows(self, place: Place, run: MessageRun) -> None:
-        batch = run.batch
+        batch = self._with_keys(run.batch)
+        times = self._times(place[0], batch)
+        if times is not None and times.null_count:
+            name = WITHOUT_SEQUENCE if isinstance(self.store, SequencedStore) else WITHOUT_TIME
+            self._metrics.count(name, times.null_count)
+            batch, times = batch.filter(times.is_valid()), times.drop_null()
+        offset = run.offset if batch.num_rows == run.messages else None
+        rows, is_deleted, places = self._changed(place, batch, offset)
         if isinstance(self.store, TimedStore):
-            self._take_timed(place, batch, self.store)
-            return
-        batch, is_deleted = without_marks(batch, self.store.schema)
-        if is_deleted is not None and is_deleted.true_count:
-            self._take_changes(place, batch, is_deleted)
-            return
-        batch = self._with_keys(batch)
-        self._write(place, batch, run.offset if batch.num_rows == run.messages else None)
+            assert times is not None
+            self.store.put(rows, times.to_numpy(zero_copy_only=False).astype(np.int64)[places], is_deleted)
+        else:
+            self.store.write(rows, None, is_deleted)
+        if self._taken is not None:
+            self._taken.append(rows.select(list(self.store.key)))
 
-    def _write(self, place: Place, batch: pa.RecordBatch, offset: int | None) -> None:
-        for _, rows in self._fitting(place, batch, offset, self._conformer(place[0])):
-            self.store.write(rows)
-            if self._taken is not None:
-                self._taken.append(rows.select(list(self.store.key)))
+    def _times(self, stream_id: str, batch: pa.RecordBatch) -> pa.Array | None:
+        """Return from when on rows count (µs), or the numbers that order them; None in a table of the newest rows."""
+        if isinstance(self.store, SequencedStore):
+            return _numbers(batch.column(str(self.table.sequence_by)))
+        if not isinstance(self.store, TimedStore):
+            return None
+        column = self._spec.side_inputs[stream_id].timestamp
+        assert column is not None
+        return micros(batch.column(column), self._schemas[stream_id][column].type, self._where(stream_id))
+
+    def _changed(
+        self, place: Place, batch: pa.RecordBatch, offset: int | None
+    ) -> tuple[pa.RecordBatch, Numbers, Numbers]:
+        """Return what rows change: the rows in the columns of the table, which of them delete their key, their places.
+
+        Rows that do not fit are shown with offsets that count from ``offset``; None: these are not known.
+        """
+        batch, marks = without_marks(batch, self.store.schema)
+        is_deleted = np.zeros(batch.num_rows, bool) if marks is None else marks.to_numpy(zero_copy_only=False)
+        writing, deleting = np.flatnonzero(~is_deleted), np.flatnonzero(is_deleted)
+        parts: list[pa.RecordBatch] = []
+        places: list[Numbers] = []
+        if len(deleting):
+            keys = self._conformer(place[0], key_alone=True).conform(batch.take(as_rows(deleting)))
+            parts.append(self.store.with_all_columns(keys))
+            places.append(deleting)
+            batch = batch.take(as_rows(writing))
+            offset = None
+        for first, rows in self._fitting(place, batch, offset, self._conformer(place[0])):
+            parts.append(rows)
+            places.append(writing[first : first + rows.num_rows])
+        if len(parts) == 1:
+            return parts[0], is_deleted[places[0]], places[0]
+        together = pa.concat_batches([empty(self.store.schema.to_arrow()), *parts])
+        found = np.concatenate([deleting[:0], *places])
+        order = np.argsort(found)
+        return together.take(as_rows(order)), is_deleted[found[order]], found[order]
 
     def _fitting(
         self, place: Place, batch: pa.RecordBatch, offset: int | None, conformer: SchemaConformer
-    ) -> list[tuple[int, pa.RecordBatch]]:
+    ) -> Iterable[tuple[int, pa.RecordBatch]]:
         """The rows of a batch in the columns that are wanted, in pieces with the place of each."""
         if self._spec.side_inputs[place[0]].on_error is None:
             return [(0, conformer.conform(batch, offset))]
@@ -262,22 +271,9 @@ class SideTable:
 
     def _with_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows whose key has no null; the others are counted (rule S2)."""
-        with_key = rows_with_key([batch.column(name) for name in self.store.key if name in batch.schema.names])
-        if with_key is None:
-            return batch
-        kept = batch.filter(pa.array(with_key))
-        self._without_key += batch.num_rows - kept.num_rows
+        kept, without = with_keys(batch, [name for name in self.store.key if name in batch.schema.names])
+        self._without_key += without
         return kept
-
-    def _take_changes(self, place: Place, batch: pa.RecordBatch, is_deleted: pa.BooleanArray) -> None:
-        """Rows, some of which delete: of each key the last one counts."""
-        batch = self._with_keys(batch.append_column(DELETED, is_deleted))
-        flags = batch.column(DELETED).to_numpy(zero_copy_only=False)
-        keys = self._conformer(place[0], key_alone=True).conform(batch)
-        _, counting = make_index(keys.columns)
-        last = np.arange(batch.num_rows) if counting is None else counting
-        self.store.delete(keys.take(pa.array(last[flags[last]])))
-        self._write(place, batch.take(pa.array(last[~flags[last]])), None)
 
     def _conformer(self, stream_id: str, *, key_alone: bool = False) -> SchemaConformer:
         if (stream_id, key_alone) not in self._conformers:
@@ -308,9 +304,9 @@ class SideTable:
                 except USER_ERRORS as error:
                     raise self._failed(processor, error, envelope) from error
 
-    def _begun(self) -> tuple[SideInputsProcessor, SideStore]:
+    def _begun(self) -> tuple[SideInputsProcessor, MessageStore]:
         if self._processor is None or self._side_store is None:
-            self._side_store = SideStore(self.store)
+            self._side_store = MessageStore(self.store)
             self._processor = make_processor(self.table, self._spec.config, self._metrics)
         return self._processor, self._side_store
 
@@ -334,13 +330,13 @@ class SideTable:
             exception=type(error).__name__,
         )
 
-    def _guarded(self, function: Any) -> None:
-        """Name the stream in errors about what goes into the table; which message it came of is not known by then."""
+    def _flush(self, store: MessageStore) -> None:
+        """Hand what a processor gave to the table; which message it came of is not known by then."""
         try:
-            function()
+            store.flush()
+        except SamzaError:
+            raise
         except Exception as error:
-            if isinstance(error, SamzaError):
-                raise
             raise MessageError(
                 f"The processor of the table {self.table.table_id!r} has given what is no row of it: {error}.",
                 hint=f"Its rows have the columns {self.store.schema.ddl()}, by {', '.join(self.store.key)}.",

@@ -5,7 +5,8 @@ The run loop and the operators hand messages over to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -36,19 +37,17 @@ _ONE_TO_ONE = (Emits.ONE_FOR_ONE,)
 _AT_ONCE = (Emits.ONE_FOR_ONE, Emits.AT_ONCE)
 
 
+@dataclass(slots=True)
 class Reading:
     """The position of a task's reading: messages of one partition from ``offset`` on; ``stream`` None between them.
 
     ``number`` counts the runs.
     """
 
-    __slots__ = ("number", "offset", "partition", "stream")
-
-    def __init__(self) -> None:
-        self.stream: str | None = None
-        self.partition = 0
-        self.offset = 0
-        self.number = 0
+    stream: str | None = None
+    partition: int = 0
+    offset: int = 0
+    number: int = 0
 
     def begin(self, stream: str, partition: int, offset: int) -> None:
         """Note that a run of messages goes to the operators."""
@@ -109,8 +108,12 @@ class BadRecords:
     ) -> None:
         """Reject messages of the present batch, at ``places`` in it (None: not known), with the error of each."""
         if rows.num_rows:
-            texts = to_lines(decoded(rows)).decode().split("\n")[:-1]
-            self._take(texts, [_error_text(error) for error in errors], self._offsets(places, rows.num_rows))
+            offsets = self._offsets(places, rows.num_rows)
+            self._take(lines_of(rows), [_error_text(error) for error in errors], offsets)
+
+    def reject_row(self, row: pa.RecordBatch, place: int, error: BaseException) -> None:
+        """Reject one message of the present batch."""
+        self.reject(row, [error], [place])
 
     def reject_message(
         self, message: Any, schema: Schema, error: BaseException, origin: tuple[str, int, int] | None = None
@@ -140,12 +143,6 @@ class BadRecords:
     ) -> None:
         """Reject texts that an input could not read, from offset ``first`` on."""
         self._take(list(texts), list(errors), list(range(first, first + len(texts))), headers=headers)
-
-    def reject_read(self, rows: pa.RecordBatch, errors: Sequence[BaseException], first: int) -> None:
-        """Reject rows that an input read and that do not fit, from offset ``first`` on."""
-        self.reject_texts(
-            to_lines(decoded(rows)).decode().split("\n")[:-1], [_error_text(error) for error in errors], first
-        )
 
     # decision 25: the offset is given wherever it can be known
     def _offsets(self, places: Sequence[int] | None, count: int) -> Sequence[int | None]:
@@ -186,6 +183,11 @@ class BadRecords:
             self._dead_letters(pa.RecordBatch.from_arrays(columns, schema=DEAD_LETTERS.to_arrow()))
 
 
+def lines_of(rows: pa.RecordBatch) -> list[str]:
+    """Return each row as a line of JSON."""
+    return to_lines(decoded(rows)).decode().split("\n")[:-1]
+
+
 def rows_at(batch: pa.RecordBatch, places: Sequence[int]) -> pa.RecordBatch:
     """Some rows of a batch."""
     return batch.take(pa.array(places, pa.int64()))
@@ -193,48 +195,65 @@ def rows_at(batch: pa.RecordBatch, places: Sequence[int]) -> pa.RecordBatch:
 
 def halved(
     batch: pa.RecordBatch,
-    call: Callable[[pa.RecordBatch], Any],
-    fails: tuple[type[Exception], ...],
-    bad: BadRecords,
+    call: Callable[[pa.RecordBatch, int], Any],
+    fails: type[Exception],
+    reject: Callable[[pa.RecordBatch, int, Any], None],
     first: int = 0,
-) -> Iterator[Any]:
-    """Yield what ``call`` returns for a batch, in pieces without the rows on which it fails, in order.
+) -> Iterator[tuple[int, Any]]:
+    """Yield what ``call`` returns for a batch, in pieces without the rows on which it fails, in order and with places.
 
-    Those are found by halving. ``first`` is the place of its first row in the present batch.
+    It gets a piece and the place of its first row, which is ``first`` for the batch. The rows on which it fails are
+    found by halving, and each handed to ``reject`` with its place and error.
     """
     try:
-        results = call(batch)
+        results = call(batch, first)
     except fails as error:
         if batch.num_rows == 1:
-            bad.reject(batch, [error], [first])
+            reject(batch, first, error)
             return
         middle = batch.num_rows // 2
-        yield from halved(batch.slice(0, middle), call, fails, bad, first)
-        yield from halved(batch.slice(middle), call, fails, bad, first + middle)
+        yield from halved(batch.slice(0, middle), call, fails, reject, first)
+        yield from halved(batch.slice(middle), call, fails, reject, first + middle)
     else:
-        yield results
+        yield first, results
 
 
-def readable(run: MessageRun, conformer: SchemaConformer, bad: BadRecords) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the messages of an input that fit its schema, in pieces with the offset of each.
+def fitting_rows(
+    batch: pa.RecordBatch,
+    conformer: SchemaConformer,
+    reject: Callable[[pa.RecordBatch, int, SchemaError], None],
+    offset: int | None = None,
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the rows of a batch that fit a schema, in pieces with the place of each; the others are rejected.
 
-    The others are rejected in their turn. A column that is missing, or whose type is another, is no message's fault: it
-    is an error.
+    With ``offset``, which is that of the first row, the places are offsets, and errors name them. A column that is
+    missing, or whose type is another, is no message's fault: it is an error.
     """
+    conformer.conform(batch.slice(0, 0))
+
+    def conformed(part: pa.RecordBatch, first: int) -> pa.RecordBatch:
+        return conformer.conform(part, None if offset is None else first)
+
+    return halved(batch, conformed, SchemaError, reject, offset or 0)
+
+
+def readable(
+    run: MessageRun, conformer: SchemaConformer, bad: BadRecords | None
+) -> Iterable[tuple[int, pa.RecordBatch]]:
+    """Return the messages of an input that fit its schema, in pieces with the offset of each; reject the others.
+
+    Without a handler they are an error.
+    """
+    if bad is None:
+        return [(run.offset, conformer.conform(run.batch, run.offset))]
     if isinstance(run, UnreadableRun):
         bad.reject_texts(run.texts, run.errors, run.offset, run.headers)
-        return
-    try:
-        yield run.offset, conformer.conform(run.batch, run.offset)
-        return
-    except SchemaError as error:
-        conformer.conform(run.batch.slice(0, 0))
-        if run.messages == 1:
-            bad.reject_read(run.batch, [error], run.offset)
-            return
-    middle = run.messages // 2
-    yield from readable(run.slice(0, middle), conformer, bad)
-    yield from readable(run.slice(middle), conformer, bad)
+        return ()
+
+    def reject(row: pa.RecordBatch, offset: int, error: SchemaError) -> None:
+        bad.reject_texts(lines_of(row), [_error_text(error)], offset)
+
+    return fitting_rows(run.batch, conformer, reject, run.offset)
 
 
 def _all_before(spec: OperatorSpec, kinds: tuple[Emits, ...], *, without_on_error: bool = False) -> bool:

@@ -16,8 +16,8 @@ from airflow_samza.application.descriptors import ROW_DELETED, ChangeEvents, Str
 from airflow_samza.errors import SchemaError
 from airflow_samza.quoting import quoted
 from airflow_samza.systems.dictionaries import decoded
-from airflow_samza.systems.files.formats.json_values import to_lines
 from airflow_samza.systems.system import Envelope, MessageRun, UnreadableRun
+from airflow_samza.task.messages.bad_records import lines_of
 
 _MICROS = {"ts_ms": 1000, "ts_us": 1}
 
@@ -78,8 +78,8 @@ class ChangeReader:
         for place in sorted(changed.errors):
             if place > first:
                 yield MessageRun(run.ssp, run.offset + first, changed.rows.slice(first, place - first))
-            text = to_lines(decoded(run.batch.slice(place, 1))).decode().rstrip("\n")
-            yield UnreadableRun.of(run.ssp, run.offset + place, [text], [changed.errors[place]])
+            lines = lines_of(run.batch.slice(place, 1))
+            yield UnreadableRun.of(run.ssp, run.offset + place, lines, [changed.errors[place]])
             first = place + 1
         if first < run.messages or not run.messages:
             yield MessageRun(run.ssp, run.offset + first, changed.rows.slice(first))
@@ -87,7 +87,7 @@ class ChangeReader:
     def changed(self, batch: pa.RecordBatch) -> Changed:
         """Return the rows of events."""
         events = decoded(batch)
-        whole = _Columns(events).inside(self._events.inside)
+        whole = _Columns(events.to_struct_array()).within(self._events.inside)
         words = whole.get(self._events.operation, pa.string(), batch.num_rows)
         kinds = self._kinds_of(words)
         tombstones = np.zeros(batch.num_rows, bool)
@@ -126,7 +126,7 @@ class ChangeReader:
 
     def _beside(self, whole: _Columns, path: str, kind: pa.DataType, rows: int) -> pa.Array:
         first, _, last = path.rpartition(".")
-        columns = whole.within(first) if first else whole
+        columns = whole.within(first)
         if not pa.types.is_timestamp(kind):
             return columns.get(last, kind, rows)
         numbers = columns.get(last, pa.int64(), rows)
@@ -137,15 +137,15 @@ class ChangeReader:
 
 
 class _Columns:
-    """Columns of a batch, or the fields of a column."""
+    """The fields of a column (None: it is none with fields)."""
 
-    def __init__(self, of: pa.RecordBatch | pa.StructArray | None) -> None:
+    def __init__(self, of: pa.StructArray | None) -> None:
         self._of = of
 
-    def inside(self, name: str) -> _Columns:
-        return self.within(name) if name else self
-
     def within(self, name: str) -> _Columns:
+        """Return the fields of a field; all of these for no name."""
+        if not name:
+            return self
         column = self._found(name)
         return _Columns(column if column is not None and pa.types.is_struct(column.type) else None)
 
@@ -166,8 +166,6 @@ class _Columns:
             ) from error
 
     def _found(self, name: str) -> pa.Array | None:
-        if isinstance(self._of, pa.RecordBatch):
-            return self._of.column(name) if name in self._of.schema.names else None
         if self._of is None or self._of.type.get_field_index(name) < 0:
             return None
         return pc.struct_field(self._of, name)

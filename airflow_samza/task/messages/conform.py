@@ -15,12 +15,14 @@ from airflow_samza.systems.dictionaries import batch_of, is_encoded_as
 class SchemaConformer:
     """Brings batches to ``schema``. ``what`` names the data in errors (``"input 'views'"``).
 
-    With ``dictionaries`` columns that come dictionary-encoded stay so.
+    With ``dictionaries`` columns that come dictionary-encoded stay so. A nullable column that a batch lacks is an
+    error, but null where it ``fills``.
     """
 
-    def __init__(self, schema: Schema, what: str, *, dictionaries: bool = False) -> None:
+    def __init__(self, schema: Schema, what: str, *, dictionaries: bool = False, fills: bool = False) -> None:
         self.schema = schema
         self._dictionaries = dictionaries
+        self._fills = fills
         self.what = what
         self._arrow = schema.to_arrow()
         self._required = [place for place, field in enumerate(schema.fields) if not field.nullable]
@@ -49,7 +51,7 @@ class SchemaConformer:
         field = self._arrow.field(place)
         places = batch.schema.get_all_field_indices(field.name)
         if len(places) != 1:
-            if not places and field.nullable and batch.num_columns == 0:
+            if not places and field.nullable and (self._fills or batch.num_columns == 0):
                 return pa.nulls(batch.num_rows, field.type)
             raise SchemaError(
                 f"There is no column {field.name!r} in {self.what}."
@@ -76,9 +78,28 @@ class SchemaConformer:
         )
 
 
-def with_missing(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
-    """Return the batch with null columns for the nullable ones of ``schema`` that it lacks."""
-    for field in schema.fields:
-        if field.nullable and field.name not in batch.schema.names:
-            batch = batch.append_column(field.name, pa.nulls(batch.num_rows, field.type.to_arrow()))
-    return batch
+MESSAGE = "message."
+"""The beginning of the names of the columns in which operators keep messages beside others."""
+
+
+def kept_messages(table: pa.Table, conformer: SchemaConformer) -> pa.RecordBatch:
+    """Return the messages in a table that an operator kept."""
+    names = [name for name in table.column_names if name.startswith(MESSAGE)]
+    columns = [table.column(name).combine_chunks() for name in names]
+    return conformer.conform(pa.RecordBatch.from_arrays(columns, [name.removeprefix(MESSAGE) for name in names]))
+
+
+def kept_rows(table: pa.Table, conformer: SchemaConformer) -> pa.Table:
+    """Return a table of rows that an operator kept, messages among them, with the columns that it keeps now.
+
+    Columns of messages that are not used any more are left out; what a store keeps beside its columns stays.
+    """
+    wanted = conformer.schema.to_arrow()
+    if table.column_names[: len(wanted)] == wanted.names and table.schema.types[: len(wanted)] == wanted.types:
+        return table
+    columns = [column.combine_chunks() for column in table.columns]
+    rows = pa.Table.from_batches([conformer.conform(pa.RecordBatch.from_arrays(columns, table.column_names))])
+    for name in table.column_names:
+        if name not in wanted.names and not name.startswith(MESSAGE):
+            rows = rows.append_column(name, table.column(name))
+    return rows

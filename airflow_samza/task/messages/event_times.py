@@ -34,17 +34,18 @@ def micros(column: pa.Array, kind: DataType, what: str) -> pa.Array:
     9999 is one: whatever is calculated with it might leave the range of numbers, and most likely it was counted in
     another unit.
     """
-    numbers, unit = _numbers(column, kind, what)
-    ends = _ends(numbers)
-    if ends is not None and (ends[0] < _FIRST // unit or ends[1] > _LAST // unit):
-        far = ends[1] if ends[1] > _LAST // unit else ends[0]
+    times = micros_or_null(column, kind, what)
+    if times.null_count > column.null_count:
+        numbers, unit = _numbers(column, kind, what)
+        ends = pc.min_max(numbers).as_py()
+        far = ends["max"] if ends["max"] > _LAST // unit else ends["min"]
         raise SchemaError(
             f"The event time of {what} is {_shown(far, unit, kind)}, which is not in the years 1 to 9999.",
             hint="A bigint that holds event times counts milliseconds since 1970: divide it first with select. "
             "Leave out messages whose times are wrong with where.",
             value=far,
         )
-    return _scaled(numbers, unit)
+    return times
 
 
 def timed_messages(
@@ -63,11 +64,11 @@ def micros_or_null(column: pa.Array, kind: DataType, what: str) -> pa.Array:
     A condition behind an input may leave it out yet.
     """
     numbers, unit = _numbers(column, kind, what)
-    ends = _ends(numbers)
-    if ends is not None and (ends[0] < _FIRST // unit or ends[1] > _LAST // unit):
+    ends = pc.min_max(numbers).as_py()
+    if ends["min"] is not None and (ends["min"] < _FIRST // unit or ends["max"] > _LAST // unit):
         inside = pc.and_(pc.greater_equal(numbers, _FIRST // unit), pc.less_equal(numbers, _LAST // unit))
         numbers = pc.if_else(inside, numbers, pa.scalar(None, numbers.type))
-    return _scaled(numbers, unit)
+    return numbers if unit == 1 else pc.multiply(numbers, unit)
 
 
 def _numbers(column: pa.Array, kind: DataType, what: str) -> tuple[pa.Array, int]:
@@ -82,15 +83,6 @@ def _numbers(column: pa.Array, kind: DataType, what: str) -> tuple[pa.Array, int
             hint=EVENT_TIMES,
         )
     return column, 1000
-
-
-def _ends(numbers: pa.Array) -> tuple[int, int] | None:
-    ends = pc.min_max(numbers).as_py()
-    return None if ends["min"] is None else (ends["min"], ends["max"])
-
-
-def _scaled(numbers: pa.Array, unit: int) -> pa.Array:
-    return numbers if unit == 1 else pc.multiply(numbers, unit)
 
 
 def _shown(number: int, unit: int, kind: DataType) -> str:

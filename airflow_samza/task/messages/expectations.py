@@ -27,7 +27,6 @@ from airflow_samza.runs.records.expectations import SAMPLES, Checked
 from airflow_samza.schema import Schema
 from airflow_samza.storage.key_files import KeyGatherer
 from airflow_samza.systems.dictionaries import decoded
-from airflow_samza.systems.files.formats.json_values import to_lines
 from airflow_samza.task.expressions.compiler import UnknownColumn, compile_projection, unknown_columns
 from airflow_samza.task.expressions.expression import (
     BOOLEAN,
@@ -36,7 +35,7 @@ from airflow_samza.task.expressions.expression import (
     Frame,
     UnsupportedExpression,
 )
-from airflow_samza.task.messages.bad_records import BadRecords, rows_at
+from airflow_samza.task.messages.bad_records import BadRecords, halved, lines_of, rows_at
 from airflow_samza.task.messages.event_times import micros_or_null
 from airflow_samza.task.messages.user_errors import located
 
@@ -181,20 +180,17 @@ class Expectations:
         """Return which rows are dropped or sent away, as a mask (None: no row), and count them."""
         for bad in self._bad:
             bad.begin(batch)
-        lost: np.ndarray | None = None
+        lost = np.zeros(batch.num_rows, dtype=bool)
         for tally in self._dropping:
             wrong = self._wrong(tally, batch)
             if wrong is None:
                 continue
-            if lost is not None:
-                mine, lost = wrong & ~lost, lost | wrong
-            else:
-                mine, lost = wrong, wrong
-            places = np.flatnonzero(mine).tolist()
+            places = np.flatnonzero(wrong & ~lost).tolist()
+            lost |= wrong
             if places and tally.bad is not None:
                 error = f"It does not meet the expectation {tally.expectation.text} of {self._where}."
                 tally.bad.reject(rows_at(batch, places), [error] * len(places), places)
-        return lost
+        return lost if lost.any() else None
 
     def count(self, batch: pa.RecordBatch) -> None:
         """Count what expectations that leave no row out find in rows that go on."""
@@ -253,8 +249,7 @@ class Expectations:
         tally.failed += int(np.count_nonzero(wrong))
         if len(tally.samples) < SAMPLES and are_shown():
             places = np.flatnonzero(wrong)[: SAMPLES - len(tally.samples)].tolist()
-            lines = to_lines(decoded(rows_at(batch, places))).decode().split("\n")[:-1]
-            tally.samples += [one_line(line) for line in lines]
+            tally.samples += map(one_line, lines_of(rows_at(batch, places)))
         return wrong
 
     @property
@@ -300,18 +295,16 @@ def _without_row(find: Find, key: Sequence[pa.Array]) -> np.ndarray | None:
 
 def _false_on(condition: Expression, batch: pa.RecordBatch) -> np.ndarray | None:
     """Return the rows on which a condition is false, or cannot be evaluated; None: there are none."""
-    try:
-        holds = condition.array(Frame(batch.columns, batch.num_rows))
-    except EvaluationFailure:
-        if batch.num_rows == 1:
-            return np.ones(1, dtype=bool)
-        middle = batch.num_rows // 2
-        halves = (batch.slice(0, middle), batch.slice(middle))
-        parts = [(half.num_rows, _false_on(condition, half)) for half in halves]
-        if all(part is None for _, part in parts):
-            return None
-        return np.concatenate([np.zeros(size, dtype=bool) if part is None else part for size, part in parts])
-    if not holds.false_count:
-        return None
-    wrong: np.ndarray = pc.fill_null(pc.invert(holds), False).to_numpy(zero_copy_only=False)
-    return wrong
+    wrong = np.zeros(batch.num_rows, dtype=bool)
+
+    def holds(part: pa.RecordBatch, first: int) -> pa.Array:
+        return condition.array(Frame(part.columns, part.num_rows))
+
+    def cannot_be_evaluated(row: pa.RecordBatch, place: int, error: EvaluationFailure) -> None:
+        wrong[place] = True
+
+    for first, held in halved(batch, holds, EvaluationFailure, cannot_be_evaluated):
+        if held.false_count:
+            is_false = pc.invert(held).fill_null(False)
+            wrong[first : first + len(held)] = is_false.to_numpy(zero_copy_only=False)
+    return wrong if wrong.any() else None

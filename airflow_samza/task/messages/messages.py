@@ -11,7 +11,7 @@ import threading
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from operator import is_, itemgetter
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ class Messages:
         batch: pa.RecordBatch,
         objects: list[Any],
         values: dict[str, list[Any]],
-        chosen: Picker | None = None,
+        chosen: list[int] | None = None,
     ) -> None:
         self.batch = batch
         self.objects = objects
@@ -52,9 +52,9 @@ class Messages:
         """The ones for which a mask without nulls is true."""
         values = self._values
         if self._chosen is not None:
-            values = {name: self._chosen(column) for name, column in values.items()}
-        chosen = _picker(np.flatnonzero(mask.to_numpy(zero_copy_only=False)).tolist())
-        return Messages(self.batch.filter(mask), chosen(self.objects), values, chosen)
+            values = {name: _at(self._chosen, column) for name, column in values.items()}
+        chosen = np.flatnonzero(mask.to_numpy(zero_copy_only=False)).tolist()
+        return Messages(self.batch.filter(mask), _at(chosen, self.objects), values, chosen)
 
     def unchanged(self, name: str, kind: pa.DataType, values: list[Any]) -> pa.Array | None:
         """The batch's column of that name and type, if these are its very values, one for one."""
@@ -65,7 +65,7 @@ class Messages:
         if column.type != kind and getattr(column.type, "value_type", None) != kind:
             return None
         if self._chosen is not None:
-            mine = self._chosen(mine)
+            mine = _at(self._chosen, mine)
         # Lists are compared by identity first, at a nanosecond a value. Equality is not enough: by it 1 is
         # True, or 0.0 is -0.0.
         try:
@@ -77,16 +77,8 @@ class Messages:
         return column if column.type == kind else column.dictionary_decode()
 
 
-Picker = Callable[[list[Any]], list[Any]]
-"""A function that takes the values at some places out of a list."""
-
-
-def _picker(places: list[int]) -> Picker:
-    # Half as long as itertools.compress takes, of which the processor cannot foresee the branches.
-    if len(places) < 2:  # of one place an itemgetter gives no tuple, and none there is not
-        return lambda values: [values[place] for place in places]
-    pick = itemgetter(*places)
-    return lambda values: list(pick(values))
+def _at(places: list[int], values: list[Any]) -> list[Any]:
+    return [values[place] for place in places]
 
 
 class MessageReader:

@@ -6,7 +6,7 @@ Operators that send write by it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -17,7 +17,7 @@ from airflow_samza.partitioner import partition_array, split_by_partition
 from airflow_samza.schema import Schema
 from airflow_samza.systems.capabilities import TakesDictionaries, WritesByKey, has
 from airflow_samza.systems.dictionaries import decoded
-from airflow_samza.task.messages.conform import SchemaConformer, with_missing
+from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.expectations import Expectations
 
 
@@ -73,17 +73,29 @@ class Sender:
     ``what`` names them in errors.
     """
 
-    def __init__(self, writer: OutputWriter, inputs: Schema, declared: Schema, what: str) -> None:
+    def __init__(self, writer: OutputWriter, declared: Schema, what: str) -> None:
         self._writer = writer
-        self._declared = declared
-        self._same_columns = declared.names == inputs.names
-        self._conformer = SchemaConformer(declared, f"what {what} sends to {writer.stream_id!r}", dictionaries=True)
+        self._conformer = SchemaConformer(
+            declared, f"what {what} sends to {writer.stream_id!r}", dictionaries=True, fills=True
+        )
 
     def send(self, batch: pa.RecordBatch) -> None:
         """Send all rows."""
-        if not self._same_columns:
-            batch = with_missing(batch, self._declared)
         self._writer.write(self._conformer.conform(batch))
+
+
+def without_late(
+    batch: pa.RecordBatch, times: Any, late: Any, late_to: Sender | None
+) -> tuple[pa.RecordBatch, Any, int]:
+    """Return the messages that are not late, their times, and how many are late: these go to ``late_to``, if any.
+
+    ``times`` and the mask ``late`` are numpy's.
+    """
+    if not late.any():
+        return batch, times, 0
+    if late_to is not None:
+        late_to.send(batch.filter(pa.array(late)))
+    return batch.filter(pa.array(~late)), times[~late], int(late.sum())
 
 
 def dead_letter_sender(
@@ -93,4 +105,4 @@ def dead_letter_sender(
     stream = policy.stream
     if stream is None:
         return None
-    return Sender(writers[stream.stream_id], DEAD_LETTERS, stream.schema or DEAD_LETTERS, spec.title).send
+    return Sender(writers[stream.stream_id], stream.schema or DEAD_LETTERS, spec.title).send

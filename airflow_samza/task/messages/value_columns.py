@@ -66,7 +66,7 @@ def _parts(value: Any, kind: DataType) -> list[tuple[Any, DataType, str]]:
         keys = [(key, kind.children[0], f"'s key {place}") for place, key in enumerate(value)]
         return [*keys, *((inner, kind.children[1], f"[{_shown(key)}]") for key, inner in value.items())]
     if kind.name == "struct":
-        fields = _fields_of(value)
+        fields = fields_of(value)
         if fields is not None:
             return [
                 (fields[n], child, f".{n}") for n, child in zip(kind.names, kind.children, strict=True) if n in fields
@@ -87,27 +87,19 @@ def _plain_values(kind: DataType) -> Column:
 
     def convert(values: Sequence[Any]) -> pa.Array:
         kinds = set(map(type, values))
-        _reject_kinds(kinds, kind)
-        array = _converted(values, target)
+        # what Arrow would cut off in silence: 1.5 for an integer, a time of day for a date, True for a number
+        for strange in kinds - _KINDS.get(kind.name, _NOTHING):
+            if not _is_kind(strange, kind.name):
+                raise Misfit(_why_no(strange, kind))
+        try:
+            array = pa.array(values, target)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise Misfit from error
         if check is not None:
             check(values, array, kinds)
         return array
 
     return convert
-
-
-def _reject_kinds(kinds: set[type], kind: DataType) -> None:
-    """Reject what Arrow would cut off in silence: 1.5 for an integer, a time of day for a date, True for a number."""
-    for strange in kinds - _KINDS.get(kind.name, _NOTHING):
-        if not _is_kind(strange, kind.name):
-            raise Misfit(_why_no(strange, kind))
-
-
-def _converted(values: Sequence[Any], target: pa.DataType) -> pa.Array:
-    try:
-        return pa.array(values, target)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise Misfit from error
 
 
 _NONE = type(None)
@@ -216,30 +208,7 @@ def _as_lists(values: Sequence[Any], kinds: set[type]) -> Sequence[Any]:
 
 
 def _arrays(kind: DataType) -> Column:
-    (inside,) = kind.children
-    return _nested_arrays(column_of(inside)) if inside.children else _plain_arrays(inside, kind.to_arrow())
-
-
-def _plain_arrays(inside: DataType, target: pa.DataType) -> Column:
-    """Of plain values Arrow makes whole arrays, twice as fast."""
-    check = _CHECKS.get(inside.name)
-
-    def convert(values: Sequence[Any]) -> pa.Array:
-        kinds = set(map(type, values))
-        if not kinds <= _LISTS:
-            values = _as_lists(values, kinds)
-        present = _present(values, some_null=_NONE in kinds)
-        inner_kinds = set(map(type, chain.from_iterable(present)))
-        _reject_kinds(inner_kinds, inside)
-        array = _converted(values, target)
-        if check is not None:
-            check(list(chain.from_iterable(present)), array.flatten(), inner_kinds)
-        return array
-
-    return convert
-
-
-def _nested_arrays(element: Column) -> Column:
+    element = column_of(kind.children[0])
 
     def convert(values: Sequence[Any]) -> pa.Array:
         kinds = set(map(type, values))
@@ -252,7 +221,7 @@ def _nested_arrays(element: Column) -> Column:
     return convert
 
 
-def _fields_of(value: Any) -> Mapping[Any, Any] | None:
+def fields_of(value: Any) -> Mapping[Any, Any] | None:
     """The fields of a mapping or a dataclass instance; None for anything else."""
     if isinstance(value, Mapping):
         return value
@@ -267,7 +236,7 @@ def _structs(kind: DataType) -> Column:
     declared = set(names)
 
     def convert(values: Sequence[Any]) -> pa.Array:
-        rows = [None if value is None else _fields_of(value) for value in values]
+        rows = [None if value is None else fields_of(value) for value in values]
         missing = [value is None for value in values]
         for row, value in zip(rows, values, strict=True):
             if row is None and value is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,9 +29,20 @@ def python_values(array: pa.Array, kind: DataType) -> list[Any]:
         return _datetimes(array, name == "timestamp")
     if name == "date":
         return _dates(array)
-    if array.null_count == 0 and (kind.is_integer or name in ("float", "double", "boolean")):
-        return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]  # Arrow has no types
     return array.to_pylist()  # type: ignore[no-any-return]  # Arrow has no types
+
+
+def key_values(batch: pa.RecordBatch, names: Sequence[str]) -> list[Any]:
+    """Return the key of each row: the value of its column, a tuple of several; None where the batch has no key."""
+    if not names or not set(names) <= set(batch.schema.names):  # of a stream that is only named, the table has it
+        return [None] * int(batch.num_rows)
+    columns: list[list[Any]] = [batch.column(name).to_pylist() for name in names]
+    return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+
+def values_or_none(batch: pa.RecordBatch, name: str | None) -> list[Any]:
+    """Return the values of a column; None for each row where there is no such column."""
+    return batch.column(name).to_pylist() if name in batch.schema.names else [None] * int(batch.num_rows)
 
 
 def beyond_python(column: pa.Array, field: Field) -> SchemaError:

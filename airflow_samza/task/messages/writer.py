@@ -6,15 +6,14 @@ user's Python write by it, and the test driver.
 
 from __future__ import annotations
 
-import dataclasses
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from airflow_samza.schema import Schema
-from airflow_samza.task.messages.value_columns import Misfit, column_of, columns_differ, misfit
+from airflow_samza.task.messages.value_columns import Misfit, column_of, columns_differ, fields_of, misfit
 
 
 class ShapeError(Exception):
@@ -105,11 +104,9 @@ class MessageWriter:
         declared = set(names)
         rows: list[Any] = []
         for index, message in enumerate(messages):
-            values = message
-            if not isinstance(values, Mapping):
-                if not dataclasses.is_dataclass(message) or isinstance(message, type):
-                    raise ShapeError(index, "a message is a dataclass instance, a Row or a dict")
-                values = {field.name: getattr(message, field.name) for field in dataclasses.fields(message)}
+            values = fields_of(message)
+            if values is None:
+                raise ShapeError(index, "a message is a dataclass instance, a Row or a dict")
             if len(values) != len(names) or not declared.issuperset(values):
                 raise ShapeError(index, columns_differ(declared, values))
             rows.append(values)

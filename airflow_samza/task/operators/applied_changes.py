@@ -12,16 +12,14 @@ import pyarrow.compute as pc
 from airflow_samza.application.descriptors import ROW_DELETED
 from airflow_samza.application.operator_specs import ApplyChangesSpec
 from airflow_samza.schema import Field, Schema
+from airflow_samza.storage.columnar import with_keys
 from airflow_samza.storage.key_index import as_rows
 from airflow_samza.task.checkpoint import fitting_state
-from airflow_samza.task.messages.conform import SchemaConformer, with_missing
+from airflow_samza.task.messages.conform import MESSAGE, SchemaConformer, kept_rows
 from airflow_samza.task.operators.aggregation.accumulators import key_codes
 from airflow_samza.task.operators.distinct.chains import Flags, Longs
 from airflow_samza.task.operators.operator import Operator
-from airflow_samza.task.tables.parts import rows_with_key
 from airflow_samza.task.tables.store import TableStore
-
-_MESSAGE = "message."
 
 
 class ApplyChanges(Operator[ApplyChangesSpec]):
@@ -43,7 +41,7 @@ class ApplyChanges(Operator[ApplyChangesSpec]):
         order = [Field(f"s{place}", messages[name].type) for place, name in enumerate(spec.sequence_by)]
         kept = [*key, *order]
         if self._history:
-            kept += [Field(_MESSAGE + field.name, field.type) for field in messages.fields]
+            kept += [Field(MESSAGE + field.name, field.type) for field in messages.fields]
         self._order = [field.name for field in order]
         self._schema = Schema(tuple(kept))
         self._kept = self._schema.to_arrow()
@@ -61,7 +59,8 @@ class ApplyChanges(Operator[ApplyChangesSpec]):
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Return the changes that are newer than all before, or the rows whose history they change."""
-        batch = self._complete(batch)
+        batch, incomplete = with_keys(batch, (*self.spec.key, *self.spec.sequence_by))
+        self.incomplete += incomplete
         if not batch.num_rows:
             return
         keys = [batch.column(name) for name in self.spec.key]
@@ -80,13 +79,6 @@ class ApplyChanges(Operator[ApplyChangesSpec]):
         else:
             yield batch if len(newer) == batch.num_rows else batch.take(as_rows(np.sort(newer)))
         self._keep(batch.take(as_rows(newer[last])))
-
-    def _complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        is_complete = rows_with_key([batch.column(name) for name in (*self.spec.key, *self.spec.sequence_by)])
-        if is_complete is None:
-            return batch
-        self.incomplete += int((~is_complete).sum())
-        return batch.filter(pa.array(is_complete))
 
     def _ranks(self, batch: pa.RecordBatch, former: list[pa.Array], known: Flags) -> tuple[Longs, Longs]:
         """Return numbers in the order of the sequences of changes, and of the newest before; -1: there is none."""
@@ -127,7 +119,7 @@ class ApplyChanges(Operator[ApplyChangesSpec]):
         since = batch.column(self.spec.sequence_by[0]).take(as_rows(newer))
         first = np.append(True, last[:-1])
         ended = first & (places[newer] >= 0)
-        names = [_MESSAGE + name for name in self.input.names]
+        names = [MESSAGE + name for name in self.input.names]
         if ended.any():
             columns = self._newest.take(places[newer[ended]], names)
             former = pa.RecordBatch.from_arrays(columns, names=list(self.input.names))
@@ -160,18 +152,6 @@ class ApplyChanges(Operator[ApplyChangesSpec]):
 
     def restore(self, tables: Mapping[str, pa.Table]) -> None:
         """Take over the newest changes; columns that messages have not any more are left out, new ones are null."""
+        conformer = SchemaConformer(self._schema, f"what {self.spec.title} kept", fills=True)
         with fitting_state(self.spec.title):
-            self._newest.restore({name: self._fitting(table) for name, table in tables.items()})
-
-    def _fitting(self, table: pa.Table) -> pa.Table:
-        width = len(self._kept)
-        if table.column_names[:width] == self._kept.names and table.schema.types[:width] == self._kept.types:
-            return table
-        conformer = SchemaConformer(self._schema, f"what {self.spec.title} kept")
-        batches = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
-        rows = [conformer.conform(with_missing(batch, self._schema)) for batch in batches]
-        more = [name for name in table.column_names if name not in self._kept.names and not name.startswith(_MESSAGE)]
-        fitting = pa.Table.from_batches(rows)
-        for name in more:
-            fitting = fitting.append_column(name, table.column(name))
-        return fitting
+            self._newest.restore({name: kept_rows(table, conformer) for name, table in tables.items()})

@@ -11,7 +11,7 @@ import pyarrow as pa
 from airflow_samza.application.operator_specs import SendToTableSpec, TableJoinSpec
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.bad_records import rows_at
-from airflow_samza.task.messages.conform import SchemaConformer, with_missing
+from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.messages import MessageReader, MessageWriter, chunks
 from airflow_samza.task.operators.calls import Failures, batch_of_each, chunks_of
 from airflow_samza.task.operators.operator import Operator
@@ -104,15 +104,17 @@ class SendToRemoteTable(Operator[SendToTableSpec]):
         super().__init__(spec, inputs, None)
         self._table = table
         self._schema = table.table.schema or inputs
-        self._conformer = SchemaConformer(self._schema, f"what {spec.title} writes to table {table.table.table_id!r}")
+        what = f"what {spec.title} writes to table {table.table.table_id!r}"
+        self._conformer = SchemaConformer(self._schema, what, fills=True)
         self._reader = MessageReader(self._schema)
         self._values = [name for name in self._schema.names if name not in table.table.key]
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """Write the messages."""
-        rows = self._conformer.conform(with_missing(batch, self._schema))
+        rows = self._conformer.conform(batch)
         for first, chunk in chunks_of(rows, self.bad):
-            deletes = self._deletes(chunk)
+            nulls = [chunk.column(name).is_null().to_numpy(zero_copy_only=False) for name in self._values]
+            deletes = np.logical_and.reduce(nulls).tolist() if nulls else [False] * chunk.num_rows
             messages: list[Any] = self._reader.read(chunk)
             entries = [
                 (key, None if is_deleted else message)
@@ -125,8 +127,3 @@ class SendToRemoteTable(Operator[SendToTableSpec]):
                 failures.add(place, error)
             failures.reject(batch.slice(first, chunk.num_rows), first)
         return ()
-
-    def _deletes(self, batch: pa.RecordBatch) -> list[bool]:
-        """Return which rows delete."""
-        nulls = [batch.column(name).is_null().to_numpy(zero_copy_only=False) for name in self._values]
-        return np.logical_and.reduce(nulls).tolist() if nulls else [False] * batch.num_rows

@@ -109,7 +109,7 @@ def _in_pieces(
     if bad is None:
         return (evaluate(batch),)
     bad.begin(batch)
-    return halved(batch, evaluate, (MessageError,), bad)
+    return (piece for _, piece in halved(batch, lambda part, _: evaluate(part), MessageError, bad.reject_row))
 
 
 class Where(Operator[WhereSpec]):
@@ -199,7 +199,8 @@ class MapBatches(Operator[MapBatchesSpec]):
         if self.bad is None:
             return self._results(batch)
         self.bad.begin(batch)
-        return chain.from_iterable(halved(batch, lambda part: list(self._results(part)), (Exception,), self.bad))
+        pieces = halved(batch, lambda part, _: list(self._results(part)), Exception, self.bad.reject_row)
+        return chain.from_iterable(results for _, results in pieces)
 
     def _results(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         results = self._called(batch)
@@ -260,7 +261,7 @@ class SendTo(Operator[OperatorSpec]):
 
     def __init__(self, spec: OperatorSpec, inputs: Schema, declared: Schema, writer: OutputWriter) -> None:
         super().__init__(spec, inputs, None)
-        self._sender = Sender(writer, inputs, declared, spec.title)
+        self._sender = Sender(writer, declared, spec.title)
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """Send the messages."""

@@ -16,7 +16,7 @@ from airflow_samza.application.operator_specs import SendToTableSpec, TableJoinS
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.schema import Schema
 from airflow_samza.storage.timed_rows import NEVER
-from airflow_samza.task.messages.conform import SchemaConformer, with_missing
+from airflow_samza.task.messages.conform import SchemaConformer
 from airflow_samza.task.messages.event_times import micros
 from airflow_samza.task.messages.messages import MessageReader, MessageWriter, chunks
 from airflow_samza.task.operators.calls import Failures, batch_of_each
@@ -32,11 +32,12 @@ class SendToTable(Operator[SendToTableSpec]):
         super().__init__(spec, inputs, None)
         self._store = store
         self._now = clock
-        self._conformer = SchemaConformer(store.schema, f"what {spec.title} writes to table {spec.table.table_id!r}")
+        what = f"what {spec.title} writes to table {spec.table.table_id!r}"
+        self._conformer = SchemaConformer(store.schema, what, fills=True)
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """Write the rows."""
-        rows = self._conformer.conform(with_missing(batch, self._store.schema))
+        rows = self._conformer.conform(batch)
         self._store.write(rows, _row_times(self.spec, self.input, self._store, self._now, batch, _BEFORE_TIME))
         return ()
 

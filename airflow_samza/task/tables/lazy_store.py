@@ -70,15 +70,10 @@ class LazyTableStore(TableStore):
         self._elsewhere = None
         super().start_from(base)
 
-    def write(self, batch: pa.RecordBatch, times: Any = None) -> None:
-        """Upsert rows; see the base class."""
+    def write(self, batch: pa.RecordBatch, times: Any = None, deleted: Any = False) -> None:
+        """Upsert or delete rows; see the base class."""
         self.read_all()
-        super().write(batch, times)
-
-    def delete(self, keys: pa.RecordBatch) -> None:
-        """Delete rows; see the base class."""
-        self.read_all()
-        super().delete(keys)
+        super().write(batch, times, deleted)
 
     def find(self, columns: Sequence[pa.Array], now: Any = None) -> Numbers:
         """Return the place of the row of each key; see the base class."""

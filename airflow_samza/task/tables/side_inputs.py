@@ -1,4 +1,4 @@
-"""The processor of a table's side inputs, made by its factory, and the table that it fills as it sees it.
+"""The processor of a table's side inputs, made by its factory, and a table as Python sees it: rows by key as messages.
 
 A factory is a class or function, or ``module:factory`` by name (rules S2, S8). The processor reads what was written
 before, and what it has given itself. Tasks run it while they fill the table, and the stage runner checks the factory.
@@ -71,7 +71,7 @@ class WrongEntry(Exception):
     """Error for what a processor gave that is no entry of its table: the fault, as half a sentence."""
 
 
-class SideStore:
+class MessageStore:
     """Rows by key, as messages (``KeyValueStore``). Entries go into the table in bulk: :meth:`flush`.
 
     Rows are kept as they are when they are put, and only what is put is kept: a row that it gives may be changed, as
@@ -93,6 +93,13 @@ class SideStore:
 
     def get(self, key: Any) -> Any:
         """The row of a key, or None."""
+        self._refresh()
+        return self._row(key)
+
+    def _refresh(self) -> None:
+        """Forget rows that may not be found any more."""
+
+    def _row(self, key: Any) -> Any:
         if key in self._written:
             row = self._written[key]
             if row is not None and not isinstance(row, self._kind):
@@ -105,9 +112,10 @@ class SideStore:
 
     def get_all(self, keys: Iterable[Any]) -> dict[Any, Any]:
         """The rows of those keys that are there."""
+        self._refresh()
         listed = list(keys)
         self.prefetch(listed)
-        return {key: row for key in listed if (row := self.get(key)) is not None}
+        return {key: row for key in listed if (row := self._row(key)) is not None}
 
     def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
         """The entries from ``first`` up to and without ``last``, in key order; all rows are sorted for it."""
@@ -131,12 +139,9 @@ class SideStore:
             return
         if len(self._looked_up) > _MOST:
             self._looked_up.clear()
-        self._looked_up.update(dict.fromkeys(missing))
-        if not self._store.nbytes:
-            return
-        columns = self._columns(missing)
-        places = self._store.find(columns)
+        places = self._store.find(self._columns(missing), self._now())
         found = [key for key, place in zip(missing, places.tolist(), strict=True) if place >= 0]
+        self._looked_up.update(dict.fromkeys(missing))
         self._looked_up.update(zip(found, self._reader.read(self._store.batch(places[places >= 0])), strict=True))
 
     # -- writing -------------------------------------------------------------------------------------------------------
@@ -169,7 +174,7 @@ class SideStore:
         deleted = [key for key, row in written.items() if row is None]
         if rows:
             try:
-                self._store.write(self._writer.write(list(rows.values())))
+                self._store.write(self._writer.write(list(rows.values())), self._now())
             except ShapeError as error:
                 key, row = list(rows.items())[error.index]
                 raise WrongEntry(
@@ -179,6 +184,10 @@ class SideStore:
             self._store.delete(
                 pa.RecordBatch.from_arrays(self._columns(deleted), schema=self._store.key_schema.to_arrow())
             )
+
+    def _now(self) -> int | None:
+        """Return the time at which rows are written and looked up (ms); None where they have no time to live."""
+        return None
 
     # -- forms ---------------------------------------------------------------------------------------------------------
 

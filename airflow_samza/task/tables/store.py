@@ -63,7 +63,7 @@ class TableStore:
         self.ignored = 0
         self.key_schema = Schema(tuple(schema[name] for name in key))
         self._arrow = schema.to_arrow()
-        self._pending: list[tuple[pa.RecordBatch, bool, Any]] = []
+        self._pending: list[tuple[pa.RecordBatch, Any, Any]] = []
         self._base: Part | None = None
         self._changes: Part | None = None
         self._fresh: list[Part] = []
@@ -79,18 +79,17 @@ class TableStore:
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
-    def write(self, batch: pa.RecordBatch, times: Any = None) -> None:
-        """Upserts rows.
+    def write(self, batch: pa.RecordBatch, times: Any = None, deleted: Any = False) -> None:
+        """Upserts rows, or deletes those of the keys of rows that ``deleted`` marks (one for each row or one for all).
 
-        ``times`` (ms, one for each row or one for all) begin their time to live; None where the table has none.
+        ``times`` (ms, likewise) begin their time to live; None where the table has none.
         """
         if batch.num_rows:
-            self._pending.append((batch, False, times))
+            self._pending.append((batch, deleted, times))
 
     def delete(self, keys: pa.RecordBatch) -> None:
         """Deletes the rows of keys, which are columns of their own names; one that is not there is no error."""
-        if keys.num_rows:
-            self._pending.append((keys, True, 0))
+        self.write(self.with_all_columns(keys), 0, True)
 
     def expire(self, now: int) -> None:
         """Note the time ``now`` (ms): rows whose time to live is over need not be kept any more."""
@@ -266,8 +265,8 @@ class TableStore:
         pending, self._pending = self._pending, []
         batches, deleted, times = [], [], []
         for batch, deletes, written in pending:
-            batches.append(self.with_all_columns(batch) if deletes else batch.cast(self._arrow))
-            deleted.append(np.full(batch.num_rows, deletes))
+            batches.append(batch if batch.schema.equals(self._arrow) else batch.cast(self._arrow))
+            deleted.append(np.broadcast_to(deletes, batch.num_rows))
             if self.ttl_ms is not None:
                 times.append(np.broadcast_to(np.asarray(0 if written is None else written, np.int64), batch.num_rows))
         rows = pa.concat_batches(batches) if len(batches) > 1 else batches[0]

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from airflow_samza.application.operator_spec import KeyedResultSpec
 from airflow_samza.application.operator_specs import WindowOperatorSpec
@@ -23,6 +22,9 @@ from airflow_samza.task.operators.aggregation.list_parts import each_row, is_lis
 
 RAW_ROWS = 1 << 17
 """Rows collected before a partial result is made: a group-by costs a fixed fraction of a millisecond."""
+
+_HELD_BYTES = 1 << 24
+"""Bytes of partial results that are held before they are merged, which copies them: so it waits for many more."""
 
 _BIGINT = DataType("bigint")
 
@@ -108,9 +110,6 @@ class PartialGroups:
         self._raw: list[pa.RecordBatch] = []
         self._raw_rows = 0
         self._partials: list[pa.Table] = []
-        self._by_values = [
-            f"p{place}" for place, part in enumerate(self.grouping.parts) if part.first in ("collect", "distinct")
-        ]
         self._size = 0
         self._merged_size = 0
         self._repeats = False
@@ -176,14 +175,9 @@ class PartialGroups:
         """Takes in a partial result, such as :meth:`held` gave."""
         self._partials.append(partial)
         self.rows += partial.num_rows
-        self._size += self._size_of(partial)
-        if self._size > max(4 * self._merged_size, 4 * RAW_ROWS):
+        self._size += partial.nbytes
+        if self._size > max(4 * self._merged_size, _HELD_BYTES):
             self._merge()
-
-    def _size_of(self, partial: pa.Table) -> int:
-        """The rows of a partial result and the values in its lists: merging copies them, so it waits for many more."""
-        lists = (pc.sum(pc.list_value_length(partial.column(name))).as_py() or 0 for name in self._by_values)
-        return int(partial.num_rows + sum(lists))
 
     def _merge(self) -> None:
         """Makes one partial result of all."""
@@ -195,7 +189,7 @@ class PartialGroups:
             self._partials = [self._table(*self.grouping.merged(columns[:count], columns[count:]))]
         self._repeats = False
         self.rows = self._partials[0].num_rows if self._partials else 0
-        self._size = self._merged_size = self._size_of(self._partials[0]) if self._partials else 0
+        self._size = self._merged_size = self._partials[0].nbytes if self._partials else 0
 
     @staticmethod
     def _table(keys: list[Any], parts: list[Any]) -> pa.Table:

@@ -35,16 +35,10 @@ class Segments(NamedTuple):
 def segments_of(keys: Sequence[pa.Array], times: Longs) -> Segments:
     """Return the segments of rows whose keys have no nulls."""
     codes = key_codes(keys, len(times))
-    counts = np.bincount(codes)
-    alone = counts[codes] == 1
-    singles, others = np.flatnonzero(alone), np.flatnonzero(~alone)
-    sorted_others = others[np.lexsort((times[others], codes[others]))]
-    own = codes[sorted_others]
-    begins = np.flatnonzero(np.concatenate(([True], own[1:] != own[:-1]))) if len(own) else own
-    starts = np.concatenate((np.arange(len(singles)), len(singles) + begins))
-    ends = np.append(starts[1:], len(times))
-    numbers = np.repeat(np.arange(len(starts)), ends - starts)
-    return Segments(np.concatenate((singles, sorted_others)), starts, ends, numbers)
+    order = np.lexsort((times, codes))
+    numbers = codes[order]
+    begins = np.flatnonzero(np.diff(numbers, prepend=-1))
+    return Segments(order, begins, np.append(begins[1:], len(times)), numbers)
 
 
 def group_begins(times: Longs, segments: Segments, opened: Longs, within: int) -> tuple[Longs, Longs]:

@@ -12,7 +12,7 @@ from airflow_samza.application.operator_specs import DistinctSpec
 from airflow_samza.schema import DataType, Field, Schema
 from airflow_samza.storage.key_index import as_rows
 from airflow_samza.task.checkpoint import fitting_state
-from airflow_samza.task.messages.conform import SchemaConformer
+from airflow_samza.task.messages.conform import MESSAGE, SchemaConformer, kept_messages, kept_rows
 from airflow_samza.task.operators.distinct.chains import Longs, Segments, group_begins, repeated, segments_of
 from airflow_samza.task.tables.store import TableStore
 
@@ -25,7 +25,7 @@ _GATHERED = 1 << 18
 _OUT_ROWS = 1 << 16
 """Rows of an emitted batch."""
 
-_TIME, _MESSAGE = "time", "message."
+_TIME = "time"
 WAITING, OPEN = "waiting", "open-"
 """The names of what is kept: messages that wait, and the tables of open groups."""
 
@@ -55,8 +55,9 @@ class Copies:
         self._within = FAR if spec.within_ms is None else min(spec.within_ms * 1000, FAR)
         self._last = spec.keep == "last"
         self._names = [field.name for field in key]
-        of_messages = tuple(Field(_MESSAGE + field.name, field.type, field.nullable) for field in messages.fields)
+        of_messages = tuple(Field(MESSAGE + field.name, field.type, field.nullable) for field in messages.fields)
         kept = Schema((*key, Field(_TIME, DataType("bigint"), False), *(of_messages if self._last else ())))
+        self._conformer = SchemaConformer(kept, f"what {spec.title} kept")
         self._kept = kept.to_arrow()
         self._waiting_schema = Schema((Field(_TIME, DataType("bigint"), False), *of_messages)).to_arrow()
         self._open = TableStore(spec.title, kept, tuple(self._names), spec.within_ms)
@@ -175,7 +176,7 @@ class Copies:
         if columns:
             places = self._open.find(columns)
             rows = pa.RecordBatch.from_arrays(
-                self._open.take(places, [_MESSAGE + name for name in schema.names]), schema=schema
+                self._open.take(places, [MESSAGE + name for name in schema.names]), schema=schema
             )
         else:
             rows = pa.RecordBatch.from_pylist([], schema=schema)
@@ -197,33 +198,17 @@ class Copies:
         with fitting_state(self._spec.title):
             if WAITING in tables:
                 times = tables[WAITING].column(_TIME).combine_chunks().to_numpy()
-                self.add(self._messages_of(tables[WAITING]), times)
+                conformer = SchemaConformer(self._messages, f"what {self._spec.title} kept")
+                self.add(kept_messages(tables[WAITING], conformer), times)
             kept = {name.removeprefix(OPEN): t for name, t in tables.items() if name.startswith(OPEN)}
             if kept:
-                self._open.restore({name: self._fitting(table) for name, table in kept.items()})
+                self._open.restore({name: kept_rows(table, self._conformer) for name, table in kept.items()})
         if self._last and kept:
             groups = self._open.rows
             begins = groups.column(_TIME).to_numpy()
             order = np.argsort(begins, kind="stable")
             order = order[begins[order] + self._within > reached]  # others have been emitted, and may lie there still
             self._begun = [(begins[order], _taken([groups.column(name) for name in self._names], order))]
-
-    def _messages_of(self, table: pa.Table) -> pa.RecordBatch:
-        names = [name for name in table.column_names if name.startswith(_MESSAGE)]
-        columns = [table.column(name).combine_chunks() for name in names]
-        batch = pa.RecordBatch.from_arrays(columns, [name.removeprefix(_MESSAGE) for name in names])
-        return SchemaConformer(self._messages, f"what {self._spec.title} kept").conform(batch)
-
-    def _fitting(self, table: pa.Table) -> pa.Table:
-        """Return a table of open groups with the messages' columns of now; what is not used any more is left out."""
-        width = len(self._kept)
-        if table.column_names[:width] == self._kept.names and table.schema.types[:width] == self._kept.types:
-            return table
-        beside = [*self._names, _TIME]
-        messages = self._messages_of(table).columns if self._last else []
-        more = [name for name in table.column_names if name not in beside and not name.startswith(_MESSAGE)]
-        columns = [*(table.column(name) for name in beside), *messages, *(table.column(name) for name in more)]
-        return pa.Table.from_arrays(columns, [*self._kept.names, *more])
 
 
 def _together(parts: Sequence[_Rows]) -> _Rows:

@@ -12,8 +12,8 @@ import pyarrow as pa
 from airflow_samza.application.operator_specs import DistinctSpec
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.schema import DataType, Field, Schema
-from airflow_samza.task.messages.event_times import micros
-from airflow_samza.task.messages.output_writers import Sender
+from airflow_samza.task.messages.event_times import timed_messages
+from airflow_samza.task.messages.output_writers import Sender, without_late
 from airflow_samza.task.operators.distinct.chains import Longs
 from airflow_samza.task.operators.distinct.copies import LONG_AGO, Copies
 from airflow_samza.task.operators.operator import Operator
@@ -62,9 +62,11 @@ class Distinct(Operator[DistinctSpec]):
 
     def process(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Let messages wait; return results where these do not depend on time."""
-        times = self._times(batch)
-        if self._by_event:
-            batch, times = self._in_time(batch, times)
+        batch, times, without = self._timed(batch)
+        self.without_time += without
+        if self._watermark != NONE_YET:
+            batch, times, late = without_late(batch, times, times < self._watermark * 1000, self._late_to)
+            self.late += late
         if not batch.num_rows:
             return
         with_key = rows_with_key(self._keys(batch))
@@ -76,27 +78,17 @@ class Distinct(Operator[DistinctSpec]):
         if not self._by_event and self._copies.waiting + self._of_nulls.waiting >= WORK:
             yield from self._settled(_ARRIVED)
 
-    def _times(self, batch: pa.RecordBatch) -> Longs:
-        """Return the event time of each message (µs), one that none is where it is null; 0 without event times."""
-        if self.spec.time_column is None:
-            return np.zeros(batch.num_rows, np.int64)
-        place = self.input.names.index(self.spec.time_column)
-        times = micros(batch.column(place), self.input.fields[place].type, f"input of {self.spec.title}")
-        return np.asarray(times.fill_null(_NO_TIME).to_numpy(zero_copy_only=False), np.int64)
+    def _timed(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Longs, int]:
+        """Return the messages that have an event time, their times (µs), and how many have none.
 
-    def _in_time(self, batch: pa.RecordBatch, times: Longs) -> tuple[pa.RecordBatch, Longs]:
-        """Return the messages that have a time, which the watermark has not passed yet; count and send the others."""
-        timed = times != _NO_TIME
-        without = len(times) - int(timed.sum())
-        chosen = timed if self._watermark == NONE_YET else times >= self._watermark * 1000
-        if chosen.all():
-            return batch, times
-        self.without_time += without
-        late = len(times) - int(chosen.sum()) - without
-        self.late += late
-        if late and self._late_to is not None:
-            self._late_to.send(batch.filter(pa.array(timed & ~chosen)))
-        return batch.filter(pa.array(chosen)), times[chosen]
+        Where there are no event times all have the time 0.
+        """
+        if self.spec.time_column is None:
+            return batch, np.zeros(batch.num_rows, np.int64), 0
+        return timed_messages(batch, self.input, self.spec.time_column, f"input of {self.spec.title}")
+
+    def _times(self, batch: pa.RecordBatch) -> Longs:
+        return self._timed(batch)[1]
 
     def _keys(self, batch: pa.RecordBatch) -> list[pa.Array]:
         return [batch.column(name) for name in self.spec.key]
@@ -153,7 +145,6 @@ class Distinct(Operator[DistinctSpec]):
         self._of_nulls.restore(with_nulls, reached)
 
 
-_NO_TIME = -(1 << 63)
 _ARRIVED = 1
 """The time by which messages without event times, which have the time 0, have come."""
 

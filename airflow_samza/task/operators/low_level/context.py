@@ -163,23 +163,24 @@ class Output:
     def __init__(self, spec: TaskSpec, stream: StreamDescriptor, writer: OutputWriter) -> None:
         self.writes_when_full = True
         self._spec = spec
-        self._stream = stream
+        self.stream = stream
         self._out = writer
         self._writer: MessageWriter | None = None
         self._copies: OwnCopies | None = None
         if stream.schema is not None:
             self._takes(stream.schema)
         self._messages: list[Any] = []
+        self._kept = 0
 
     def add(self, message: Any) -> None:
         """Takes a message, as it is now: the task may use the object again."""
         if self._writer is None:
             if not dataclasses.is_dataclass(message) or isinstance(message, type):
                 raise SchemaError(
-                    f"The task sends {type(message).__name__} messages to {self._stream.stream_id!r}, whose columns "
+                    f"The task sends {type(message).__name__} messages to {self.stream.stream_id!r}, whose columns "
                     "are not declared.",
                     hint="Declare app.output_stream(…, schema=…), or send dataclass instances.",
-                    stream=self._stream.stream_id,
+                    stream=self.stream.stream_id,
                 )
             self._takes(Schema.of(type(message)))
         assert self._copies is not None
@@ -190,13 +191,15 @@ class Output:
     def _takes(self, schema: Schema) -> None:
         self._writer, self._copies = MessageWriter(schema), OwnCopies(schema)
 
-    def taken(self) -> int:
-        """Return how many messages wait to be written."""
-        return len(self._messages)
+    def keep(self) -> None:
+        """Keep what was added so far; write it when it is enough."""
+        if len(self._messages) >= CHUNK:
+            self.flush()
+        self._kept = len(self._messages)
 
-    def take_back(self, count: int) -> None:
-        """Forget all messages but the first so many."""
-        del self._messages[count:]
+    def take_back(self) -> None:
+        """Forget the messages that came since :meth:`keep`."""
+        del self._messages[self._kept :]
 
     def flush(self) -> None:
         """Write what it has; coroutines of the task may add more meanwhile."""
@@ -208,7 +211,7 @@ class Output:
         try:
             batch = self._writer.write(messages)
         except ShapeError as error:
-            expected = f"for {self._stream.stream_id!r} {self._writer.expected}"
+            expected = f"for {self.stream.stream_id!r} {self._writer.expected}"
             raise wrong_shape(self._spec, self._spec.factory, messages[error.index], expected, why=error.why) from None
         self._out.write(batch)
 
@@ -216,9 +219,8 @@ class Output:
 class Collector:
     """Takes what the task sends (``MessageCollector``)."""
 
-    def __init__(self, outputs: Mapping[str, Output], streams: Mapping[str, StreamDescriptor]) -> None:
+    def __init__(self, outputs: Mapping[str, Output]) -> None:
         self._outputs = outputs
-        self._streams = streams
 
     def send(self, stream: str, message: Any, *, key: Any = None) -> None:
         """Sends a message to an output stream, by its id."""
@@ -229,7 +231,7 @@ class Collector:
                 hint=f"{did_you_mean(stream, self._outputs)}Its outputs are {listed(sorted(self._outputs))}.",
                 name=stream,
             )
-        if key is not None and not self._streams[stream].key:
+        if key is not None and not self._outputs[stream].stream.key:
             raise InvalidApplication(
                 f"The task sends to {stream!r} with a key of its own, and the stream has no key columns "
                 f"({SourceLocation.of_caller()}).",

@@ -173,10 +173,7 @@ class _ValueForm:
 
 
 def _form(schema: Schema, plain: bool) -> str:
-    if plain:
-        return schema.fields[0].type.ddl()
-    kind = schema.python_class
-    return f"the columns {schema.ddl()}" + (f" ({kind.__name__})" if kind is not None else "")
+    return schema.fields[0].type.ddl() if plain else MessageWriter(schema).expected
 
 
 def _is_text(value: str) -> bool:

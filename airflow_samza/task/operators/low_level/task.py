@@ -8,18 +8,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_samza.application.descriptors import StreamDescriptor
-from airflow_samza.application.operator_specs import TaskSpec
+from airflow_samza.application.operator_specs import InputOperatorSpec, TaskSpec
 from airflow_samza.application.rejections import USER_ERRORS
 from airflow_samza.application.task_api import IncomingMessageEnvelope
 from airflow_samza.config import TASK_WINDOW, Config
 from airflow_samza.errors import ConfigError
 from airflow_samza.schema import Schema
 from airflow_samza.storage.store import BASE
-from airflow_samza.task.messages.bad_records import BadRecords
-from airflow_samza.task.messages.messages import CHUNK, MessageReader, chunks
+from airflow_samza.task.messages.bad_records import Reading
+from airflow_samza.task.messages.messages import MessageReader, chunks
 from airflow_samza.task.messages.output_writers import OutputWriter
 from airflow_samza.task.messages.user_errors import callable_failed
+from airflow_samza.task.messages.values import key_values, values_or_none
 from airflow_samza.task.operators.low_level.context import Collector, Context, Coordinator, Output, TaskProgress
 from airflow_samza.task.operators.low_level.timers import EVENT, PROCESSING
 from airflow_samza.task.operators.operator import Operator
@@ -30,24 +30,30 @@ _STORE = "store-"
 
 
 class LowLevelTask(Operator[TaskSpec]):
-    """Calls the user's task. The run loop sets the :attr:`origin` of a batch before it pushes the batch.
+    """Calls the user's task. ``reading`` says from where a batch comes.
 
     With ``stops_at_commit`` a commit that the task asks for leaves the rest of a batch (decision 26); :attr:`left`
     counts its messages. ``init`` is called before anything else of the task, when everything is restored.
     """
 
     def __init__(
-        self, spec: TaskSpec, inputs: Mapping[str, Schema], writers: Mapping[str, OutputWriter], context: Context
+        self,
+        spec: TaskSpec,
+        inputs: Mapping[str, Schema],
+        writers: Mapping[str, OutputWriter],
+        context: Context,
+        reading: Reading,
     ) -> None:
         super().__init__(spec, next(iter(inputs.values())), None)
         self.context = context
-        self.origin: tuple[StreamDescriptor, int, int] | None = None
+        self._reading = reading
         self.coordinator = Coordinator()
         self.stops_at_commit = False
         self.left = 0
-        streams = {stream.stream_id: stream for stream in spec.outputs}
-        self._outputs = {name: Output(spec, stream, writers[name]) for name, stream in streams.items()}
-        self._collector = Collector(self._outputs, streams)
+        self._outputs = {s.stream_id: Output(spec, s, writers[s.stream_id]) for s in spec.outputs}
+        self._collector = Collector(self._outputs)
+        streams_read = (source.stream for source in spec.inputs if isinstance(source, InputOperatorSpec))
+        self._inputs = {stream.stream_id: stream for stream in streams_read}
         self._readers = {name: MessageReader(schema) for name, schema in inputs.items()}
         self._config = Config(context.config)
         self._progress = TaskProgress(context)
@@ -96,58 +102,38 @@ class LowLevelTask(Operator[TaskSpec]):
 
     def process(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """Call the task once per message; only what it sends is handed on."""
-        assert self.origin is not None
         self._begin()
         if self._calls is not None:
             self._process_async(batch, self._calls)
             return ()
-        if self.bad is not None:
-            self._process_tolerantly(batch, self.bad)
-            return ()
-        process, collector, coordinator = self._task.process, self._collector, self.coordinator
+        process, collector, coordinator, bad = self._task.process, self._collector, self.coordinator, self.bad
         progress, timers, stops_at_commit = self._progress, self.context.timers, self.stops_at_commit
+        if bad is not None:
+            bad.begin(batch)
+        # with a handler what a message sends is written only behind it, so that it can be taken back
+        outputs = () if bad is None else tuple(self._outputs.values())
         done = 0
         for envelope in self._envelopes(batch):
             if coordinator.shut_down or (coordinator.commit_requested and stops_at_commit):
                 break
+            for output in outputs:
+                output.keep()
             try:
                 result = process(envelope, collector, coordinator)
                 if result is not None:
                     _reject_coroutine(result)
             except USER_ERRORS as error:
-                raise callable_failed(self.spec, process, envelope.message, error) from error
+                failure = callable_failed(self.spec, process, envelope.message, error)
+                if bad is None:
+                    raise failure from error
+                for output in outputs:
+                    output.take_back()
+                bad.reject_row(batch.slice(done, 1), done, failure)
             done += 1
             if (timers.any or progress.window_ms) and progress.is_due():
                 self._do_due()
         self.left = batch.num_rows - done
         return ()
-
-    def _process_tolerantly(self, batch: pa.RecordBatch, bad: BadRecords) -> None:
-        """Process messages one by one; what each sent is written only behind it, so that it can be taken back."""
-        bad.begin(batch)
-        outputs = list(self._outputs.values())
-        done = 0
-        for envelope in self._envelopes(batch):
-            if self.is_stopped():
-                break
-            before = [output.taken() for output in outputs]
-            try:
-                _reject_coroutine(self._task.process(envelope, self._collector, self.coordinator))
-            except USER_ERRORS as error:
-                for output, count in zip(outputs, before, strict=True):
-                    output.take_back(count)
-                bad.reject(
-                    batch.slice(done, 1),
-                    [callable_failed(self.spec, self._task.process, envelope.message, error)],
-                    [done],
-                )
-            done += 1
-            for output in outputs:
-                if output.taken() >= CHUNK:
-                    output.flush()
-            if self._progress.is_due():
-                self._do_due()
-        self.left = batch.num_rows - done
 
     def _process_async(self, batch: pa.RecordBatch, calls: AsyncCalls) -> None:
         before = calls.unstarted
@@ -178,24 +164,13 @@ class LowLevelTask(Operator[TaskSpec]):
             output.flush()
 
     def _envelopes(self, batch: pa.RecordBatch) -> Iterator[IncomingMessageEnvelope]:
-        assert self.origin is not None
-        stream, partition, offset = self.origin
-        name, system, read = stream.stream_id, stream.system, self._readers[stream.stream_id].read
+        name, partition, offset = self._reading.stream, self._reading.partition, self._reading.offset
+        assert name is not None
+        stream, read = self._inputs[name], self._readers[name].read
         for part in chunks(batch):
-            messages = read(part)
-            keys: list[Any] = [None] * len(messages)
-            if stream.key:
-                columns = [part.column(name).to_pylist() for name in stream.key]
-                keys = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
-            times = (
-                part.column(stream.timestamp).to_pylist()
-                if stream.timestamp in part.schema.names
-                else [None] * len(messages)
-            )
-            for place, message in enumerate(messages):
-                yield IncomingMessageEnvelope(
-                    name, partition, offset + place, keys[place], message, system, times[place]
-                )
+            keys, times = key_values(part, stream.key), values_or_none(part, stream.timestamp)
+            for place, (key, message, time) in enumerate(zip(keys, read(part), times, strict=True), offset):
+                yield IncomingMessageEnvelope(name, partition, place, key, message, stream.system, time)
             offset += part.num_rows
 
     # -- time ----------------------------------------------------------------------------------------------------------

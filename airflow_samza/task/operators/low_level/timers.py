@@ -6,7 +6,7 @@ import heapq
 import json
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -15,10 +15,9 @@ from airflow_samza.application.rejections import reject
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.errors import StageError
 from airflow_samza.quoting import quoted
+from airflow_samza.task.messages.event_times import to_ms
 
 EVENT, PROCESSING = "event", "processing"
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 _SCHEMA = pa.schema([pa.field("kind", pa.string()), pa.field("key", pa.string()), pa.field("time", pa.int64())])
 
@@ -141,11 +140,10 @@ class TaskTimers:
 
 
 def _milliseconds(time: object) -> int:
-    if isinstance(time, datetime) and time.tzinfo is not None:
-        time = (time - _EPOCH) // timedelta(milliseconds=1)
-    if isinstance(time, int) and not isinstance(time, bool) and NONE_YET < time < END_OF_TIME:
-        return time
-    naive = isinstance(time, datetime)
+    naive = isinstance(time, datetime) and time.tzinfo is None
+    milliseconds = None if naive else to_ms(time)
+    if milliseconds is not None and NONE_YET < milliseconds < END_OF_TIME:
+        return milliseconds
     reject(
         f"The task sets a timer for {time!r}, which is {'a time without a zone' if naive else 'no time'}",
         hint="Give ms since 1970 in UTC (from 0), or a datetime with a zone."

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from airflow_samza.storage.key_index import as_rows
+from airflow_samza.task.messages.conform import MESSAGE
 
 Longs = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
@@ -30,11 +31,6 @@ _FAR = 1 << 60
 
 BEHIND_ALL = _FAR + 1
 """A time (µs) behind those of all rows."""
-
-
-def as_mask(flags: Flags) -> pa.Array:
-    """A filter for Arrow."""
-    return pa.Array.from_buffers(pa.bool_(), len(flags), [None, pa.py_buffer(np.packbits(flags, bitorder="little"))])
 
 
 class SortedRun:
@@ -104,7 +100,7 @@ class SortedRun:
         """The run without some of its rows."""
         kept = ~expired
         matched = self.matched[kept] if self.matched is not None else None
-        return SortedRun(self.rows.filter(as_mask(kept)), self.keys[kept], self.times[kept], matched)
+        return SortedRun(self.rows.filter(pa.array(kept)), self.keys[kept], self.times[kept], matched)
 
 
 def merged(one: SortedRun, other: SortedRun) -> SortedRun:
@@ -216,20 +212,13 @@ class Buffer:
 
     def table(self, schema: pa.Schema) -> pa.Table:
         """Return the rows kept: ``time``, ``matched`` and, behind ``message.``, the columns of the messages."""
-        named = [field.with_name(f"message.{field.name}") for field in schema]
+        named = [field.with_name(MESSAGE + field.name) for field in schema]
         fields = pa.schema([pa.field("time", pa.int64()), pa.field("matched", pa.bool_()), *named])
         parts = []
         for run in self.runs:
             kept = np.flatnonzero(run.times >= run.least_time)
             rows = run.rows if len(kept) == len(run) else run.rows.take(as_rows(kept))
             matched = run.matched[kept] if run.matched is not None else np.zeros(len(kept), np.bool_)
-            columns = [as_rows(run.times[kept]), as_mask(matched), *rows.columns]
+            columns = [as_rows(run.times[kept]), pa.array(matched), *rows.columns]
             parts.append(pa.RecordBatch.from_arrays(columns, schema=fields))
         return pa.Table.from_batches(parts, fields)
-
-
-def messages_of(table: pa.Table) -> pa.RecordBatch:
-    """The messages in a table of :meth:`Buffer.table`."""
-    names = [name for name in table.column_names if name.startswith("message.")]
-    columns = [table.column(name).combine_chunks() for name in names]
-    return pa.RecordBatch.from_arrays(columns, [name.removeprefix("message.") for name in names])

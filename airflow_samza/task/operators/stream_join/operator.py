@@ -13,16 +13,14 @@ from airflow_samza.application.operator_specs import StreamJoinSpec
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.schema import Schema
 from airflow_samza.storage.key_index import as_rows
-from airflow_samza.task.messages.conform import SchemaConformer
+from airflow_samza.task.messages.conform import SchemaConformer, kept_messages
 from airflow_samza.task.messages.event_times import micros
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.stream_join.buffer import (
     BEHIND_ALL,
     Buffer,
     SortedRun,
-    as_mask,
     candidates,
-    messages_of,
 )
 from airflow_samza.task.operators.stream_join.keys import JoinKey, equal_rows
 from airflow_samza.task.operators.stream_join.results import Beside, Called
@@ -87,8 +85,8 @@ class StreamJoin(Operator[StreamJoinSpec]):
         present = rows_with_key([*map(rows.column, self._keys[side].columns), times])
         if present is not None:
             if self._outer[side]:
-                yield from self._results.alone(rows.filter(as_mask(~present)), side)
-            chosen = as_mask(present)
+                yield from self._results.alone(rows.filter(pa.array(~present)), side)
+            chosen = pa.array(present)
             rows, times = rows.filter(chosen), times.filter(chosen)
         if rows.num_rows:
             self._waiting[side].append((rows, times))
@@ -216,9 +214,8 @@ class StreamJoin(Operator[StreamJoinSpec]):
             table = tables[name]
             if not table.num_rows:
                 continue
-            rows = SchemaConformer(self._schemas[side], f"what {self.spec.title} kept of its {name} stream").conform(
-                messages_of(table)
-            )
+            what = f"what {self.spec.title} kept of its {name} stream"
+            rows = kept_messages(table, SchemaConformer(self._schemas[side], what))
             times = table.column("time").combine_chunks().to_numpy(zero_copy_only=False)
             matched = (
                 table.column("matched").combine_chunks().to_numpy(zero_copy_only=False).copy()

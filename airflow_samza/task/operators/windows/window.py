@@ -12,7 +12,7 @@ from airflow_samza.application.operator_specs import WindowOperatorSpec
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.schema import Schema
 from airflow_samza.task.messages.event_times import timed_messages
-from airflow_samza.task.messages.output_writers import Sender
+from airflow_samza.task.messages.output_writers import Sender, without_late
 from airflow_samza.task.operators.aggregation.partial_groups import accumulators_of
 from airflow_samza.task.operators.operator import Operator
 from airflow_samza.task.operators.windows.fixed import EarlyFixedWindows, FixedWindows
@@ -84,24 +84,12 @@ class Window(Operator[WindowOperatorSpec]):
         batch, moments, without = timed_messages(batch, self.input, self.spec.time_column, what)
         self.without_time += without
         if self._watermark != NONE_YET and batch.num_rows:
-            batch, moments = self._in_time(batch, moments)
+            is_late = self._open.late(moments, self._watermark)
+            batch, moments, late = without_late(batch, moments, is_late, self._late_to)
+            self.late += late
         if batch.num_rows:
             watermark = self._watermark if self._watermark != NONE_YET else _BEFORE_ALL
             yield from self._rows(self._open.add(batch, moments, watermark, now))
-
-    def _in_time(self, batch: pa.RecordBatch, times: Any) -> tuple[pa.RecordBatch, Any]:
-        """The messages that are not late.
-
-        The others are counted, and sent to the stream of late messages if there is one.
-        """
-        late = self._open.late(times, self._watermark)
-        if not late.any():
-            return batch, times
-        mask = pa.array(late)
-        self.late += int(late.sum())
-        if self._late_to is not None:
-            self._late_to.send(batch.filter(mask))
-        return batch.filter(pa.array(~late)), times[~late]
 
     def _tick(self) -> int:
         self._now = max(self._now, self._clock())

@@ -149,7 +149,7 @@ def _late_to(making: Making) -> Sender | None:
     if late is None or not making.beside:
         return None
     writer = making.resources.writers[late.stream_id]
-    return Sender(writer, making.first, late.schema or making.first, spec.title)
+    return Sender(writer, late.schema or making.first, spec.title)
 
 
 def _distinct_schema(schemas: SchemaLookup, operator: DistinctSpec, schema: Schema | None) -> Schema | None:

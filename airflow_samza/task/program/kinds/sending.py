@@ -154,7 +154,7 @@ def _low_level(making: Making) -> LowLevelTask:
     }
     stores = {store.name: TaskStore(store, _backend(store, making)) for store in spec.stores}
     context = Context(resources.task_name, resources.partitions, resources.config, tables, resources.clock, stores)
-    return LowLevelTask(spec, schemas, resources.writers, context)
+    return LowLevelTask(spec, schemas, resources.writers, context, resources.reading)
 
 
 def _backend(store: StoreDescriptor, making: Making) -> KeyValueStore:

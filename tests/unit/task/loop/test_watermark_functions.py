@@ -100,6 +100,17 @@ def test_what_the_function_makes_of_a_watermark_goes_on_before_the_watermark() -
     assert seen(Emits(), 10) == [10, 1010, -10]
 
 
+def test_what_a_generator_refills_between_its_messages_is_copied() -> None:
+    class Refills(Behind):
+        def process_watermark(self, timestamp: int) -> Any:
+            row = {"n": 0}
+            for n in (1, 2, 3):
+                row["n"] = n
+                yield row
+
+    assert seen(Refills(), 10) == [10, 1, 2, 3]
+
+
 @pytest.mark.parametrize("word", ["map", "filter", "flat_map"])
 def test_all_callables_per_message_may_have_one(word: str) -> None:
     class Any_(Said):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from airflow_samza import (
@@ -19,6 +20,12 @@ from airflow_samza import (
     task_application,
 )
 from airflow_samza.errors import InvalidApplication, SchemaError, UnknownName
+from airflow_samza.planner.planner import ExecutionPlanner
+from airflow_samza.schema import Schema
+from airflow_samza.systems.system import MessageRun, SystemStreamPartition
+from airflow_samza.task.loop.reading import InputReading, TaskInput
+from airflow_samza.task.messages.conform import SchemaConformer
+from airflow_samza.task.program.stage_program import compile_stage
 from airflow_samza.testing import TestDriver
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -315,3 +322,20 @@ def test_a_table_by_sequence_has_no_rows_of_former_times() -> None:
 def test_errors_of_the_columns_of_events_name_them() -> None:
     with pytest.raises(SamzaError, match="'id'"):
         read([{"op": "c", "id": None}], "id bigint not null", changes=change_events())
+
+
+def test_an_input_of_events_counts_as_read_to_its_end() -> None:
+    @stream_application("test")
+    def describe(app: Any) -> None:
+        events = app.input_stream("events", schema="id bigint", changes=change_events(operation="op"))
+        events.send_to(app.output_stream("rows"))
+
+    spec = describe.spec()
+    plan = ExecutionPlanner({}, {"events": 1}).plan(spec)
+    program = compile_stage(spec, plan, plan.stages[0].stage_id)
+    run = MessageRun(SystemStreamPartition("memory", "events", 0), 0, pa.record_batch({"id": [1], "op": ["c"]}))
+    given = TaskInput("events", 0, [run], 0, 1)
+    conformers = {"events": SchemaConformer(Schema.of("id bigint"), "input 'events'")}
+    reading = InputReading(program, [given], conformers, {"events": {0: 1}})
+    assert [envelope.messages for _, envelope in reading.envelopes()] == [1]
+    assert reading.read_up == [given]

@@ -107,7 +107,7 @@ def test_a_session_closes_when_nothing_can_join_it_any_more() -> None:
 
 def test_late_messages_are_counted_and_go_to_their_stream_as_they_came() -> None:
     collected = Collected()
-    late_to = Sender(OutputWriter("late", collected, (), 1, 0), VIEWS, VIEWS, "window 'w'")
+    late_to = Sender(OutputWriter("late", collected, (), 1, 0), VIEWS, "window 'w'")
     window = operator(tumbling("10 s"), late_to=late_to)
     list(window.on_watermark(at(20)))
     assert counts(window.process(views(19, 20, 5))) == []

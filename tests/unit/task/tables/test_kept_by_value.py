@@ -19,7 +19,7 @@ from airflow_samza import InitableTask, StreamTask, stream_application, task_app
 from airflow_samza.errors import RemoteTableError
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema
-from airflow_samza.task.tables.side_inputs import SideStore
+from airflow_samza.task.tables.side_inputs import MessageStore
 from airflow_samza.task.tables.store import TableStore
 from airflow_samza.testing import TestDriver
 
@@ -103,7 +103,7 @@ STEPS = st.lists(
 def test_what_a_processor_put_is_what_its_table_holds_whatever_is_done_with_the_object(steps: Any, shape: str) -> None:
     schema = Schema.of(SHAPES[shape])
     table = TableStore("profiles", schema, ("member_id",))
-    store, model = SideStore(table), {}
+    store, model = MessageStore(table), {}
     for step, form, member, tier in steps:
         if step == "put":
             row = given_row(schema, form, member, tier)

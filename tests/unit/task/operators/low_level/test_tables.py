@@ -9,8 +9,8 @@ import pytest
 from airflow_samza import Row
 from airflow_samza.application.descriptors import TableDescriptor, TableKind
 from airflow_samza.schema import Schema
-from airflow_samza.task.operators.low_level import tables
 from airflow_samza.task.operators.low_level.tables import TaskTable
+from airflow_samza.task.tables import side_inputs
 from airflow_samza.task.tables.store import TableStore
 
 SCHEMA = Schema.of("k bigint, v string")
@@ -47,7 +47,7 @@ def test_a_row_that_was_read_is_not_found_any_more_when_its_time_to_live_is_over
 
 
 def test_a_row_is_as_it_was_written_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "_MOST", 2)
+    monkeypatch.setattr(side_inputs, "_MOST", 2)
     table = Table()
     for key in range(5):
         table.put(key, f"v{key}")
@@ -58,9 +58,10 @@ def test_a_row_is_as_it_was_written_last(monkeypatch: pytest.MonkeyPatch) -> Non
     assert table.task.get(4) == Row(k=4, v="new")
 
 
-@pytest.mark.parametrize(("read", "held"), [(2, 2), (3, 0)])
+@pytest.mark.parametrize(("read", "held"), [(2, 3), (3, 1)])
 def test_no_more_rows_are_held_as_objects_than_a_bound(monkeypatch: pytest.MonkeyPatch, read: int, held: int) -> None:
-    monkeypatch.setattr(tables, "_MOST", 2)
+    monkeypatch.setattr(side_inputs, "_MOST", 2)
     table = Table()
     table.task.get_all(range(read))
-    assert len(table.task._rows) == held
+    table.task.get(9)
+    assert len(table.task._looked_up) == held
