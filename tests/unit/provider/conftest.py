@@ -28,6 +28,7 @@ from airflow_samza.runs.stages.stage_state import (
     StageStatus,
 )
 from airflow_samza.runs.upkeep.keep import Keep
+from airflow_samza.systems.filesystems.root_access import NO_ACCESS
 from airflow_samza.systems.system import StreamSpec
 
 A_SLICE = {"kind": "files", "files": [{"path": "a"}, {"path": "b"}], "bytes": 7, "offsets": None}
@@ -206,6 +207,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RememberingRunti
     remembering = RememberingRuntime()
     monkeypatch.setattr(SamzaHook, "get_conn", lambda self: remembering)
     monkeypatch.setattr(SamzaHook, "root", str(tmp_path))
+    monkeypatch.setattr(SamzaHook, "access", NO_ACCESS)
     monkeypatch.setattr(SamzaHook, "reject_own_disk", lambda self: None)  # there is no connection to ask
     monkeypatch.setattr(SamzaHook, "has_succeeded", lambda self, run: not remembering.ends)
     return remembering
