@@ -17,6 +17,7 @@ from airflow_samza.runs.progress.progress import (
     summed,
 )
 from airflow_samza.runs.progress.stage_progress import ended_report, ends_expected
+from airflow_samza.runs.records.expectations import Results
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import InputResult, StageResult
 from airflow_samza.runs.stages.stage_state import RUNNING
@@ -170,6 +171,8 @@ class Stage(OfStage):
     metrics: list[Count]
     _warnings: tuple[str, ...] = ()
     """Sentences about what all its messages so far had in common: they are among the notes of the run."""
+    _expectations: Results
+    """The results of its expectations so far, by stream: they are among the outputs of the run."""
 
 
 class Progress(Answer):
@@ -258,6 +261,7 @@ def stage_answer(
         metrics=_counts(report.metrics),
     )
     answer._warnings = report.warnings
+    answer._expectations = report.expectations
     return answer
 
 
