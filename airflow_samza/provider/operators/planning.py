@@ -129,7 +129,8 @@ class PlanningOperator(SamzaOperator):
             if not (
                 event and event.get(TIMED_OUT) and (deadline is None or time.time() < deadline)
             ):  # it was only time to look again
-                self.met(event)
+                self._has_waited = bool(event and event.get(SECTIONS) == OVER)
+                raise_what_the_trigger_met(event, self.task_id)
         return self._begin(context, deadline)
 
     def _begin(self, context: Any, deadline: float | None) -> dict[str, Any]:
@@ -263,11 +264,6 @@ class PlanningOperator(SamzaOperator):
             kwargs={"deadline": deadline},
         )
 
-    def met(self, event: Mapping[str, Any] | None) -> None:
-        """Take what a trigger says: whether the time for which a plan waits for sections is over."""
-        self._has_waited = bool(event and event.get(SECTIONS) == OVER)
-        raise_what_the_trigger_met(event, self.task_id)
-
     def _defer_for_sections(
         self,
         hook: SamzaHook,
@@ -306,10 +302,9 @@ class PlanningOperator(SamzaOperator):
 
     def _input_versions(self, context: Any, hook: SamzaHook, spec: ApplicationSpec) -> dict[str, str]:
         """Return the version up to which each table is read: the one that is set, else that of this run's events."""
-        from airflow_samza.provider.table_events import Commits  # a Dag file need not load it
+        from airflow_samza.provider.table_events import versions_of_events  # a Dag file need not load it
 
-        commits = Commits.of(context)
-        found = commits.versions(hook, spec, self.mode, self.tell) if commits.events else {}
+        found = versions_of_events(context, hook, spec, self.mode, self.tell)
         return {**found, **text_map("input_versions", self.input_versions)}
 
     def _sections(self, context: Any, spec: Any) -> dict[str, str]:
