@@ -11,6 +11,7 @@ from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import SamzaError
+from airflow_samza.launch.stage_watch import StageWatch
 from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.connections.fields import connection_id
@@ -18,7 +19,6 @@ from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.links import PAGE, SPARK, SamzaLink, SparkPages, show_link, task_page
 from airflow_samza.provider.run_identity import run_id_of
 from airflow_samza.provider.run_tasks import CLEANUP
-from airflow_samza.provider.stage_watch import StageWatch
 from airflow_samza.provider.xcoms import PlanTicket
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus

@@ -8,6 +8,7 @@ from typing import Any
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import SamzaError, UnknownName
+from airflow_samza.launch.stage_watch import StageWatch
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.titles import stage_named, stage_names, stage_titles
 from airflow_samza.prepare.unchanged import reject_changed, reject_other_config
@@ -40,12 +41,11 @@ from airflow_samza.provider.operators.producer_waits import WaitsForProducers
 from airflow_samza.provider.operators.samza_operator import WatchesStages
 from airflow_samza.provider.parsed_application import application_if_there, words_on
 from airflow_samza.provider.producer_tasks import producer_failed
-from airflow_samza.provider.progress_log import ProgressLog
 from airflow_samza.provider.run_identity import bundle_of, generation_of, has_another_try
 from airflow_samza.provider.run_tasks import STAGES, no_such_stage
-from airflow_samza.provider.stage_watch import StageWatch
 from airflow_samza.provider.stats import emitter
 from airflow_samza.provider.xcoms import PlanTicket, summary
+from airflow_samza.runs.progress.progress_log import ProgressLog
 from airflow_samza.runs.records.run_plan import RunPlan, other_code
 from airflow_samza.runs.records.stage_result import StageResult, describe_result
 from airflow_samza.runs.stages.stage_state import StageHandle
@@ -291,7 +291,7 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
             names=names,
         )
         return StageWatch(
-            hook,
+            hook.get_conn(),
             self.log,
             run.run_id,
             lambda stage_id: hook.submit(run, stage_id, generation),
@@ -301,7 +301,6 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
             progress=progress,
             guard=self._producers_guard(hook, run, context),
             on_look=self._spark_shown(hook, context),
-            pace=hook.files.pace,
         )
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from airflow_samza.errors import ConfigError, PushError, SamzaError
+from airflow_samza.launch.stage_watch import StageWatch
 from airflow_samza.provider.assets import version_facts
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.connections.fields import connection_id
@@ -27,7 +28,6 @@ from airflow_samza.provider.lineage.task_lineage import push_lineage, table_data
 from airflow_samza.provider.links import DATA, OUTPUT, PAGE, RESULTS, RUNNER_LOG, SPARK, task_page
 from airflow_samza.provider.operators.samza_operator import SamzaOperator, WatchesStages
 from airflow_samza.provider.run_identity import has_another_try, interval_of
-from airflow_samza.provider.stage_watch import StageWatch
 from airflow_samza.provider.stats import emit_push
 from airflow_samza.records import plain
 from airflow_samza.runs.stages.stage_state import StageHandle
@@ -85,13 +85,12 @@ class TableOperator(TellsLineage, SamzaOperator):
         if self._lineage is not None:
             self._lineage.version = version
         key = self.partition_key or context.get("partition_key")
-        place = self.dataset(hook)
         announce_version(
             hook,
             context.get("outlet_events"),
             self.outlets,
-            outlets_of_table(self.table, self.conn_id),
-            place,
+            self.table,
+            self.dataset(hook),
             version,
             str(key) if key else None,
         )
@@ -296,7 +295,7 @@ class SamzaTablePushOperator(WatchesStages, TableOperator):
         from airflow_samza.provider.triggers.tables import PushLog  # a Dag file need not load it
 
         return StageWatch(
-            hook,
+            hook.get_conn(),
             self.log,
             self._push_id(context),
             lambda _: self._submit(hook, context),
@@ -304,7 +303,6 @@ class SamzaTablePushOperator(WatchesStages, TableOperator):
             interval_seconds("poll_interval", self.poll_interval),
             progress=PushLog(self.tell, said),
             on_look=self._spark_shown(hook, context),
-            pace=hook.files.pace,
         )
 
     def _defer(self, hook: SamzaHook, watch: StageWatch[TableVersion], deadline: float | None) -> None:

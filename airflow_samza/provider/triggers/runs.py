@@ -13,18 +13,18 @@ import asyncio
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from airflow.sdk import BaseHook
-from airflow.triggers.base import BaseTrigger, TriggerEvent
+from airflow.triggers.base import TriggerEvent
 
 from airflow_samza.errors import SamzaError, UnknownName
 from airflow_samza.planner.titles import stage_names
 from airflow_samza.provider.airflow_versions import start_stats
 from airflow_samza.provider.connections.root_access import find_access
 from airflow_samza.provider.deferral import LOST, NOT_SEEN, TIMED_OUT, UNKNOWN
-from airflow_samza.provider.links import SPARK, SparkPages, show_link_of_deferred
+from airflow_samza.provider.links import SPARK, SparkPages, show_link
 from airflow_samza.provider.producer_tasks import (
     ABORTED,
     ASK_SECONDS,
@@ -97,7 +97,7 @@ class RunTrigger(SettlingTrigger):
         """Have Airflow's page link to Spark's, as soon as a stage of the deferred task has one."""
         address = self._spark_pages.look(files, handle, status)
         if address and getattr(self, "task_instance", None) is not None:
-            show_link_of_deferred(self.task_instance, SPARK, address)
+            show_link(self.task_instance, SPARK, address)
 
     async def _awaited(self) -> TriggerEvent:
         blind_since: float | None = None

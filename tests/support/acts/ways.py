@@ -19,10 +19,10 @@ from typer.testing import CliRunner
 from airflow_samza.application.loader import load_application
 from airflow_samza.cli.app import app as command_line
 from airflow_samza.errors import SamzaError
+from airflow_samza.launch import stage_watch
 from airflow_samza.launch.runtime import SparkRuntime
 from airflow_samza.planner.planner import plan_shape
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.provider import stage_watch
 from airflow_samza.provider.dag import SamzaDag
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.operators import producer_waits
