@@ -29,6 +29,7 @@ from airflow_samza.cli.terminal import say, width_of
 from airflow_samza.errors import ConfigError, SamzaError, UnknownName
 from airflow_samza.planner.plan import ExecutionPlan
 from airflow_samza.runs.records.data_interval import DataInterval
+from airflow_samza.runs.records.run_plan import RunPlan
 
 FORMATS = ("text", "json", "mermaid", "dot")
 
@@ -186,20 +187,29 @@ def render(preview: Preview, form: str, width: int | None = None) -> str:
 def earlier_plan(reference: str, application: str, environment: Environment) -> tuple[ExecutionPlan, str]:
     """Return the plan that ``--diff`` names, and a name for it.
 
-    ``last`` is the plan of the newest run under the root, else a file.
+    ``last`` is the newest plan of a run under the root, else a file.
     """
     if reference != "last":
         return _plan_in_file(Path(reference)), reference
-    from airflow_samza.runs.progress.run_list import newest_runs, plan_of
+    from airflow_samza.runs.records.folders import RunFolder, must_read
+    from airflow_samza.runs.records.names import safe
 
-    run = next(newest_runs(environment.files, application), None)
-    if run is None:
+    files = environment.files
+    stored = [
+        (files.modified(path), run, path)
+        for run in files.list(f"runs/{safe(application)}")
+        for folder in [RunFolder(application, run)]
+        for generation in folder.plan_generations(files)
+        for path in [folder.plan(generation)]
+    ]
+    if not stored:
         raise UnknownName(
             f"There is no earlier plan of {application!r} under {environment.root}.",
             hint="Name another root or environment, or a file that was written with --format json --output.",
             name="last",
         )
-    return plan_of(environment.files, run).plan, f"the plan of run {run.run_id}"
+    _, run, path = max(stored)
+    return must_read(files, path, RunPlan).plan, f"the plan of run {run}"
 
 
 def _plan_in_file(file: Path) -> ExecutionPlan:

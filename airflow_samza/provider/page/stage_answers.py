@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from pydantic import PrivateAttr
+
 from airflow_samza.figures import unit_of
 from airflow_samza.provider.page.answer import Answer, OfStage
 from airflow_samza.runs.progress.progress import (
@@ -171,7 +173,7 @@ class Stage(OfStage):
     metrics: list[Count]
     _warnings: tuple[str, ...] = ()
     """Sentences about what all its messages so far had in common: they are among the notes of the run."""
-    _expectations: Results
+    _expectations: Results = PrivateAttr(default_factory=dict)
     """The results of its expectations so far, by stream: they are among the outputs of the run."""
 
 
