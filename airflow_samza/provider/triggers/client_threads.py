@@ -32,7 +32,7 @@ async def in_client_thread(work: Callable[[], Result]) -> Result:
 
 
 class Look(NamedTuple):
-    """What a look has found: a text for the log, whether nothing more is waited for, and the value of the sensor."""
+    """Result of a look: a text for the log, whether nothing more is waited for, and the value of the sensor."""
 
     said: str
     is_all: bool
