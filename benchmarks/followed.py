@@ -79,12 +79,12 @@ def measured(root: Path, name: str, *, follows: bool) -> tuple[float, int]:
         consumer = planned("follower", **named)
         for stage in producer.plan.stages:
             runtime.submit(producer, stage.stage_id)
-        results = runtime.run_together(consumer)
+        results = runtime.run_stages(consumer)
         took = time.monotonic() - began
-        runtime.run_together(producer)
+        runtime.run_stages(producer)
     else:
-        runtime.run_together(producer)
-        results = runtime.run_together(planned("follower", **named))
+        runtime.run_stages(producer)
+        results = runtime.run_stages(planned("follower", **named))
         took = time.monotonic() - began
     for run in made:
         runtime.close(run, wait_seconds=60)

@@ -156,12 +156,12 @@ def measure_throughput(rows: int, work: Path) -> Throughput:
     flow.send(0, rows)
     try:
         run = flow.runtime.prepare(RunRequest(APPLICATION, "full", mode="pipelined", config={"bounded": "true"}))
-        results = flow.runtime.run_together(run)
+        results = flow.runtime.run_stages(run)
         run = flow.runtime.prepare(
             RunRequest(APPLICATION, "full", generation=2, mode="pipelined", config={"bounded": "true"}, reuse=False)
         )
         began = time.monotonic()
-        results = flow.runtime.run_together(run)
+        results = flow.runtime.run_stages(run)
         seconds = time.monotonic() - began
     finally:
         if run is not None:

@@ -34,6 +34,7 @@ _WORDS = (
     (r"\b(c)lear its failed tasks", "run it again under its name (--run-id)"),
     (r", or clear it in Airflow", ""),
     (r"\b(s)ubmit it again, or clear it\b", "run it again with the same --run-id, and it goes on"),
+    (r"\b(c)lear the task to run it again\b", "run it again with the same --run-id, and it goes on"),
     (r"\b(c)lear (it|them|that run|the run)\b", r"run \2 again with --again"),
 )
 

@@ -18,6 +18,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from airflow_samza.cli.terminal import say
 from airflow_samza.errors import SamzaError
 
 FAILED = 1
@@ -65,11 +66,11 @@ class ReportingGroup(TyperGroup):
                 raise
             if _debug(ctx):
                 traceback.print_exc()
-            _line("Error", f"{type(error).__name__}: {error}")
-            _line(
-                "  Hint",
-                "this is a mistake in airflow-samza or in the application's code; --debug "
-                "before the command shows where.",
+            say(f"Error: {type(error).__name__}: {error}", err=True)
+            say(
+                "  Hint: this is a mistake in airflow-samza or in the application's code; --debug before the command "
+                "shows where.",
+                err=True,
             )
             code = OUR_MISTAKE
         raise typer.Exit(code)
@@ -100,16 +101,10 @@ def _tell(error: SamzaError, debug: bool) -> None:
 
     if debug:
         traceback.print_exception(error)
-    _line("Error", error.sentence)
+    say(f"Error: {error.sentence}", err=True)
     if error.hint:
-        _line("  Hint", on_the_command_line(error.hint))
-    _line("  More", error.entry)
-
-
-def _line(word: str, text: str) -> None:
-    from airflow_samza.cli.terminal import say
-
-    say(f"{word}: {text}", err=True)
+        say(f"  Hint: {on_the_command_line(error.hint)}", err=True)
+    say(f"  More: {error.entry}", err=True)
 
 
 def _debug(ctx: Any) -> bool:

@@ -98,12 +98,7 @@ def run_application(
     try:
         if seconds is not None:
             runtime.stop(run, at=time.time() + seconds)
-        if run.stages_run_concurrently:
-            for stage in run.plan.stages:
-                lines.submitting(stage.stage_id)
-            results = runtime.run_together(run, on_progress=lines.progress, on_result=lines.done)
-        else:
-            results = [_run_stage(runtime, run, stage.stage_id, lines) for stage in run.plan.stages]
+        results = runtime.run_stages(run, on_submit=lines.submitting, on_progress=lines.progress, on_result=lines.done)
     except BaseException as error:
         failure = error
         if isinstance(error, KeyboardInterrupt | Terminated):
@@ -214,20 +209,6 @@ def runtime_of(
 
 def _handle(run: RunPlan, stage_id: str) -> StageHandle:
     return StageHandle(run.application, run.run_id, stage_id, Generation(run.generation, 1))
-
-
-def _run_stage(runtime: SparkRuntime, run: RunPlan, stage_id: str, lines: PlainLines) -> StageResult:
-    lines.submitting(stage_id)
-    handle = runtime.submit(run, stage_id)
-    try:
-        runtime.wait(handle, on_progress=lambda status: lines.progress(stage_id, status))
-    except BaseException:
-        with suppress(SamzaError, OSError):  # what ended the run is what has to be heard
-            runtime.cancel(handle)
-        raise
-    result = runtime.finish(handle)
-    lines.done(result)
-    return result
 
 
 def parse_length(text: str | None, mode: str) -> float | None:

@@ -27,12 +27,12 @@ from airflow_samza.runs.progress.run_list import (
     plan_of,
     run_state,
 )
+from airflow_samza.runs.progress.stage_failures import stage_failures
 from airflow_samza.runs.progress.stage_progress import heads_of, stage_progress
-from airflow_samza.runs.records.folders import RunFolder, read_fixed
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.newest_stages import finished_result, newest_handle
-from airflow_samza.runs.stages.stage_runners import DID_NOT_START, RunnerEnd, all_runners, is_worked_on
-from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED, failure_of, stage_status
+from airflow_samza.runs.stages.stage_runners import is_worked_on
+from airflow_samza.runs.stages.stage_state import FINAL, SUCCEEDED, stage_status
 from airflow_samza.runs.upkeep.waiting_output import WaitingOutput, waiting_output
 from airflow_samza.secrecy import without_passwords
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -194,21 +194,10 @@ def _name_of(application: str) -> str:
 
 
 def failures_of(files: Filesystem, run: RunPlan) -> dict[str, SamzaError]:
-    """Return the errors of a run's stages whose newest attempt has failed, or whose runner did not start, by stage."""
-    found: dict[str, SamzaError] = {}
-    waiting = []
-    for stage in run.plan.stages:
-        status = stage_status(files, newest_handle(files, run, stage.stage_id))
-        error = failure_of(status, stage.stage_id)
-        if error is not None:
-            found[stage.stage_id] = error
-        elif not status.attempt and status.state != SUCCEEDED:
-            waiting.append(stage.stage_id)
-    runners = all_runners(files, RunFolder(run.application, run.run_id)) if waiting and not found else []
-    end = read_fixed(files, runners[-1].closed, RunnerEnd) if runners else None
-    if end is not None and end.why == DID_NOT_START and end.error is not None:
-        found[waiting[0]] = SamzaError.from_dict(dict(end.error))
-    return found
+    """Return the errors of a run's stages that have failed, by stage."""
+    handles = [newest_handle(files, run, stage.stage_id) for stage in run.plan.stages]
+    failed = stage_failures(files, run, [(handle, stage_status(files, handle)) for handle in handles])
+    return {failure.handle.stage_id: failure.error for failure in failed}
 
 
 def failure_lines(run: RunPlan, error: SamzaError) -> Iterator[str]:

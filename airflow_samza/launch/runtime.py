@@ -6,13 +6,12 @@ Hook, command line and tests use it alike. No pyspark is loaded here: only the s
 from __future__ import annotations
 
 import dataclasses
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from airflow_samza.application.loader import load_application
-from airflow_samza.errors import SamzaError
 from airflow_samza.launch.bindings import with_root_access
 from airflow_samza.launch.class_archive import configured
 from airflow_samza.launch.code_shipping import ShippedCode, ship_archive, ship_code, ship_package, shipped_digests
@@ -27,6 +26,7 @@ from airflow_samza.launch.run_code import bring_code, code_for, present_code
 from airflow_samza.launch.runner_python import checked_path
 from airflow_samza.launch.runner_settings import DEFAULT_IDLE_SECONDS, IDLE_OF_ONE_SECONDS, POLL_SECONDS, RunnerSettings
 from airflow_samza.launch.spark_settings import is_per_job, reject_static
+from airflow_samza.launch.stage_watch import StageWatch
 from airflow_samza.launch.submission import Code, checked_conf, stage_error, submit
 from airflow_samza.launch.table_push import prepare_push, push_bindings, submit_push, table_place
 from airflow_samza.launch.warm.settings import WarmRunners, configured_warm_runners
@@ -73,6 +73,8 @@ from airflow_samza.systems.filesystems.opening import open_filesystem
 from airflow_samza.systems.filesystems.pace import Looks
 from airflow_samza.systems.filesystems.root_access import RootAccess, access_within, give_access, opens_root
 from airflow_samza.systems.system import System, SystemBinding
+
+log = logging.getLogger(__name__)
 
 
 class SparkRuntime(RecordedRuns):
@@ -316,65 +318,59 @@ class SparkRuntime(RecordedRuns):
         request: RunRequest,
         *,
         spark_conf: Mapping[str, str] | None = None,
-        on_result: Callable[[StageResult], None] | None = None,
+        on_result: Callable[[StageResult], None] = lambda result: None,
     ) -> list[StageResult]:
         """Plan a run, run all its stages, one after the other or together, and end its runner."""
-        run, generation = self.prepare(request), request.generation
-        results: list[StageResult] = []
+        run = self.prepare(request)
         try:
-            if run.stages_run_concurrently:
-                results = self.run_together(run, generation, spark_conf, on_result=on_result)
-            for stage in run.plan.stages if not run.stages_run_concurrently else ():
-                results.append(self.run_stage(run, stage.stage_id, generation, spark_conf))
-                if on_result is not None:
-                    on_result(results[-1])
+            results = self.run_stages(run, request.generation, spark_conf, on_result=on_result)
         except BaseException:
             self.close(run, succeeded=False)
             raise
         self.close(run)
         return results
 
-    def run_together(
+    def run_stages(
         self,
         run: RunPlan,
         generation: int = 1,
         spark_conf: Mapping[str, str] | None = None,
-        on_progress: Callable[[str, StageStatus], None] | None = None,
-        on_result: Callable[[StageResult], None] | None = None,
+        *,
+        on_submit: Callable[[str], None] = lambda stage_id: None,
+        on_progress: Callable[[str, StageStatus], None] = lambda stage_id, status: None,
+        on_result: Callable[[StageResult], None] = lambda result: None,
     ) -> list[StageResult]:
-        """Run all stages of a run at once; their results in the order of the plan.
+        """Run all stages, at once or one after the other as the mode says; their results in the order of the plan.
 
-        The first error cancels the rest and is raised.
+        The first error cancels the rest and is raised. ``on_progress`` gets each status that differs from the one
+        before.
         """
-        handles = {
-            stage.stage_id: self.submit(run, stage.stage_id, generation, spark_conf) for stage in run.plan.stages
-        }
-        results: dict[str, StageResult] = {}
         shown: dict[str, str] = {}
-        looks = Looks(self.pace)
-        try:
-            while len(results) < len(handles):
-                for stage_id, handle in handles.items():
-                    if stage_id in results:
-                        continue
-                    status = self.status(handle)
-                    if shown.get(stage_id) != str(status):
-                        shown[stage_id] = str(status)
-                        looks.news()
-                        if on_progress is not None:
-                            on_progress(stage_id, status)
-                    if status.is_final:
-                        results[stage_id] = self.finish(handle)
-                        if on_result is not None:
-                            on_result(results[stage_id])
-                time.sleep(looks.pause(POLL_SECONDS))
-        except BaseException:
-            for stage_id, handle in handles.items():
-                if stage_id not in results:
-                    with suppress(SamzaError, OSError):  # what ended the run is what has to be heard
-                        self.cancel(handle)
-            raise
-        return [results[stage.stage_id] for stage in run.plan.stages]
+
+        def submitted(stage_id: str) -> StageHandle:
+            on_submit(stage_id)
+            return self.submit(run, stage_id, generation, spark_conf)
+
+        def looked(handle: StageHandle, status: StageStatus) -> None:
+            if shown.get(handle.stage_id) != str(status):
+                shown[handle.stage_id] = str(status)
+                watch.looks.news()
+                on_progress(handle.stage_id, status)
+
+        watch = StageWatch(
+            self,
+            log,
+            run.run_id,
+            submitted,
+            self.finish,
+            POLL_SECONDS,
+            on_result=on_result,
+            on_look=looked,
+        )
+        stage_ids = [stage.stage_id for stage in run.plan.stages]
+        before = {stage_id: stage_ids[:number] for number, stage_id in enumerate(stage_ids)}
+        watch.run(dict.fromkeys(stage_ids, ()) if run.stages_run_concurrently else before)
+        return [watch.results[stage_id] for stage_id in stage_ids]
 
     @opens_root
     def close(

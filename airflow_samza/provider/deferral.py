@@ -15,7 +15,7 @@ from airflow_samza.errors import ConfigError, RuntimeMissing
 from airflow_samza.provider.airflow_versions import AirflowTaskTimeout, conf
 from airflow_samza.provider.configured_numbers import check_number, configured_number
 from airflow_samza.provider.containers import OUTLIVES, why_it_ends
-from airflow_samza.provider.progress_log import DEFAULT_INTERVAL
+from airflow_samza.runs.progress.progress_log import DEFAULT_INTERVAL
 
 TIMED_OUT = "timed_out"
 NOT_SEEN = "not_seen"

@@ -39,7 +39,6 @@ def get_provider_info() -> dict[str, Any]:
                 "integration-name": "Samza",
                 "python-modules": [
                     "airflow_samza.operators",
-                    "airflow_samza.provider.dag",
                     "airflow_samza.provider.task_group",
                 ],
             },

@@ -86,15 +86,10 @@ PAGE, RUNNER_LOG, SPARK, OUTPUT, ENDED_RUN = SamzaPageLink(), RunnerLogLink(), S
 
 
 def show_link(ti: Any, link: SamzaLink, address: str) -> None:
-    """Write a link's address from the task itself; that it cannot be written fails no task."""
-    try:
-        ti.xcom_push(key=link.xcom_key, value=address)
-    except Exception as error:
-        log.warning("The link %r is there only when the task has ended: %s", link.name, error)
+    """Write a link's address, from a task or its trigger; that it cannot be written fails no task and ends no wait.
 
-
-def show_link_of_deferred(ti: Any, link: SamzaLink, address: str) -> None:
-    """Write a link's address from the trigger of a deferred task; that it cannot be written ends no wait."""
+    Airflow's page reads it in Airflow's database, so it goes there, whatever backend XComs have.
+    """
     from airflow.sdk.bases.xcom import BaseXCom
 
     index = getattr(ti, "map_index", None)

@@ -66,44 +66,35 @@ class _Input:
         return commit.uri == self.uri if commit.uri else commit.table == self.name
 
 
-@dataclass(frozen=True)
-class Commits:
-    """Commits of tables that the asset events of a Dag run name, each once."""
+def versions_of_events(
+    context: Mapping[str, Any], hook: SamzaHook, spec: ApplicationSpec, mode: str, tell: Callable[[str], None]
+) -> dict[str, str]:
+    """Return the versions up to which inputs are read as the Dag run's asset events say, by stream id.
 
-    events: tuple[Commit, ...]
-
-    @classmethod
-    def of(cls, context: Mapping[str, Any]) -> Commits:
-        """Return the commits that started the Dag run of a context."""
-        return cls(tuple(dict.fromkeys(_commits(context))))
-
-    def versions(
-        self, hook: SamzaHook, spec: ApplicationSpec, mode: str, tell: Callable[[str], None]
-    ) -> dict[str, str]:
-        """Return the versions up to which inputs are read, by stream id; ``tell`` gets a sentence on each.
-
-        Of several versions the table knows which is the newest. A commit of another branch than the one that is read, a
-        commit that may be of several catalogs, and one of an input that says itself what is read of it, play no part.
-        """
-        inputs = _inputs(hook, spec, mode)
-        versions: dict[str, list[str]] = {}
-        for commit in self.events:
-            having = {stream_id: one for stream_id, one in inputs.items() if one.has(commit)}
-            systems = sorted({one.system for one in having.values()})
-            for stream_id, one in having.items():
-                why = one.why_not
-                if commit.branch != one.branch:
-                    why = f"reads the branch {one.branch}, and the commit is on {commit.branch}"
-                elif len(systems) > 1 and not commit.uri:
-                    why = f"has namesakes: a table of this name is in {' and in '.join(systems)}"
-                if why is None:
-                    versions.setdefault(stream_id, []).append(commit.version)
-                else:
-                    tell(f"The asset event of {one.name} does not limit the input {stream_id}, which {why}.")
-        for stream_id, named in versions.items():
-            which = named[0] if len(named) == 1 else f"the newest of {', '.join(named)}"
-            tell(f"The input {stream_id} is read up to {which} of {inputs[stream_id].name}, as its asset event says.")
-        return {stream_id: ",".join(sorted(named)) for stream_id, named in versions.items()}
+    ``tell`` gets a sentence on each. Of several versions the table knows which is the newest. A commit of another
+    branch than the one that is read, a commit that may be of several catalogs, and one of an input that says itself
+    what is read of it, play no part.
+    """
+    commits = list(dict.fromkeys(_commits(context)))
+    inputs = _inputs(hook, spec, mode) if commits else {}
+    versions: dict[str, list[str]] = {}
+    for commit in commits:
+        having = {stream_id: one for stream_id, one in inputs.items() if one.has(commit)}
+        systems = sorted({one.system for one in having.values()})
+        for stream_id, one in having.items():
+            why = one.why_not
+            if commit.branch != one.branch:
+                why = f"reads the branch {one.branch}, and the commit is on {commit.branch}"
+            elif len(systems) > 1 and not commit.uri:
+                why = f"has namesakes: a table of this name is in {' and in '.join(systems)}"
+            if why is None:
+                versions.setdefault(stream_id, []).append(commit.version)
+            else:
+                tell(f"The asset event of {one.name} does not limit the input {stream_id}, which {why}.")
+    for stream_id, named in versions.items():
+        which = named[0] if len(named) == 1 else f"the newest of {', '.join(named)}"
+        tell(f"The input {stream_id} is read up to {which} of {inputs[stream_id].name}, as its asset event says.")
+    return {stream_id: ",".join(sorted(named)) for stream_id, named in versions.items()}
 
 
 def _commits(context: Mapping[str, Any]) -> Iterator[Commit]:

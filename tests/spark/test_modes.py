@@ -120,7 +120,7 @@ def test_five_stages_progress_together_whoever_dies(flow: Flow, monkeypatch: pyt
     flow.kill_runner(run)
     until(lambda: all(flow.runtime.status(found).is_final for found in handles.values()))
     assert flow.runtime.status(handles["hop-3"]).state == LOST
-    results = {result.stage_id: result for result in flow.runtime.run_together(run)}
+    results = {result.stage_id: result for result in flow.runtime.run_stages(run)}
     assert died.exists()
     assert min(result.epochs for result in results.values()) >= 4
 
@@ -142,7 +142,7 @@ def test_a_stage_with_catalyst_in_its_middle_keeps_state_from_epoch_to_epoch(flo
     until(lambda: flow.epochs(handles[1]) >= 2)
     flow.kill_runner(run)
     until(lambda: all(flow.runtime.status(found).is_final for found in handles))
-    results = {result.stage_id: result for result in flow.runtime.run_together(run)}
+    results = {result.stage_id: result for result in flow.runtime.run_stages(run)}
     assert results["by-country"].epochs >= 2
     minutes = {(visit["country"], visit["at"].minute) for visit in sent}
     places = {"nl": "Nl", "de": "de"}

@@ -65,7 +65,7 @@ def test_joins_in_epochs_equal_those_in_memory_also_when_the_runner_is_killed(tm
             assert claim is not None
             os.kill(claim.pid, signal.SIGKILL)
         until(lambda: all(runtime.status(handle).is_final for handle in handles))
-        results = runtime.run_together(run)
+        results = runtime.run_stages(run)
     finally:
         runtime.close(run, wait_seconds=60)
     assert results[-1].epochs >= 2

@@ -41,7 +41,7 @@ class Visits:
         self.prepared = self.runtime.prepare(
             RunRequest(f"samza_spark_apps.tasks:{application}", "run", mode="pipelined")
         )
-        return [result.epochs for result in self.runtime.run_together(self.prepared)]
+        return [result.epochs for result in self.runtime.run_stages(self.prepared)]
 
     def rows(self, topic: str) -> list[tuple[Any, ...]]:
         (consumer, found) = self.log.consumer(StreamSpec(topic)), self.log.admin.metadata([StreamSpec(topic)])[topic]

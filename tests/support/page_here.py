@@ -218,7 +218,7 @@ def make_page(
     for name, connection in (connections or {}).items():
         monkeypatch.setenv(f"AIRFLOW_CONN_PAGE_{name.upper()}", json.dumps(connection))
     looks.LOOKS._runs.clear()
-    data_map._places.clear()
+    data_map._of_plan.cache.clear()
     monkeypatch.setattr(opened_run.AWAY, "_since", {})
     made = Page(here, make_app(), KnownToAirflow(), {name: f"page_{name}" for name in connections or {}})
 

@@ -174,9 +174,7 @@ def of_runners(modules: set[str]) -> list[str]:
     return sorted(name for name in modules if name.startswith(OF_RUNNERS))
 
 
-@pytest.mark.parametrize(
-    "module", extended_but(["triggers.runs"], ["triggers.runs", "triggers.tables", "stage_watch", "progress_log"])
-)
+@pytest.mark.parametrize("module", extended_but(["triggers.runs"], ["triggers.runs", "triggers.tables"]))
 @pytest.mark.extended
 def test_a_triggerer_loads_nothing_of_runners_and_spark(module: str, tmp_path: Path) -> None:
     modules = modules_loaded_by(f"import airflow_samza.provider.{module}", tmp_path)

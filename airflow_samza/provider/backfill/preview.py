@@ -137,7 +137,7 @@ def _of_slice(
     try:
         hook = rendered.hook
         spec = rendered.application_spec()
-        request = rendered.run_request(hook, spec, context)
+        request = rendered.run_request(spec, context)
         root = without_passwords(hook.root)
         if root not in by_root:
             by_root[root] = history(hook.files, spec.name)

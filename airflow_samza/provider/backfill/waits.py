@@ -96,14 +96,14 @@ def _written(writer: Any, slice_: Slice) -> Iterator[tuple[str, DatasetName]]:
     with suppress(Exception):  # whatever a template of the user's raises
         rendered, context = for_slice(writer, slice_)
         if isinstance(rendered, TableOperator):
-            yield writer.task_id, rendered.dataset(rendered.hook)
+            yield writer.task_id, rendered.dataset()
             return
         yield from _outputs(rendered, context)
 
 
 def _outputs(writer: PlanningOperator, context: Mapping[str, Any]) -> Iterator[tuple[str, DatasetName]]:
     hook, spec = writer.hook, writer.application_spec()
-    request, shape = writer.run_request(hook, spec, context), plan_shape(spec)
+    request, shape = writer.run_request(spec, context), plan_shape(spec)
     tasks = run_tasks(writer, context).by_stage(shape)
     for stage in shape.stages:
         for stream_id in stage.outputs:

@@ -6,6 +6,7 @@ The sensor of ends and the notifier open roots by it, and the other hooks of Sam
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
@@ -13,7 +14,7 @@ from airflow.sdk import BaseHook
 from airflow_samza.provider.connections.bindings import root_of
 from airflow_samza.provider.connections.fields import defined
 from airflow_samza.provider.connections.root_access import OF_TYPES, find_access
-from airflow_samza.systems.filesystems.root_access import NO_ACCESS, RootAccess, access_within, give_access
+from airflow_samza.systems.filesystems.root_access import RootAccess, access_within, give_access
 
 if TYPE_CHECKING:
     from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -28,25 +29,20 @@ class RootHook(BaseHook):
     def __init__(self, conn_id: str) -> None:
         super().__init__()
         self.conn_id = conn_id
-        self._access: RootAccess | None = None
 
     @property
     def root(self) -> str:
         """The root of topics and run records."""
         return root_of(self.conn_id, self._connection(self.conn_id))
 
-    @property
+    @cached_property
     def access(self) -> RootAccess:
         """The options that open the root, by the connections; this process may open it with them from now on."""
-        if self._access is None:
-            root = self.root
-            self._access = self._find_access(root) if "://" in root else NO_ACCESS
-            if self._access:
-                give_access(root, self._access)
-        return self._access
-
-    def _find_access(self, root: str) -> RootAccess:
-        return find_access(self.conn_id, self._connection(self.conn_id), root, self._store_connection)
+        root = self.root
+        access = find_access(self.conn_id, self._connection(self.conn_id), root, self._store_connection)
+        if access:
+            give_access(root, access)
+        return access
 
     @property
     def place_of_root(self) -> dict[str, Any]:

@@ -75,9 +75,9 @@ class RuntimeHook(RootHook):
         if self._runtime is None:
             from airflow_samza.launch.runtime import SparkRuntime
 
-            place, root = self.spark_place(), self.root
+            place = self.spark_place()
             self._runtime = SparkRuntime(
-                root,
+                self.root,
                 self.bindings(),
                 default_system=self.default_system,
                 master=place.master,
@@ -87,7 +87,7 @@ class RuntimeHook(RootHook):
                 archives=self.archives,
                 class_archives=conf.get(CONFIG_SECTION, "class_archives", fallback="") or None,
                 owner=self._owner(place),
-                access=self._find_access(root),
+                access=self.access,
                 runner_python=self._runner_python(),
                 warm_runners=conf.get(CONFIG_SECTION, "warm_runners", fallback=None),
                 tenant=self.conn_id,

@@ -174,8 +174,7 @@ def _of_stages(lineage: TaskLineage) -> Lineage:
     facets: dict[str, Any] = {"samza_stages": stages_facet(lineage.run, lineage.results)}
     if lineage.whole:
         facets["samza_plan"] = plan_facet(lineage.run)
-    if lineage.error is not None:
-        facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(lineage.error, "python", producer=PRODUCER)
+    facets.update(_error(lineage.error))
     return OperatorLineage(inputs=inputs_of(lineage), outputs=outputs_of(lineage), run_facets=facets)
 
 
@@ -184,24 +183,26 @@ def _of_push(push: PushLineage) -> Lineage:
     facets: dict[str, Any] = {} if push.schema is None else {"schema": schema_facet(push.schema)}
     statistics: dict[str, Any] = {}
     if push.version is not None:
-        facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(
-            str(push.version.number), producer=PRODUCER
-        )
+        facets.update(_table_facets(push.table, str(push.version.number)))
         statistics["outputStatistics"] = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
             rowCount=push.version.rows, size=push.version.bytes, producer=PRODUCER
         )
         facets.update(_assertions([push.version]))
     if push.columns is not None and push.source is not None:
         facets["columnLineage"] = column_facet(push.columns, {push.SOURCE: push.source})
-    failed = {}
-    if push.error is not None:
-        failed["errorMessage"] = error_message_run.ErrorMessageRunFacet(push.error, "python", producer=PRODUCER)
     source = [] if push.source is None else [InputDataset(*push.source[:2])]
     return OperatorLineage(
         inputs=source,
         outputs=[OutputDataset(*push.table[:2], facets=facets, outputFacets=statistics)],
-        run_facets=failed,
+        run_facets=_error(push.error),
     )
+
+
+def _error(error: str | None) -> dict[str, Any]:
+    """Return the facet of what has ended a task; none of one that has not failed."""
+    if error is None:
+        return {}
+    return {"errorMessage": error_message_run.ErrorMessageRunFacet(error, "python", producer=PRODUCER)}
 
 
 def inputs_of(lineage: TaskLineage) -> list[InputDataset]:

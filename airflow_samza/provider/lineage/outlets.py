@@ -12,12 +12,13 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow.sdk import Asset, AssetAlias
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.errors import ConfigError, SamzaError
+from airflow_samza.grouping import grouped
 from airflow_samza.provider import airflow_versions
 from airflow_samza.provider.airflow_versions import hook_lineage
 from airflow_samza.provider.assets import SCHEME, pushed_table, shared_stream, version_facts
@@ -164,6 +165,27 @@ def announce(
     one place there is one event. ``events`` is None where a task is executed by hand, outside of Airflow: there is
     nobody to tell then.
     """
+    _tell_lineage(run, results, hook, names)
+    written: list[_Written] = []
+    for result in results:
+        for output in result.outputs:
+            if not output.held:
+                is_seen = not output.own and output.facts.get("branch") is None
+                uri = asset_uri(names.get(output.stream_id)) if is_seen else None
+                written.append(_Written(output.stream_id, uri, output_facts(run, result, output, slice_)))
+    _send(events, outlets, written, hook, slice_)
+
+
+class _Written(NamedTuple):
+    """A stream that was written: the URI of the asset where it lies, None for none, and what its events say."""
+
+    stream_id: str
+    uri: str | None
+    facts: dict[str, Any]
+
+
+def _send(events: Any, outlets: Iterable[Any], written: Sequence[_Written], hook: SamzaHook, slice_: Slice) -> None:
+    """Add what was written to the events of outlets: of a stream's asset by its connection, and of the one by place."""
     declared = list(outlets) if events is not None else []
     assets = {outlet.uri: outlet for outlet in declared if isinstance(outlet, Asset)}
     shared = {uri.rpartition("/")[2]: asset for uri, asset in assets.items() if uri.startswith(f"{SCHEME}://")}
@@ -171,22 +193,12 @@ def announce(
         o.name.rpartition("/")[2]: o for o in declared if isinstance(o, AssetAlias) and o.name.startswith(_ALIAS)
     }
     of_all = next((o for o in declared if isinstance(o, AssetAlias) and o.name.startswith(_ALIAS_OF_ALL)), None)
-    _tell_lineage(run, results, hook, names)
-    at_one_place: dict[str, list[tuple[str, dict[str, Any]]]] = {}
-    for result in results:
-        for output in result.outputs:
-            if output.held:
-                continue
-            facts = output_facts(run, result, output, slice_)
-            if output.stream_id in shared:
-                _announce(events[shared[output.stream_id]], facts, slice_)
-            is_seen = not output.own and output.facts.get("branch") is None
-            uri = asset_uri(names.get(output.stream_id)) if is_seen else None
-            if uri is not None:
-                at_one_place.setdefault(uri, []).append((output.stream_id, facts))
-    for uri, written in at_one_place.items():
-        facts = _together([facts for _, facts in written])
-        alias = next((aliases[stream_id] for stream_id, _ in written if stream_id in aliases), of_all)
+    for each in written:
+        if each.stream_id in shared:
+            _announce(events[shared[each.stream_id]], each.facts, slice_)
+    for uri, here in grouped((each.uri, each) for each in written if each.uri is not None).items():
+        facts = _together([each.facts for each in here])
+        alias = next((aliases[each.stream_id] for each in here if each.stream_id in aliases), of_all)
         if uri in assets:  # the Dag file names it, too
             _announce(events[assets[uri]], facts, slice_)
         elif alias is not None:
@@ -221,27 +233,15 @@ def outlets_of_table(table: str, conn_id: str) -> tuple[Asset, AssetAlias]:
 def announce_version(
     hook: SamzaHook,
     events: Any,
-    declared: Iterable[Any],
-    own: tuple[Asset, AssetAlias],
+    outlets: Iterable[Any],
+    table: str,
     place: DatasetName,
     version: TableVersion,
     partition_key: str | None,
 ) -> None:
-    """Add a version to the events of a push: by its connection, and by where the table lies.
-
-    ``own`` are the table's outlets, of which ``declared`` has none where the Dag file does not know its connection.
-    """
-    if events is None:
-        return
-    outlets = list(declared)
+    """Add a version to the events of a push, as :func:`announce` does: by its connection, and by where it lies."""
     facts = {**version_facts(version), "partition_key": partition_key}
-    asset, alias = own
-    uri = asset_uri(place)
-    named = [outlet for outlet in outlets if isinstance(outlet, Asset) and outlet.uri in (asset.uri, uri)]
-    for outlet in named:
-        _announce(events[outlet], facts, Slice(partition_key))
-    if uri is not None and alias in outlets and all(outlet.uri != uri for outlet in named):
-        _announce_by_place(events[alias], hook, uri, facts)
+    _send(events, outlets, [_Written(f"{table}-push", asset_uri(place), facts)], hook, Slice(partition_key))
 
 
 def _announce_by_place(event: Any, hook: SamzaHook, uri: str, facts: dict[str, Any]) -> None:

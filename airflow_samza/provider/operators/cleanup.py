@@ -50,22 +50,22 @@ class SamzaCleanupOperator(TellsLineage, EndOfRunOperator):
     def execute(self, context: Any) -> None:
         """Close the run."""
         with mapped_failures(self.log, lambda: self.hook):
-            hook, scopes = self.hook, scopes_to_close(self, context)
-            runs = self._runs(hook, context, scopes)
+            scopes = scopes_to_close(self, context)
+            runs = self._runs(context, scopes)
             if not runs:
                 self.tell("No task of this Dag run has planned a run; there is nothing to clean up.")
-            succeeded = [self._end(hook, run, scopes[0]) for run in runs]
+            succeeded = [self._end(run, scopes[0]) for run in runs]
             if not all(succeeded) or not runs:
                 self._hold_back(context, [run.run_id for run, good in zip(runs, succeeded, strict=True) if not good])
 
-    def _end(self, hook: SamzaHook, run: RunPlan, scope: str) -> bool:
+    def _end(self, run: RunPlan, scope: str) -> bool:
         """Close a run unless it is closed; return whether it has succeeded."""
-        if self.plan is None and hook.files.exists(RunFolder(run.application, run.run_id).closed):
+        if self.plan is None and self.hook.files.exists(RunFolder(run.application, run.run_id).closed):
             self.tell(f"The run {run.run_id} is closed already.")
-            return hook.has_succeeded(run)
+            return self.hook.has_succeeded(run)
         if openlineage_is_active():
-            self._lineage = whole_run(hook, run, scope)
-        closed = close_run(hook, run, self.tell)
+            self._lineage = whole_run(self.hook, run, scope)
+        closed = close_run(self.hook, run, self.tell)
         if self._lineage is not None:
             self._lineage.succeeded = closed.succeeded
         return closed.succeeded

@@ -8,7 +8,6 @@ from typing import Any
 
 from airflow_samza.errors import ConfigError, StageError
 from airflow_samza.prepare.run_request import RunRequest
-from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.operators.stream import SamzaStreamOperator
 from airflow_samza.runs.records.comparison import comparison_lines
 from airflow_samza.runs.records.run_plan import RunPlan
@@ -85,17 +84,15 @@ class SamzaCompareOperator(SamzaStreamOperator):
         self.fail_on_difference = fail_on_difference
         self._mode_is_given = mode is not None
 
-    def _asked(self, hook: SamzaHook, request: RunRequest) -> RunRequest:
+    def _asked(self, request: RunRequest) -> RunRequest:
         """Return the request for a run of what the other run has read."""
         request = request if self._mode_is_given else replace(request, mode=None)
-        return hook.request_to_compare(request, self.as_of or None, self.other or None)
+        return self.hook.request_to_compare(request, self.as_of or None, self.other or None)
 
-    def _summarized(
-        self, hook: SamzaHook, run: RunPlan, results: Sequence[StageResult], context: Any
-    ) -> dict[str, Any]:
+    def _summarized(self, run: RunPlan, results: Sequence[StageResult], context: Any) -> dict[str, Any]:
         """Return the report on the outputs of a run that has ended; fail where they differ, if that is asked for."""
         keys = {name: (text,) if isinstance(text, str) else tuple(text) for name, text in (self.keys or {}).items()}
-        comparison = hook.compare(run, keys, self.samples)
+        comparison = self.hook.compare(run, keys, self.samples)
         self.tell("\n".join(comparison_lines(comparison)))
         context["ti"].xcom_push(key=COMPARISON, value=comparison.told)
         if self.fail_on_difference and not comparison.is_equal:

@@ -15,7 +15,6 @@ from airflow_samza.provider.deferral import (
     raise_what_the_trigger_met,
 )
 from airflow_samza.provider.failures import mapped_failures
-from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.links import ENDED_RUN, PAGE, run_page
 from airflow_samza.provider.operators.samza_operator import SamzaOperator
 from airflow_samza.runs.progress.run_list import active_runs, origin_of
@@ -84,18 +83,17 @@ class SamzaDrainOperator(SamzaOperator):
                     key="action",
                     value=self.action,
                 )
-            hook = self.hook
             application = self.application_spec().name
-            runs = active_runs(hook.files, application, self.run_id or None, self.dag_id_ or None)
+            runs = active_runs(self.hook.files, application, self.run_id or None, self.dag_id_ or None)
             if not runs:
                 self._nothing_is_on(application)
                 return None
             run = runs[0]
-            ask = hook.drain if self.action == DRAIN else hook.stop
+            ask = self.hook.drain if self.action == DRAIN else self.hook.stop
             ask(run, who=f"{context['ti'].dag_id}.{self.task_id}")
             self.tell(f"The run {run.run_id} of {application} was asked to {self.action}.")
-            self._show_run(hook, run, context)
-            return self._wait(hook, run, deadline_of(self)) if self.wait_for_completion else run.run_id
+            self._show_run(run, context)
+            return self._wait(run, deadline_of(self)) if self.wait_for_completion else run.run_id
 
     def execute_complete(
         self, context: Any, event: Mapping[str, Any] | None = None, *, application: str, run_id: str, generation: int
@@ -103,38 +101,37 @@ class SamzaDrainOperator(SamzaOperator):
         """Return the id of the run after its end."""
         with mapped_failures(self.log, lambda: self.hook):
             raise_what_the_trigger_met(event, self.task_id)
-            hook = self.hook
-            run = hook.load_run(application, run_id, generation)
-            self._show_run(hook, run, context)
-            return self._ended(hook, run)
+            run = self.hook.load_run(application, run_id, generation)
+            self._show_run(run, context)
+            return self._ended(run)
 
     def on_kill(self) -> None:
         """End the wait; a run whose end was requested ends all the same."""
         self._killed = True
 
-    def _show_run(self, hook: SamzaHook, run: RunPlan, context: Any) -> None:
+    def _show_run(self, run: RunPlan, context: Any) -> None:
         """Have Airflow's page link to the page of the run that ends, where a Dag run has planned it."""
-        origin = origin_of(hook.files, run.application, run.run_id)
+        origin = origin_of(self.hook.files, run.application, run.run_id)
         self.show(context, ENDED_RUN, run_page(origin.dag_id, origin.run_id) if origin.dag_id else "")
 
-    def _wait(self, hook: SamzaHook, run: RunPlan, deadline: float | None) -> str:
+    def _wait(self, run: RunPlan, deadline: float | None) -> str:
         interval = interval_seconds("poll_interval", self.poll_interval)
-        if self.deferrable and not is_over(hook.files, run):
+        if self.deferrable and not is_over(self.hook.files, run):
             from airflow_samza.provider.triggers.runs import SamzaRunTrigger  # a Dag file need not load it
 
             place: dict[str, Any] = {"application": run.application, "run_id": run.run_id, "generation": run.generation}
             self.defer(
-                trigger=SamzaRunTrigger(**hook.place_of_root, poll_interval=interval, deadline=deadline, **place),
+                trigger=SamzaRunTrigger(**self.hook.place_of_root, poll_interval=interval, deadline=deadline, **place),
                 method_name="execute_complete",
                 kwargs=place,
             )
-        looks = Looks(hook.files.pace)
-        while not is_over(hook.files, run) and not self._killed:
+        looks = Looks(self.hook.files.pace)
+        while not is_over(self.hook.files, run) and not self._killed:
             time.sleep(looks.pause(interval))
-        return self._ended(hook, run)
+        return self._ended(run)
 
-    def _ended(self, hook: SamzaHook, run: RunPlan) -> str:
-        if not hook.has_succeeded(run):
+    def _ended(self, run: RunPlan) -> str:
+        if not self.hook.has_succeeded(run):
             raise StageError(
                 f"The run {run.run_id!r} of {run.application!r} is over, and not every stage of it has succeeded.",
                 hint=f"See what its tasks say, or: airflow-samza status {run.application} {run.run_id}",

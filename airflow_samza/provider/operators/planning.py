@@ -32,7 +32,7 @@ from airflow_samza.provider.deferral import (
 )
 from airflow_samza.provider.disclosure import hint_of, sentence_of
 from airflow_samza.provider.failures import mapped_failures
-from airflow_samza.provider.hooks.samza import PlannedRun, SamzaHook
+from airflow_samza.provider.hooks.samza import PlannedRun
 from airflow_samza.provider.lineage.methods import TellsLineage
 from airflow_samza.provider.operators.samza_operator import SamzaOperator
 from airflow_samza.provider.run_identity import airflow_run_of, bundle_of, generation_of, interval_of, partition_key_of
@@ -129,39 +129,40 @@ class PlanningOperator(SamzaOperator):
             if not (
                 event and event.get(TIMED_OUT) and (deadline is None or time.time() < deadline)
             ):  # it was only time to look again
-                self.met(event)
+                self._has_waited = bool(event and event.get(SECTIONS) == OVER)
+                raise_what_the_trigger_met(event, self.task_id)
         return self._begin(context, deadline)
 
     def _begin(self, context: Any, deadline: float | None) -> dict[str, Any]:
         """Do what the task is for, or defer until it can be done; return its XCom."""
         raise NotImplementedError
 
-    def plan_run(self, hook: SamzaHook, context: Any, generation: int, deadline: float | None = None) -> PlannedRun:
+    def plan_run(self, context: Any, generation: int, deadline: float | None = None) -> PlannedRun:
         """Plan the run, or adopt the stored plan; defer while another run holds the state."""
         spec = self.application_spec()
         self.check_tasks(plan_shape(spec), context)
-        request = self.run_request(hook, spec, context, generation)
+        request = self.run_request(spec, context, generation)
         try:
-            planned = hook.plan_run(self._asked(hook, request), airflow_run_of(context))
+            planned = self.hook.plan_run(self._asked(request), airflow_run_of(context))
         except StateBusy as busy:
             grace = Config(spec.config).state_lease_grace_ms / 1000
-            if not self.wait_for_state or not hook.holder_works(spec.name, spec.app_id, grace):
+            if not self.wait_for_state or not self.hook.holder_works(spec.name, spec.app_id, grace):
                 raise
             self.tell(f"{busy.sentence} This task waits for it, deferred.")
-            self._defer_for_state(hook, spec.name, spec.app_id, grace, deadline)
+            self._defer_for_state(spec.name, spec.app_id, grace, deadline)
         except SectionOpen as missing:
             named = {name: run for name, run in request.sections.items() if name in spec.inputs}
             if self._has_waited or not named or self.mode not in (PIPELINED, CONTINUOUS):
                 raise
             self.tell(f"{missing.sentence} This task waits for it, deferred.")
-            self._defer_for_sections(hook, spec, request, named, deadline)
+            self._defer_for_sections(spec, request, named, deadline)
         if self.run_for is not None:
-            hook.stop(
+            self.hook.stop(
                 planned.run, at=time.time() + seconds_of(self.run_for, self.task_id), who=f"run_for={self.run_for}"
             )
         return planned
 
-    def run_request(self, hook: SamzaHook, spec: ApplicationSpec, context: Any, generation: int = 1) -> RunRequest:
+    def run_request(self, spec: ApplicationSpec, context: Any, generation: int = 1) -> RunRequest:
         """Return the request for the run of the task in a Dag run."""
         return RunRequest(
             self.application,
@@ -173,14 +174,14 @@ class PlanningOperator(SamzaOperator):
             interval=interval_of(context, self.data_interval),
             partition_key=partition_key_of(context),
             mode=STAGED if self.mode == FUSED else self.mode,
-            state_from=self._state_from(context, hook, spec.name),
+            state_from=self._state_from(context, spec.name),
             sections=self._sections(context, spec),
             tables=text_map("table_versions", self.table_versions),
-            input_versions=self._input_versions(context, hook, spec),
+            input_versions=self._input_versions(context, spec),
             bundle=bundle_of(context),
         )
 
-    def _asked(self, hook: SamzaHook, request: RunRequest) -> RunRequest:
+    def _asked(self, request: RunRequest) -> RunRequest:
         """Return the request for the run as the task asks for it."""
         return request
 
@@ -245,14 +246,12 @@ class PlanningOperator(SamzaOperator):
             run.slot.partition_key if run.slot is not None else None,
         )
 
-    def _defer_for_state(
-        self, hook: SamzaHook, application: str, app_id: str, grace: float, deadline: float | None
-    ) -> None:
+    def _defer_for_state(self, application: str, app_id: str, grace: float, deadline: float | None) -> None:
         from airflow_samza.provider.triggers.runs import SamzaStateTrigger
 
         self.defer(
             trigger=SamzaStateTrigger(
-                **hook.place_of_root,
+                **self.hook.place_of_root,
                 poll_interval=STATE_POLL_SECONDS,
                 deadline=deadline,
                 application=application,
@@ -263,14 +262,8 @@ class PlanningOperator(SamzaOperator):
             kwargs={"deadline": deadline},
         )
 
-    def met(self, event: Mapping[str, Any] | None) -> None:
-        """Take what a trigger says: whether the time for which a plan waits for sections is over."""
-        self._has_waited = bool(event and event.get(SECTIONS) == OVER)
-        raise_what_the_trigger_met(event, self.task_id)
-
     def _defer_for_sections(
         self,
-        hook: SamzaHook,
         spec: ApplicationSpec,
         request: RunRequest,
         named: Mapping[str, str],
@@ -282,7 +275,7 @@ class PlanningOperator(SamzaOperator):
         wait = Config(spec.config).state_lease_wait_ms / 1000 or SECTION_WAIT_SECONDS
         self.defer(
             trigger=SamzaSectionsTrigger(
-                **hook.place_of_root,
+                **self.hook.place_of_root,
                 poll_interval=STATE_POLL_SECONDS,
                 deadline=deadline,
                 sections={name: [physical_name(spec.inputs[name], spec), run] for name, run in named.items()},
@@ -294,22 +287,21 @@ class PlanningOperator(SamzaOperator):
             kwargs={"deadline": deadline},
         )
 
-    def _state_from(self, context: Any, hook: SamzaHook, application: str) -> str:
+    def _state_from(self, context: Any, application: str) -> str:
         """Return the state that the run starts from, as a request names it."""
         named = str(self.state_from or "").strip()
         if named in (PREVIOUS, PREVIOUS_ALIAS, FRESH):
             return named
         if named:  # a run of the application, by its own id or by Airflow's
-            return named if hook.has_run(application, named) else self._run_id({**context, "run_id": named})
+            return named if self.hook.has_run(application, named) else self._run_id({**context, "run_id": named})
         run_type = str(getattr(context.get("dag_run"), "run_type", ""))
         return FRESH if run_type.rpartition(".")[2].lower() == "backfill" else PREVIOUS
 
-    def _input_versions(self, context: Any, hook: SamzaHook, spec: ApplicationSpec) -> dict[str, str]:
+    def _input_versions(self, context: Any, spec: ApplicationSpec) -> dict[str, str]:
         """Return the version up to which each table is read: the one that is set, else that of this run's events."""
-        from airflow_samza.provider.table_events import Commits  # a Dag file need not load it
+        from airflow_samza.provider.table_events import versions_of_events  # a Dag file need not load it
 
-        commits = Commits.of(context)
-        found = commits.versions(hook, spec, self.mode, self.tell) if commits.events else {}
+        found = versions_of_events(context, self.hook, spec, self.mode, self.tell)
         return {**found, **text_map("input_versions", self.input_versions)}
 
     def _sections(self, context: Any, spec: Any) -> dict[str, str]:
@@ -362,7 +354,7 @@ class SamzaPlanOperator(TellsLineage, PlanningOperator):
             self.hook.reject_own_disk()
             for task_id, executor in self._deferring(context).items():
                 self.hook.reject_short_lived(task_id, executor)
-            planned = self.plan_run(self.hook, context, generation_of(context), deadline)
+            planned = self.plan_run(context, generation_of(context), deadline)
             self._lineage = planned.run
             self.show_plan(planned, context)
             return ticket_of(planned.run).to_dict()

@@ -61,9 +61,8 @@ class SamzaPublishOperator(EndOfRunOperator):
     def execute(self, context: Any) -> list[dict[str, Any]]:
         """Publish what is kept back, and return it; or discard it."""
         with mapped_failures(self.log, lambda: self.hook):
-            hook = self.hook
             approved, who = self._answer(context)
-            runs = self._runs(hook, context, scopes_to_close(self, context))
+            runs = self._runs(context, scopes_to_close(self, context))
             if not runs:
                 raise StageError(
                     f"No task of this Dag run has planned a run of {self.application!r}, so the task {self.task_id!r} "
@@ -74,15 +73,23 @@ class SamzaPublishOperator(EndOfRunOperator):
             published: list[Published] = []
             for run in runs:
                 if not approved:
-                    for given_up in hook.give_up(run, who):
+                    for given_up in self.hook.give_up(run, who):
                         self.tell(str(given_up))
                     continue
-                outputs = [_as_it_stands(one) for one in hook.publish(run, who)]
+                outputs = [_as_it_stands(one) for one in self.hook.publish(run, who)]
                 for one in outputs:
                     self.tell(str(one))
-                results = [as_published(result, outputs) for result in hook.results(run)]
+                results = [as_published(result, outputs) for result in self.hook.results(run)]
                 written = slice_of(context, None, self.task_id, run.interval)
-                announce(context.get("outlet_events"), self.outlets, run, results, hook, names_in(hook, run), written)
+                announce(
+                    context.get("outlet_events"),
+                    self.outlets,
+                    run,
+                    results,
+                    self.hook,
+                    names_in(self.hook, run),
+                    written,
+                )
                 published += outputs
         if not approved:
             raise AirflowSkipException(f"{who} has rejected what the run keeps back; it is discarded.")

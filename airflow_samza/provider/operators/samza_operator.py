@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import Any, ClassVar
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
@@ -11,6 +12,7 @@ from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import SamzaError
+from airflow_samza.launch.stage_watch import StageWatch
 from airflow_samza.provider.airflow_versions import TaskDeferralError, TaskDeferralTimeout
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.connections.fields import connection_id
@@ -18,7 +20,6 @@ from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.links import PAGE, SPARK, SamzaLink, SparkPages, show_link, task_page
 from airflow_samza.provider.run_identity import run_id_of
 from airflow_samza.provider.run_tasks import CLEANUP
-from airflow_samza.provider.stage_watch import StageWatch
 from airflow_samza.provider.xcoms import PlanTicket
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus
@@ -106,7 +107,7 @@ class SamzaOperator(BaseOperator):
         self.scope = scope
         self.shown_links: dict[str, str] = {}
 
-    @property
+    @cached_property
     def hook(self) -> SamzaHook:
         """The hook for this task's connection and systems."""
         hook = SamzaHook(
@@ -180,10 +181,10 @@ class EndOfRunOperator(SamzaOperator):
         super().__init__(**kwargs)
         self.plan = plan
 
-    def _runs(self, hook: SamzaHook, context: Any, scopes: Sequence[str]) -> list[RunPlan]:
+    def _runs(self, context: Any, scopes: Sequence[str]) -> list[RunPlan]:
         """Return the runs that the task is for: that of its plan, else those of scopes in this Dag run."""
         if self.plan is not None:
-            return [hook.load_plan(PlanTicket.from_dict(self.plan))]
+            return [self.hook.load_plan(PlanTicket.from_dict(self.plan))]
         application = self.application_spec().name
         run_ids = dict.fromkeys(self._run_id(context, scope) for scope in scopes)
-        return [hook.load_run(application, run_id) for run_id in run_ids if hook.has_run(application, run_id)]
+        return [self.hook.load_run(application, run_id) for run_id in run_ids if self.hook.has_run(application, run_id)]

@@ -8,6 +8,7 @@ from typing import Any
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.errors import SamzaError, UnknownName
+from airflow_samza.launch.stage_watch import StageWatch
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 from airflow_samza.planner.titles import stage_named, stage_names, stage_titles
 from airflow_samza.prepare.unchanged import reject_changed, reject_other_config
@@ -23,7 +24,6 @@ from airflow_samza.provider.deferral import (
 from airflow_samza.provider.disclosure import sentence_of
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.runtime import PLAN_ANEW
-from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.lineage.methods import TellsLineage
 from airflow_samza.provider.lineage.outlets import (
     announce,
@@ -40,12 +40,11 @@ from airflow_samza.provider.operators.producer_waits import WaitsForProducers
 from airflow_samza.provider.operators.samza_operator import WatchesStages
 from airflow_samza.provider.parsed_application import application_if_there, words_on
 from airflow_samza.provider.producer_tasks import producer_failed
-from airflow_samza.provider.progress_log import ProgressLog
 from airflow_samza.provider.run_identity import bundle_of, generation_of, has_another_try
 from airflow_samza.provider.run_tasks import STAGES, no_such_stage
-from airflow_samza.provider.stage_watch import StageWatch
 from airflow_samza.provider.stats import emitter
 from airflow_samza.provider.xcoms import PlanTicket, summary
+from airflow_samza.runs.progress.progress_log import ProgressLog
 from airflow_samza.runs.records.run_plan import RunPlan, other_code
 from airflow_samza.runs.records.stage_result import StageResult, describe_result
 from airflow_samza.runs.stages.stage_state import StageHandle
@@ -142,21 +141,20 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
         ``stages`` are the handles of what was submitted, ``told`` those whose results the log has already.
         """
         with mapped_failures(self.log, lambda: self.hook):
-            hook = self.hook
             handles = {stage_id: StageHandle.from_dict(handle) for stage_id, handle in stages.items()}
             first = next(iter(handles.values()))
-            run = hook.load_run(first.application, first.run_id, first.generation.plan)
+            run = self.hook.load_run(first.application, first.run_id, first.generation.plan)
             try:
                 raise_what_the_trigger_met(event, self.task_id)
                 for upstream in (event or {}).get(LOST, ()):
                     raise producer_failed(first.stage_id, run, upstream)
             except BaseException as error:
                 for handle in handles.values():
-                    hook.cancel(handle)
-                self._give_up(hook, run, handles, error, context)
+                    self.hook.cancel(handle)
+                self._give_up(run, handles, error, context)
                 raise
             said = (event or {}).get("said")
-            return self._run_stages(hook, run, generation, context, deadline, handles, told, said)
+            return self._run_stages(run, generation, context, deadline, handles, told, said)
 
     @property
     def _is_alone(self) -> bool:
@@ -175,18 +173,16 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
     def _begin(self, context: Any, deadline: float | None) -> dict[str, Any]:
         """Submit, wait or defer, and finish; return what was read and written."""
         with mapped_failures(self.log, lambda: self.hook):
-            hook = self.hook
             if self.deferrable:
-                hook.reject_short_lived(self.task_id, self.executor)
-            run, generation = self._run_and_generation(hook, context, deadline)
+                self.hook.reject_short_lived(self.task_id, self.executor)
+            run, generation = self._run_and_generation(context, deadline)
             self._go_by_id(run)
             if run.stages_run_concurrently and self.stage is not None:
-                self._wait_for_producers(hook, run, self.stage, context, deadline)
-            return self._run_stages(hook, run, generation, context, deadline)
+                self._wait_for_producers(self.hook, run, self.stage, context, deadline)
+            return self._run_stages(run, generation, context, deadline)
 
     def _run_stages(
         self,
-        hook: SamzaHook,
         run: RunPlan,
         generation: int,
         context: Any,
@@ -196,36 +192,34 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
         said: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Run the task's stages to their end, or until it has to defer."""
-        lineage = self._lineage = self._begun(hook, run)
+        lineage = self._lineage = self._begun(run)
         stage_ids = lineage.stage_ids
         written = slice_of(context, self.partition_key, self.task_id, run.interval)
-        watch = self._watch = self._new_watch(hook, run, generation, context, said)
+        watch = self._watch = self._new_watch(run, generation, context, said)
         upstream = _upstream_among(run, stage_ids)
         self._show_places(run, stage_ids, context)
         try:
             still_on = watch.run(upstream, submitted, reported, waits=not self.deferrable)
         except BaseException as error:
-            self._give_up(hook, run, {**watch.ended, **watch.active}, error, context)
+            self._give_up(run, {**watch.ended, **watch.active}, error, context)
             raise
         if still_on:
-            self._defer(hook, run, watch, generation, deadline, context)
+            self._defer(run, watch, generation, deadline, context)
         if self._is_alone:
-            close_run(hook, run, self.tell)
+            close_run(self.hook, run, self.tell)
         results = lineage.results = [watch.results[stage_id] for stage_id in stage_ids]
-        announce(context.get("outlet_events"), self.outlets, run, results, hook, lineage.names, written)
-        return self._summarized(hook, run, results, context)
+        announce(context.get("outlet_events"), self.outlets, run, results, self.hook, lineage.names, written)
+        return self._summarized(run, results, context)
 
-    def _summarized(
-        self, hook: SamzaHook, run: RunPlan, results: Sequence[StageResult], context: Any
-    ) -> dict[str, Any]:
+    def _summarized(self, run: RunPlan, results: Sequence[StageResult], context: Any) -> dict[str, Any]:
         """Return the task's return value for stages that have ended."""
         return summary(run, results)
 
-    def _begun(self, hook: SamzaHook, run: RunPlan) -> TaskLineage:
+    def _begun(self, run: RunPlan) -> TaskLineage:
         """Return the lineage of this task's stages, none of which has ended."""
         self._go_by_id(run)
         stage_ids = [self.stage] if self.stage is not None else [stage.stage_id for stage in run.plan.stages]
-        return TaskLineage(run, stage_ids, names_in(hook, run), whole=self.stage is None)
+        return TaskLineage(run, stage_ids, names_in(self.hook, run), whole=self.stage is None)
 
     def _show_places(self, run: RunPlan, stage_ids: Sequence[str], context: Any) -> None:
         """Have Airflow's page link to the runner's log and, if the stages write outside the run, to their outputs."""
@@ -235,9 +229,7 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
         if not all(run.is_own(stream_id) for stream_id in outputs):
             self.show(context, OUTPUT, results)
 
-    def _give_up(
-        self, hook: SamzaHook, run: RunPlan, handles: Mapping[str, StageHandle], error: BaseException, context: Any
-    ) -> None:
+    def _give_up(self, run: RunPlan, handles: Mapping[str, StageHandle], error: BaseException, context: Any) -> None:
         """Stop the readers of stages that no retry can help, and close the run where it is this task's own."""
         if self._lineage is not None:
             self._lineage.error = sentence_of(error)
@@ -245,13 +237,12 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
             return
         if run.stages_run_concurrently:
             for handle in handles.values():
-                hook.abort(handle, error.sentence)
+                self.hook.abort(handle, error.sentence)
         if self._is_alone:
-            close_run(hook, run, self.tell)
+            close_run(self.hook, run, self.tell)
 
     def _defer(
         self,
-        hook: SamzaHook,
         run: RunPlan,
         watch: StageWatch[StageResult],
         generation: int,
@@ -264,14 +255,14 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
         producer_tasks = self._producer_tasks(run, context)
         self.defer(
             trigger=SamzaStageTrigger(
-                **hook.place_of_root,
+                **self.hook.place_of_root,
                 stages=[handle.to_dict() for handle in watch.active.values()],
                 poll_interval=interval_seconds("poll_interval", self.poll_interval),
                 progress_interval=self._progress_interval,
                 deadline=deadline,
                 said=watch.progress.said,
                 producers=producer_tasks.to_dict() if producer_tasks is not None else None,
-                systems=hook.systems,
+                systems=self.hook.systems,
             ),
             method_name="execute_complete",
             kwargs={"stages": submitted, "told": list(watch.ended), "generation": generation, "deadline": deadline},
@@ -279,29 +270,28 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
         )
 
     def _new_watch(
-        self, hook: SamzaHook, run: RunPlan, generation: int, context: Any, said: Mapping[str, str] | None
+        self, run: RunPlan, generation: int, context: Any, said: Mapping[str, str] | None
     ) -> StageWatch[StageResult]:
         tags, names = getattr(context["ti"], "stats_tags", None), stage_names(run.plan)
         progress = ProgressLog(
             self.tell,
-            hook.progress,
+            self.hook.progress,
             self._progress_interval,
             emitter(run.application, tags),
             said=said,
             names=names,
         )
         return StageWatch(
-            hook,
+            self.hook.get_conn(),
             self.log,
             run.run_id,
-            lambda stage_id: hook.submit(run, stage_id, generation),
-            hook.finish,
+            lambda stage_id: self.hook.submit(run, stage_id, generation),
+            self.hook.finish,
             interval_seconds("poll_interval", self.poll_interval),
             on_result=lambda result: self.tell("\n".join(describe_result(result, names[result.stage_id]))),
             progress=progress,
-            guard=self._producers_guard(hook, run, context),
-            on_look=self._spark_shown(hook, context),
-            pace=hook.files.pace,
+            guard=self._producers_guard(self.hook, run, context),
+            on_look=self._spark_shown(self.hook, context),
         )
 
     @property
@@ -309,21 +299,20 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
         return interval_seconds("progress_interval", self.progress_interval)
 
     def _cancel_submitted(self, context: Any, error: Exception) -> None:
-        hook = self.hook
         if self.plan is not None:
-            run = hook.load_plan(PlanTicket.from_dict(self.plan))
+            run = self.hook.load_plan(PlanTicket.from_dict(self.plan))
         else:
-            run = hook.load_run(self.application_spec().name, self._run_id(context))
-        lineage = self._lineage = self._begun(hook, run)
+            run = self.hook.load_run(self.application_spec().name, self._run_id(context))
+        lineage = self._lineage = self._begun(run)
         lineage.error = sentence_of(error)
         for stage_id in lineage.stage_ids:
-            hook.cancel(hook.newest_handle(run, stage_id))
+            self.hook.cancel(self.hook.newest_handle(run, stage_id))
 
-    def _run_and_generation(self, hook: SamzaHook, context: Any, deadline: float | None) -> tuple[RunPlan, int]:
+    def _run_and_generation(self, context: Any, deadline: float | None) -> tuple[RunPlan, int]:
         own = generation_of(context)
         if self.plan is not None:
             # A retry or a clear of a stage runs what this task names, as far as that is what was planned.
-            run = replace(hook.load_plan(PlanTicket.from_dict(self.plan)), reference=self.application)
+            run = replace(self.hook.load_plan(PlanTicket.from_dict(self.plan)), reference=self.application)
             if said := other_code(bundle_of(context), run.bundle):
                 self.tell(said)
             config = text_map("config", self.config)
@@ -333,7 +322,7 @@ class SamzaStreamOperator(WaitsForProducers, WatchesStages, TellsLineage, Planni
         # A stage by itself adopts the plan of its siblings and supersedes only its own output; a whole application
         # supersedes all.
         with self.leaving_failure(context):
-            planned = self.plan_run(hook, context, 1 if self.stage is not None else own, deadline)
+            planned = self.plan_run(context, 1 if self.stage is not None else own, deadline)
         self.show_plan(planned, context)
         return planned.run, own if self.stage is not None else 1
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from airflow_samza.errors import ConfigError, PushError, SamzaError
+from airflow_samza.launch.stage_watch import StageWatch
 from airflow_samza.provider.assets import version_facts
 from airflow_samza.provider.connections.bindings import text_map
 from airflow_samza.provider.connections.fields import connection_id
@@ -19,7 +20,6 @@ from airflow_samza.provider.deferral import (
 )
 from airflow_samza.provider.disclosure import sentence_of
 from airflow_samza.provider.failures import mapped_failures
-from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.lineage.dataset_names import DatasetName
 from airflow_samza.provider.lineage.methods import TellsLineage, openlineage_is_active
 from airflow_samza.provider.lineage.outlets import announce_version, outlets_of_table, reject_partitions
@@ -27,7 +27,6 @@ from airflow_samza.provider.lineage.task_lineage import push_lineage, table_data
 from airflow_samza.provider.links import DATA, OUTPUT, PAGE, RESULTS, RUNNER_LOG, SPARK, task_page
 from airflow_samza.provider.operators.samza_operator import SamzaOperator, WatchesStages
 from airflow_samza.provider.run_identity import has_another_try, interval_of
-from airflow_samza.provider.stage_watch import StageWatch
 from airflow_samza.provider.stats import emit_push
 from airflow_samza.records import plain
 from airflow_samza.runs.stages.stage_state import StageHandle
@@ -69,29 +68,28 @@ class TableOperator(TellsLineage, SamzaOperator):
         self.push_id = push_id
         self.partition_key = partition_key
 
-    def dataset(self, hook: SamzaHook) -> DatasetName:
+    def dataset(self) -> DatasetName:
         """Return the name of the table that is pushed: that of the stream that its readers read."""
-        return table_dataset(hook, self.application, self.table, text_map("config", self.config))
+        return table_dataset(self.hook, self.application, self.table, text_map("config", self.config))
 
     def _push_id(self, context: Any) -> str:
         return self.push_id or self._run_id(context)
 
-    def _note_lineage(self, hook: SamzaHook) -> None:
+    def _note_lineage(self) -> None:
         """Gather what OpenLineage is told, where it is on."""
         if openlineage_is_active():
-            self._lineage = push_lineage(hook, self.application, self.table, text_map("config", self.config))
+            self._lineage = push_lineage(self.hook, self.application, self.table, text_map("config", self.config))
 
-    def _announced(self, hook: SamzaHook, context: Any, version: TableVersion) -> dict[str, Any]:
+    def _announced(self, context: Any, version: TableVersion) -> dict[str, Any]:
         if self._lineage is not None:
             self._lineage.version = version
         key = self.partition_key or context.get("partition_key")
-        place = self.dataset(hook)
         announce_version(
-            hook,
+            self.hook,
             context.get("outlet_events"),
             self.outlets,
-            outlets_of_table(self.table, self.conn_id),
-            place,
+            self.table,
+            self.dataset(),
             version,
             str(key) if key else None,
         )
@@ -211,49 +209,46 @@ class SamzaTablePushOperator(WatchesStages, TableOperator):
     def execute(self, context: Any) -> dict[str, Any]:
         """Submit the push, wait or defer, and make it a version."""
         with mapped_failures(self.log, lambda: self.hook):
-            hook = self.hook
             if self.deferrable:
-                hook.reject_short_lived(self.task_id, self.executor)
-            return self._run_push(hook, context, deadline_of(self))
+                self.hook.reject_short_lived(self.task_id, self.executor)
+            return self._run_push(context, deadline_of(self))
 
     def execute_complete(
         self, context: Any, event: Mapping[str, Any] | None = None, *, push: Mapping[str, Any], deadline: float | None
     ) -> dict[str, Any]:
         """Continue after the deferral."""
         with mapped_failures(self.log, lambda: self.hook):
-            hook, handle = self.hook, StageHandle.from_dict(push)
+            handle = StageHandle.from_dict(push)
             try:
                 raise_what_the_trigger_met(event, self.task_id)
             except BaseException:
-                self._note_lineage(hook)
-                hook.cancel(handle)
+                self._note_lineage()
+                self.hook.cancel(handle)
                 raise
-            return self._run_push(hook, context, deadline, {STAGE: handle}, (event or {}).get("said"))
+            return self._run_push(context, deadline, {STAGE: handle}, (event or {}).get("said"))
 
     def _cancel_submitted(self, context: Any, error: Exception) -> None:
-        hook = self.hook
-        self._note_lineage(hook)
+        self._note_lineage()
         if self._lineage is not None:
             self._lineage.error = sentence_of(error)
         application = self.application_spec().name
-        hook.cancel(push_handle(application, self.table, self._push_id(context)))
+        self.hook.cancel(push_handle(application, self.table, self._push_id(context)))
 
     def _run_push(
         self,
-        hook: SamzaHook,
         context: Any,
         deadline: float | None,
         submitted: Mapping[str, StageHandle] | None = None,
         said: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Run the push to its version, or until it has to defer."""
-        self._note_lineage(hook)
+        self._note_lineage()
         self.show(context, RUNNER_LOG, task_page(context["ti"], RESULTS))
         self.show(context, OUTPUT, task_page(context["ti"], DATA))
-        watch = self._watch = self._new_watch(hook, context, said)
+        watch = self._watch = self._new_watch(context, said)
         try:
             if watch.run({STAGE: ()}, submitted, waits=not self.deferrable):
-                self._defer(hook, watch, deadline)
+                self._defer(watch, deadline)
         except SamzaError as error:
             if self._lineage is not None:
                 self._lineage.error = sentence_of(error)
@@ -261,18 +256,18 @@ class SamzaTablePushOperator(WatchesStages, TableOperator):
                 self._emit({str(error.facts["expectation"]): int(str(error.facts.get("failed") or 0))})
             if not (error.retryable and has_another_try(context)):
                 for handle in {**watch.ended, **watch.active}.values():
-                    hook.close_push(handle)
+                    self.hook.close_push(handle)
             raise
         version = watch.results[STAGE]
         self._emit({each.expectation: each.failed for each in version.expectations})
         self.tell(describe_push(version, self._push_id(context)))
-        return self._announced(hook, context, version)
+        return self._announced(context, version)
 
     def _emit(self, failures: Mapping[str, int]) -> None:
         emit_push(self.application_spec().name, self.table, failures)
 
-    def _submit(self, hook: SamzaHook, context: Any) -> StageHandle:
-        return hook.push(
+    def _submit(self, context: Any) -> StageHandle:
+        return self.hook.push(
             self.application,
             self.table,
             self.source,
@@ -292,28 +287,27 @@ class SamzaTablePushOperator(WatchesStages, TableOperator):
             compact_after=self.compact_after,
         )
 
-    def _new_watch(self, hook: SamzaHook, context: Any, said: Mapping[str, str] | None) -> StageWatch[TableVersion]:
+    def _new_watch(self, context: Any, said: Mapping[str, str] | None) -> StageWatch[TableVersion]:
         from airflow_samza.provider.triggers.tables import PushLog  # a Dag file need not load it
 
         return StageWatch(
-            hook,
+            self.hook.get_conn(),
             self.log,
             self._push_id(context),
-            lambda _: self._submit(hook, context),
-            hook.finish_push,
+            lambda _: self._submit(context),
+            self.hook.finish_push,
             interval_seconds("poll_interval", self.poll_interval),
             progress=PushLog(self.tell, said),
-            on_look=self._spark_shown(hook, context),
-            pace=hook.files.pace,
+            on_look=self._spark_shown(self.hook, context),
         )
 
-    def _defer(self, hook: SamzaHook, watch: StageWatch[TableVersion], deadline: float | None) -> None:
+    def _defer(self, watch: StageWatch[TableVersion], deadline: float | None) -> None:
         from airflow_samza.provider.triggers.tables import TablePushTrigger
 
         push = watch.active[STAGE].to_dict()
         self.defer(
             trigger=TablePushTrigger(
-                **hook.place_of_root,
+                **self.hook.place_of_root,
                 poll_interval=interval_seconds("poll_interval", self.poll_interval),
                 deadline=deadline,
                 push=push,
@@ -324,16 +318,16 @@ class SamzaTablePushOperator(WatchesStages, TableOperator):
             timeout=trigger_timeout(deadline),
         )
 
-    def _note_lineage(self, hook: SamzaHook) -> None:
+    def _note_lineage(self) -> None:
         if openlineage_is_active():
             self._lineage = push_lineage(
-                hook,
+                self.hook,
                 self.application,
                 self.table,
                 text_map("config", self.config),
                 self.source,
                 self.columns,
-                hook.source_url(self.source_conn_id),
+                self.hook.source_url(self.source_conn_id),
             )
 
 
@@ -358,13 +352,12 @@ class SamzaTableRollbackOperator(TableOperator):
     def execute(self, context: Any) -> dict[str, Any]:
         """Write the record of the new version."""
         with mapped_failures(self.log, lambda: self.hook):
-            hook = self.hook
-            self._note_lineage(hook)
-            version, text = hook.rollback(
+            self._note_lineage()
+            version, text = self.hook.rollback(
                 self.application, self.table, self.to, self._push_id(context), text_map("config", self.config) or None
             )
             self.tell(text)
-            return self._announced(hook, context, version)
+            return self._announced(context, version)
 
 
 def _number(name: str, value: Any, kind: type) -> Any:

@@ -57,7 +57,12 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     }
 }
 
-_RULES = {401: "not-signed-in", 403: "not-permitted", 404: "not-found"}
+_BY_STATUS = {
+    401: ("not-signed-in", "Nobody is signed in."),
+    403: ("not-permitted", "You do not have the right to read this."),
+    404: ("not-found", "There is no such address."),
+}
+"""Rules and sentences of statuses; others have the sentence of the error."""
 
 
 class NotFound(Exception):
@@ -82,13 +87,8 @@ def answer_problems(app: FastAPI) -> None:
 
     @app.exception_handler(StarletteHTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:
-        sentences = {
-            401: "Nobody is signed in.",
-            403: "You do not have the right to read this.",
-            404: "There is no such address.",
-        }
-        sentence = sentences.get(error.status_code, str(error.detail))
-        return _answer(error.status_code, Problem(sentence=sentence, rule=_RULES.get(error.status_code, "http")))
+        rule, sentence = _BY_STATUS.get(error.status_code, ("http", str(error.detail)))
+        return _answer(error.status_code, Problem(sentence=sentence, rule=rule))
 
     @app.exception_handler(RequestValidationError)
     async def parameter(request: Request, error: RequestValidationError) -> JSONResponse:

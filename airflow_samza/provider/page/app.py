@@ -8,10 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
-from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -83,7 +82,9 @@ class Guard:
             log.exception("%s could not be answered", scope["path"])
             if begun:
                 raise
-            await _send_problem(error, send_with_headers)
+            sentence = f"The page's server met an error ({type(error).__name__}); the API server's log has it."
+            answer = JSONResponse(Problem(sentence=sentence, rule="error").model_dump(), 500)
+            await answer(scope, receive, send_with_headers)
 
 
 def _add_headers(headers: MutableHeaders, path: str, status: int) -> None:
@@ -94,14 +95,6 @@ def _add_headers(headers: MutableHeaders, path: str, status: int) -> None:
         headers["Cache-Control"] = A_YEAR
     else:
         headers.setdefault("Cache-Control", "no-store")
-
-
-async def _send_problem(error: Exception, send: Any) -> None:
-    sentence = f"The page's server met an error ({type(error).__name__}); the API server's log has it."
-    body = Problem(sentence=sentence, rule="error").model_dump_json().encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": 500, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 STATIC = Path(__file__).parent / "static"

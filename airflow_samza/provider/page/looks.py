@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from cachetools import TTLCache
+
 from airflow_samza.application.rejections import listed
 from airflow_samza.planner.titles import stage_names
 from airflow_samza.provider.page.airflow_records import TaskMark
@@ -64,7 +66,6 @@ class _RunRecords:
     """The records of one run, as they are known."""
 
     opened: OpenedRun
-    since: float
     lock: threading.Lock = field(default_factory=threading.Lock)
     looked: Looked | None = None
     at: float = 0.0
@@ -92,7 +93,9 @@ class Looks:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._runs: OrderedDict[tuple[object, ...], _RunRecords] = OrderedDict()
+        self._runs: TTLCache[tuple[object, ...], _RunRecords] = TTLCache(
+            RUNS_KEPT, OPENED_SECONDS, timer=lambda: time.monotonic()
+        )
 
     def progress(self, opened: OpenedRun, marks: Mapping[str, TaskMark]) -> Looked:
         """Return the progress of a run whose tasks are as ``marks`` say."""
@@ -117,17 +120,14 @@ class Looks:
     def _of(self, opened: OpenedRun) -> _RunRecords:
         key = (opened.planned.dag_id, opened.planned.run_id, opened.planned.task_id, opened.planned.map_index)
         with self._lock:
-            records = self._runs.pop(key, None)
+            records = self._runs.get(key)
             if (
                 records is None
                 or records.opened.note != opened.note
-                or time.monotonic() - records.since > OPENED_SECONDS
                 or (records.looked is not None and not records.opened.is_there())
             ):
-                records = _RunRecords(opened, time.monotonic())
-            self._runs[key] = records
-            if len(self._runs) > RUNS_KEPT:
-                self._runs.popitem(last=False)
+                records = _RunRecords(opened)
+                self._runs[key] = records
             return records
 
 

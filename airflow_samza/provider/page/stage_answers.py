@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from pydantic import PrivateAttr
+
 from airflow_samza.figures import unit_of
 from airflow_samza.provider.page.answer import Answer, OfStage
 from airflow_samza.runs.progress.progress import (
@@ -17,6 +19,7 @@ from airflow_samza.runs.progress.progress import (
     summed,
 )
 from airflow_samza.runs.progress.stage_progress import ended_report, ends_expected
+from airflow_samza.runs.records.expectations import Results
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.records.stage_result import InputResult, StageResult
 from airflow_samza.runs.stages.stage_state import RUNNING
@@ -170,6 +173,8 @@ class Stage(OfStage):
     metrics: list[Count]
     _warnings: tuple[str, ...] = ()
     """Sentences about what all its messages so far had in common: they are among the notes of the run."""
+    _expectations: Results = PrivateAttr(default_factory=dict)
+    """The results of its expectations so far, by stream: they are among the outputs of the run."""
 
 
 class Progress(Answer):
@@ -258,6 +263,7 @@ def stage_answer(
         metrics=_counts(report.metrics),
     )
     answer._warnings = report.warnings
+    answer._expectations = report.expectations
     return answer
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import Any
 
 from airflow_samza.application.loader import load_application
 from airflow_samza.provider.connections.fields import connection_id
-from airflow_samza.provider.deferral import UNKNOWN, raise_what_the_trigger_met
 from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.root import RootHook
 from airflow_samza.provider.sensors.deferrable_sensor import DeferrableSensor
@@ -73,16 +72,6 @@ class SamzaEndOfStreamSensor(DeferrableSensor):
         return SamzaEndOfStreamTrigger(
             **self._hook.place_of_root, poll_interval=self.poke_interval, stream=asdict(self._query)
         )
-
-    def execute_complete(
-        self, context: Any, event: Mapping[str, Any] | None = None, *, deadline: float | None = None
-    ) -> dict[str, Any]:
-        """Return what the trigger has found, or raise what it has met."""
-        with self._mapped_failures():
-            raise_what_the_trigger_met(event, self.task_id)
-            # A look raises what is wrong with the stream.
-            found: Mapping[str, Any] = self.look()[1] if not event or UNKNOWN in event else event
-        return dict(found)
 
     def _mapped_failures(self) -> AbstractContextManager[None]:
         return mapped_failures(self.log, lambda: self._hook)

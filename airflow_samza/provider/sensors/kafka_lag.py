@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_samza.errors import ConfigError, StorageUnavailable
-from airflow_samza.provider.connections.kafka import DEFAULT_KAFKA, find_brokers
+from airflow_samza.errors import ConfigError
+from airflow_samza.provider.connections.kafka import DEFAULT_KAFKA
 from airflow_samza.provider.sensors.deferrable_sensor import DeferrableSensor
 
 
@@ -47,20 +47,6 @@ class SamzaKafkaLagSensor(DeferrableSensor):
         self.at_most = at_most
         self.kafka_conn_id = kafka_conn_id
 
-    def look(self) -> tuple[bool, Any]:
-        """Return whether the lag is small enough now, and the lag by topic; None while brokers are away."""
-        from airflow_samza.systems.kafka.group_offsets import group_lag
-
-        bound = self._bound
-        try:
-            lag = group_lag(find_brokers(self.kafka_conn_id), self.group, self._names)
-        except StorageUnavailable as error:
-            self.log.warning("%s", error)
-            return False, None
-        self.log.info("%s", lag)
-        by_topic = {topic: sum(partitions) for topic, partitions in lag.topics.items()}
-        return sum(by_topic.values()) <= bound, by_topic
-
     def trigger(self) -> Any:
         """Return the trigger that waits in the sensor's place."""
         from airflow_samza.provider.triggers.kafka import KafkaLagTrigger  # a Dag file need not load it
@@ -68,14 +54,10 @@ class SamzaKafkaLagSensor(DeferrableSensor):
         return KafkaLagTrigger(
             conn_id=self.kafka_conn_id,
             group=self.group,
-            topics=self._names,
+            topics=[self.topics] if isinstance(self.topics, str) else list(self.topics),
             at_most=self._bound,
             poll_interval=self.poke_interval,
         )
-
-    @property
-    def _names(self) -> list[str]:
-        return [self.topics] if isinstance(self.topics, str) else list(self.topics)
 
     @property
     def _bound(self) -> int:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from airflow_samza.errors import ConfigError, StorageUnavailable
-from airflow_samza.provider.connections.bindings import find_commit
+from airflow_samza.errors import ConfigError
 from airflow_samza.provider.run_identity import interval_of, partition_key_of
 from airflow_samza.provider.sensors.deferrable_sensor import DeferrableSensor
 
@@ -68,22 +67,6 @@ class SamzaTableSensor(DeferrableSensor):
                     value="",
                 )
             self.at = interval.end
-
-    def look(self) -> tuple[bool, Any]:
-        """Return whether there is a commit, and what it is."""
-        from airflow.sdk import BaseHook
-
-        try:
-            commit = find_commit(self.lake_conn_id, BaseHook.get_connection, self.table, self.branch, self._time)
-        except StorageUnavailable as error:
-            self.log.warning("%s", error)
-            return False, None
-        if commit is None:
-            self.log.info("The table %s has no commit at or after %s.", self.table, self._time.isoformat())
-            return False, None
-        version, committed = commit
-        self.log.info("The table %s has version %s, of %s.", self.table, version, committed.isoformat())
-        return True, {"table": self.table, "version": version, "committed": committed.isoformat()}
 
     def trigger(self) -> Any:
         """Return the trigger that waits in the sensor's place."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -17,8 +18,11 @@ from airflow_samza.provider.failures import mapped_failures
 from airflow_samza.provider.hooks.samza import SamzaHook
 from airflow_samza.provider.sensors.deferrable_sensor import DeferrableSensor
 from airflow_samza.runs.progress.table_readers import Freshness, freshness
+from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.rollback import find_target
-from airflow_samza.runs.tables.versions import newest
+from airflow_samza.runs.tables.table_version import TableVersion
+from airflow_samza.runs.tables.versions import from_newest
+from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 CURRENT = "current"
 
@@ -71,6 +75,11 @@ class SamzaTableFreshnessSensor(DeferrableSensor):
         self.conn_id = connection_id(f"The task {self.task_id!r}", conn_id, samza_conn_id)
         self.systems = systems
         self.config = config
+        self._started: datetime | None = None
+
+    def _prepare(self, context: Any) -> None:
+        """Take when the sensor has started, if it was rescheduled: each of its looks is a process of its own."""
+        self._started = context["ti"].get_first_reschedule_date(context) if self.reschedule else None
 
     def look(self) -> tuple[bool, Any]:
         """Return whether all readers have the version now, and the versions that they have."""
@@ -105,13 +114,13 @@ class SamzaTableFreshnessSensor(DeferrableSensor):
 
     @cached_property
     def _target(self) -> Freshness:
-        """The version that is waited for: that of the first look."""
+        """The version that is waited for: that of the start, whatever is pushed meanwhile."""
         config = text_map("config", self.config)
         hook = self._hook
         place = hook.pushed_table(self.application, self.table, config)
         files = hook.files
         if str(self.version) == CURRENT:
-            version = newest(files, place.system, place.topic)
+            version = _current(files, place, self._started)
             if version is None:
                 raise NoSuchVersion(
                     f"The table {self.table!r} has no version to wait for.",
@@ -123,6 +132,20 @@ class SamzaTableFreshnessSensor(DeferrableSensor):
             version = find_target(files, place.system, place.topic, str(self.version))
         name = load_application(self.application).spec(config).name
         return Freshness(name, f"{self.table}-push", place.system, place.topic, version.number, self.least)
+
+
+def _current(files: Filesystem, place: TableFolder, started: datetime | None) -> TableVersion | None:
+    """Return the version of a table that is current, or was at a start, by the time of its push.
+
+    Where all were pushed later, by the clocks of their hosts, it is the first of them.
+    """
+    current = None
+    for version in from_newest(files, place.system, place.topic):
+        if not version.is_late:
+            current = version
+            if started is None or datetime.fromisoformat(version.pushed_at) <= started:
+                break
+    return current
 
 
 TableFreshnessSensor = SamzaTableFreshnessSensor

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
 
-from airflow.triggers.base import BaseTrigger, TriggerEvent
+from airflow.triggers.base import TriggerEvent
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.provider.triggers import class_path
-from airflow_samza.provider.triggers.settling import settled
-from airflow_samza.runs.records.liveness import identity
+from airflow_samza.provider.triggers.settling import SettlingTrigger, settled
 
 Result = TypeVar("Result")
 
@@ -33,24 +31,21 @@ async def in_client_thread(work: Callable[[], Result]) -> Result:
     return await sync_to_async(work, thread_sensitive=False, executor=CLIENT_THREADS)()
 
 
+class Look(NamedTuple):
+    """Result of a look: a text for the log, whether nothing more is waited for, and the value of the sensor."""
+
+    said: str
+    is_all: bool
+    value: Any = None
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
-class ClientTrigger(BaseTrigger):
+class ClientTrigger(SettlingTrigger):
     """Waits until a server says what a sensor waits for, or an error lasts: the task looks again then.
 
     :param poll_interval: Seconds between two checks.
     :param deferred_by: Identity of the process that defers. Default: this process.
     """
-
-    poll_interval: float
-    deferred_by: Mapping[str, Any] = field(default_factory=identity)
-
-    def __post_init__(self) -> None:
-        """Begin as Airflow's triggers do."""
-        super().__init__()  # type: ignore[no-untyped-call]  # Airflow has not annotated it
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return class path and arguments, for another process."""
-        return class_path(type(self)), {each.name: getattr(self, each.name) for each in fields(self)}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event, without content, when it is time for the task to look."""
@@ -58,18 +53,16 @@ class ClientTrigger(BaseTrigger):
         yield TriggerEvent(None)
 
     @abstractmethod
-    async def look(self) -> tuple[str, bool]:
-        """Return what there is, for the log, and whether the sensor waits for no more than that."""
+    def look(self) -> Look:
+        """Return what there is now. May wait for servers."""
 
     async def _is_time(self) -> None:
-        said, is_time = "", False
+        is_time = False
         while not is_time:
             try:
-                says, is_time = await self.look()
+                said, is_time, _ = await in_client_thread(self.look)
             except SamzaError as error:
-                says, is_time = str(error), not error.retryable
-            if says != said:
-                said = says
-                self.log.info("%s", said)
+                said, is_time = str(error), not error.retryable
+            self.say(said)
             if not is_time:
                 await asyncio.sleep(self.poll_interval)

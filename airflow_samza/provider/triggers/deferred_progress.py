@@ -15,9 +15,9 @@ from airflow.sdk import BaseHook
 
 from airflow_samza.prepare.bound_systems import run_bindings
 from airflow_samza.provider.connections.bindings import binding_of
-from airflow_samza.provider.progress_log import Measure, ProgressLog
 from airflow_samza.provider.triggers.client_threads import CLIENT_THREADS, in_client_thread
 from airflow_samza.runs.progress.progress import ProgressReport
+from airflow_samza.runs.progress.progress_log import Measure, ProgressLog
 from airflow_samza.runs.progress.stage_progress import heads_of, unknown_lag
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus

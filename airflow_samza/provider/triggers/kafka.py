@@ -18,7 +18,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow_samza.errors import ConfigError, SamzaError
 from airflow_samza.provider.connections.kafka import DEFAULT_KAFKA, find_brokers
 from airflow_samza.provider.triggers import class_path
-from airflow_samza.provider.triggers.client_threads import ClientTrigger, in_client_thread
+from airflow_samza.provider.triggers.client_threads import ClientTrigger, Look, in_client_thread
 
 if TYPE_CHECKING:
     from airflow_samza.systems.kafka.brokers import Brokers
@@ -165,10 +165,13 @@ class KafkaLagTrigger(ClientTrigger):
     topics: Sequence[str]
     at_most: int
 
-    async def look(self) -> tuple[str, bool]:
-        """Return the lag, and whether it is small enough."""
-        lag = await in_client_thread(partial(_lag, self.conn_id, self.group, self.topics))
-        return str(lag), lag.offsets <= self.at_most
+    def look(self) -> Look:
+        """Return the lag by topic, and whether it is small enough."""
+        from airflow_samza.systems.kafka.group_offsets import group_lag
+
+        lag = group_lag(find_brokers(self.conn_id), self.group, self.topics)
+        by_topic = {topic: sum(partitions) for topic, partitions in lag.topics.items()}
+        return Look(str(lag), lag.offsets <= self.at_most, by_topic)
 
 
 def _seconds(length: float | timedelta) -> float:
@@ -179,9 +182,3 @@ def _news(brokers: Brokers, topic: str, announced: Mapping[str, Any] | None) -> 
     from airflow_samza.systems.kafka.input_range import topic_news
 
     return topic_news(brokers, topic, announced)
-
-
-def _lag(conn_id: str, group: str, topics: Sequence[str]) -> Any:
-    from airflow_samza.systems.kafka.group_offsets import group_lag
-
-    return group_lag(find_brokers(conn_id), group, topics)

@@ -13,18 +13,18 @@ import asyncio
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from airflow.sdk import BaseHook
-from airflow.triggers.base import BaseTrigger, TriggerEvent
+from airflow.triggers.base import TriggerEvent
 
 from airflow_samza.errors import SamzaError, UnknownName
 from airflow_samza.planner.titles import stage_names
 from airflow_samza.provider.airflow_versions import start_stats
 from airflow_samza.provider.connections.root_access import find_access
 from airflow_samza.provider.deferral import LOST, NOT_SEEN, TIMED_OUT, UNKNOWN
-from airflow_samza.provider.links import SPARK, SparkPages, show_link_of_deferred
+from airflow_samza.provider.links import SPARK, SparkPages, show_link
 from airflow_samza.provider.producer_tasks import (
     ABORTED,
     ASK_SECONDS,
@@ -33,15 +33,13 @@ from airflow_samza.provider.producer_tasks import (
     ended_by_a_user,
     producer_state,
 )
-from airflow_samza.provider.progress_log import DEFAULT_INTERVAL
 from airflow_samza.provider.stats import emitter
-from airflow_samza.provider.triggers import class_path
 from airflow_samza.provider.triggers.deferred_progress import DeferredProgress, WatchedSystems
-from airflow_samza.provider.triggers.settling import settled
+from airflow_samza.provider.triggers.settling import SettlingTrigger, settled
+from airflow_samza.runs.progress.progress_log import DEFAULT_INTERVAL
 from airflow_samza.runs.progress.stage_progress import open_systems, stage_progress
 from airflow_samza.runs.progress.stream_ends import StreamQuery, stream_end
 from airflow_samza.runs.records.folders import RunFolder, must_read
-from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.newest_stages import is_over
 from airflow_samza.runs.stages.stage_state import StageHandle, StageStatus, ask_to_cancel, stage_status
@@ -58,7 +56,7 @@ PATIENCE_SECONDS = 300.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RunTrigger(BaseTrigger):
+class RunTrigger(SettlingTrigger):
     """Reads a run's records every ``poll_interval`` seconds until :meth:`look` returns an event.
 
     :param root: The folder of run records, as the worker that deferred has it.
@@ -68,14 +66,12 @@ class RunTrigger(BaseTrigger):
     """
 
     root: str
-    poll_interval: float
     deadline: float | None = None
     conn_id: str | None = None
-    deferred_by: Mapping[str, Any] = field(default_factory=identity)
 
     def __post_init__(self) -> None:
-        """Begin as Airflow's triggers do."""
-        super().__init__()  # type: ignore[no-untyped-call]  # Airflow has not annotated it
+        """Begin with nothing opened."""
+        super().__post_init__()
         self._access: RootAccess | None = None
         self._pace: Pace = FREE
         self._spark_pages = SparkPages()
@@ -83,10 +79,6 @@ class RunTrigger(BaseTrigger):
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return the event for the task when it is time, else None. Runs in a thread."""
         raise NotImplementedError
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return class path and arguments, for another process."""
-        return class_path(type(self)), {each.name: getattr(self, each.name) for each in fields(self) if each.init}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event: the result, the time-out, or that the root cannot be read."""
@@ -105,7 +97,7 @@ class RunTrigger(BaseTrigger):
         """Have Airflow's page link to Spark's, as soon as a stage of the deferred task has one."""
         address = self._spark_pages.look(files, handle, status)
         if address and getattr(self, "task_instance", None) is not None:
-            show_link_of_deferred(self.task_instance, SPARK, address)
+            show_link(self.task_instance, SPARK, address)
 
     async def _awaited(self) -> TriggerEvent:
         blind_since: float | None = None
@@ -241,7 +233,28 @@ class SamzaStageTrigger(RunTrigger):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SamzaProducersTrigger(RunTrigger):
+class PlannedRunTrigger(RunTrigger):
+    """Reads the records of one run by its plan.
+
+    :param application: The application's name.
+    :param run_id: The run.
+    :param generation: The generation of the run's plan.
+    """
+
+    application: str
+    run_id: str
+    generation: int
+    _run: RunPlan | None = field(default=None, init=False)
+
+    def run_in(self, files: Filesystem) -> RunPlan:
+        """Return the plan of the run, which is read once."""
+        if self._run is None:
+            self._run = must_read(files, RunFolder(self.application, self.run_id).plan(self.generation), RunPlan)
+        return self._run
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SamzaProducersTrigger(PlannedRunTrigger):
     """Waits until the producers of a stage have started, in a run whose stages run concurrently.
 
     :param application: The application's name.
@@ -251,20 +264,14 @@ class SamzaProducersTrigger(RunTrigger):
     :param beyond: Generations that do not count any more, by stage.
     """
 
-    application: str
-    run_id: str
-    generation: int
     upstream: Sequence[str]
     beyond: Mapping[str, str] = field(default_factory=dict)
-    _run: RunPlan | None = field(default=None, init=False)
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return an event when all have started, or one was given up."""
-        if self._run is None:
-            self._run = must_read(files, RunFolder(self.application, self.run_id).plan(self.generation), RunPlan)
+        run = self.run_in(files)
         states = {
-            stage_id: producer_state(files, self._run, stage_id, self.beyond.get(stage_id))
-            for stage_id in self.upstream
+            stage_id: producer_state(files, run, stage_id, self.beyond.get(stage_id)) for stage_id in self.upstream
         }
         return {"producers": states} if ABORTED in states.values() or set(states.values()) <= {STARTED} else None
 
@@ -289,7 +296,7 @@ class SamzaStateTrigger(RunTrigger):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SamzaRunTrigger(RunTrigger):
+class SamzaRunTrigger(PlannedRunTrigger):
     """Waits until a run has ended: all its stages have succeeded, or it is closed.
 
     :param application: The application's name.
@@ -297,16 +304,9 @@ class SamzaRunTrigger(RunTrigger):
     :param generation: The generation of its plan.
     """
 
-    application: str
-    run_id: str
-    generation: int
-    _run: RunPlan | None = field(default=None, init=False)
-
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return an event when the run has ended."""
-        if self._run is None:
-            self._run = must_read(files, RunFolder(self.application, self.run_id).plan(self.generation), RunPlan)
-        return {"run": "over"} if is_over(files, self._run) else None
+        return {"run": "over"} if is_over(files, self.run_in(files)) else None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -317,7 +317,6 @@ class SamzaEndOfStreamTrigger(RunTrigger):
     """
 
     stream: Mapping[str, Any]
-    _logged: str = field(default="", init=False)
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return an event when it is time for the task to look; log what is new."""
@@ -325,7 +324,5 @@ class SamzaEndOfStreamTrigger(RunTrigger):
             ended = stream_end(files, StreamQuery(**self.stream))
         except UnknownName as error:  # the run has begun meanwhile, and writes no such stream
             return {UNKNOWN: error.sentence}
-        if str(ended) != self._logged:
-            self._logged = str(ended)
-            self.log.info("%s", ended)
+        self.say(str(ended))
         return ended.to_dict() if ended.is_reached else None

@@ -11,9 +11,13 @@ import asyncio
 import os
 import time
 from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from airflow_samza.runs.records.liveness import place, process_is_there
+from airflow.triggers.base import BaseTrigger
+
+from airflow_samza.provider.triggers import class_path
+from airflow_samza.runs.records.liveness import identity, place, process_is_there
 
 SETTLE_SECONDS = 5.0
 """Seconds between the start of a trigger, or the end of the process as seen from here, and the trigger's event."""
@@ -24,6 +28,33 @@ ENDING_SECONDS = 60.0
 _LOOK_SECONDS = 0.5
 
 Result = TypeVar("Result")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SettlingTrigger(BaseTrigger):
+    """Trigger that looks again and again, and says what is new; it knows who has deferred.
+
+    :param poll_interval: Seconds between two checks.
+    :param deferred_by: Identity of the process that defers. Default: this process.
+    """
+
+    poll_interval: float
+    deferred_by: Mapping[str, Any] = field(default_factory=identity)
+    _said: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
+        """Begin as Airflow's triggers do."""
+        super().__init__()  # type: ignore[no-untyped-call]  # Airflow has not annotated it
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return class path and arguments, for another process."""
+        return class_path(type(self)), {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+
+    def say(self, text: str) -> None:
+        """Log what there is, if that is something new."""
+        if text != self._said:
+            self._said = text
+            self.log.info("%s", text)
 
 
 async def settled(work: Coroutine[Any, Any, Result], deferred_by: Mapping[str, Any]) -> Result:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 
 from airflow_samza.provider.connections.bindings import find_commit
-from airflow_samza.provider.triggers.client_threads import ClientTrigger, in_client_thread
+from airflow_samza.provider.triggers.client_threads import ClientTrigger, Look
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -27,14 +26,14 @@ class TableCommitTrigger(ClientTrigger):
     branch: str | None
     at: str
 
-    async def look(self) -> tuple[str, bool]:
-        """Return what was committed, and whether it is late enough."""
+    def look(self) -> Look:
+        """Return the first commit that is late enough."""
         from airflow.sdk import BaseHook
 
         at = datetime.fromisoformat(self.at)
-        commit = await in_client_thread(
-            partial(find_commit, self.conn_id, BaseHook.get_connection, self.table, self.branch, at)
-        )
+        commit = find_commit(self.conn_id, BaseHook.get_connection, self.table, self.branch, at)
         if commit is None:
-            return f"The table {self.table} has no commit at or after {self.at}.", False
-        return f"The table {self.table} has version {commit[0]}, of {commit[1].isoformat()}.", True
+            return Look(f"The table {self.table} has no commit at or after {self.at}.", False)
+        version, committed = commit[0], commit[1].isoformat()
+        value = {"table": self.table, "version": version, "committed": committed}
+        return Look(f"The table {self.table} has version {version}, of {committed}.", True, value)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_samza.provider.progress_log import ProgressLog
 from airflow_samza.provider.triggers.runs import RunTrigger
+from airflow_samza.runs.progress.progress_log import ProgressLog
 from airflow_samza.runs.progress.table_readers import Freshness, freshness
 from airflow_samza.runs.stages.stage_state import StageHandle, ask_to_cancel, stage_status
 from airflow_samza.systems.filesystems.filesystem import Filesystem
@@ -65,12 +65,9 @@ class TableFreshnessTrigger(RunTrigger):
     """
 
     table: Mapping[str, Any]
-    _logged: str = field(default="", init=False)
 
     def look(self, files: Filesystem) -> dict[str, Any] | None:
         """Return the readers' versions, once they are new enough; log what is new."""
         readers = freshness(files, Freshness(**self.table))
-        if str(readers) != self._logged:
-            self._logged = str(readers)
-            self.log.info("%s", readers)
+        self.say(str(readers))
         return {"readers": readers.readers, "version": readers.target} if readers.is_reached else None

@@ -186,9 +186,11 @@ def _(scene: Scene) -> str:
     _home(scene)
     from airflow_samza.provider.hooks.samza import SamzaHook
     from airflow_samza.provider.operators.drain import SamzaDrainOperator
+    from airflow_samza.systems.filesystems.root_access import NO_ACCESS
 
     scene.application(f"{VIEWS}.send_to({OUT})")
     scene.monkeypatch.setattr(SamzaHook, "root", str(scene.folder / "samza"))
+    scene.monkeypatch.setattr(SamzaHook, "access", NO_ACCESS)
     operator = SamzaDrainOperator(task_id="drain", application=APPLICATION)
     try:
         operator.execute({})

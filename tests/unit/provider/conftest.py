@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -28,6 +28,8 @@ from airflow_samza.runs.stages.stage_state import (
     StageStatus,
 )
 from airflow_samza.runs.upkeep.keep import Keep
+from airflow_samza.systems.filesystems.pace import FREE, Pace
+from airflow_samza.systems.filesystems.root_access import NO_ACCESS
 from airflow_samza.systems.system import StreamSpec
 
 A_SLICE = {"kind": "files", "files": [{"path": "a"}, {"path": "b"}], "bytes": 7, "offsets": None}
@@ -39,6 +41,8 @@ class RememberingRuntime:
 
     A stage is queued, then running, then at the end that ``ends`` has for it (default: succeeded).
     """
+
+    pace: ClassVar[Pace] = FREE
 
     ends: dict[str, SamzaError] = field(default_factory=dict)
     calls: list[tuple[Any, ...]] = field(default_factory=list)
@@ -148,6 +152,10 @@ def a_result(handle: StageHandle, *, files: int = 1, output: str | None = None) 
     )
 
 
+TASKS: dict[tuple[str, int], Task] = {}
+"""The task instance that was made last, by its id and map index."""
+
+
 class Task:
     """A task instance as an operator sees it."""
 
@@ -162,6 +170,7 @@ class Task:
         self.pushed: dict[str, Any] = {}
         for name, value in given.items():
             setattr(self, name, value)
+        TASKS[self.task_id, self.map_index] = self
 
     def xcom_push(self, key: str, value: Any) -> None:
         self.pushed[key] = value
@@ -188,6 +197,17 @@ def _applications_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
 
 
+@pytest.fixture(autouse=True)
+def _links_are_pushed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have links, which go to Airflow's database, lie with the XComs of their task."""
+    from airflow.sdk.bases.xcom import BaseXCom
+
+    def push(*, task_id: str, map_index: int, key: str, value: Any, **_: Any) -> None:
+        TASKS[task_id, map_index].xcom_push(key, value)
+
+    monkeypatch.setattr(BaseXCom, "set", push)
+
+
 @pytest.fixture
 def make_context() -> Any:
     return context_of
@@ -206,6 +226,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RememberingRunti
     remembering = RememberingRuntime()
     monkeypatch.setattr(SamzaHook, "get_conn", lambda self: remembering)
     monkeypatch.setattr(SamzaHook, "root", str(tmp_path))
+    monkeypatch.setattr(SamzaHook, "access", NO_ACCESS)
     monkeypatch.setattr(SamzaHook, "reject_own_disk", lambda self: None)  # there is no connection to ask
     monkeypatch.setattr(SamzaHook, "has_succeeded", lambda self, run: not remembering.ends)
     return remembering

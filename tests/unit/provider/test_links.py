@@ -178,7 +178,7 @@ def test_a_task_whose_link_cannot_be_written_goes_on(make_context: Any, monkeypa
     def reject(**_: Any) -> None:
         raise ConnectionError("the API server is away")
 
-    monkeypatch.setattr(context["ti"], "xcom_push", reject)
+    monkeypatch.setattr(xcom.BaseXCom, "set", reject)
     operator.pre_execute(context)
     assert PAGE.get_link(operator, ti_key=context["ti"]).endswith("/tasks/plan/plugin/samza-task")
 

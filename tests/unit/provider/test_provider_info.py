@@ -113,6 +113,8 @@ BASES = {
     "ClientTrigger",
     "EndOfRunOperator",
     "RunTrigger",
+    "PlannedRunTrigger",
+    "SettlingTrigger",
     "RootHook",
     "RuntimeHook",
     "SamzaLink",

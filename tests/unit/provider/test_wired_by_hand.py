@@ -290,7 +290,7 @@ class Planned:
     def by(self, task: Any, **given: Any) -> str:
         """Have a task plan its run; return the run's id."""
         self.runtime.plans.clear()
-        found = task.plan_run(task.hook, self.make_context(task, **given), 1).run
+        found = task.plan_run(self.make_context(task, **given), 1).run
         write_once(self.files, RunFolder(found.application, found.run_id).plan(1), found)
         return str(found.run_id)
 

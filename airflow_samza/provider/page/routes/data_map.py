@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from cachetools import TTLCache
+from cachetools import TTLCache, cached
 from fastapi import APIRouter
 
 from airflow_samza.errors import SamzaError
@@ -91,10 +91,6 @@ class _Place(NamedTuple):
     shared: str
 
 
-_places: TTLCache[tuple[object, ...], tuple[_Place, ...]] = TTLCache(KEPT, KEPT_SECONDS)
-_lock = threading.Lock()
-
-
 @router.get("/api/map", operation_id="map")
 def data_map(may_read: ReadableDags, records: Records) -> DataMap:
     """Return which applications of the Dags that the user may read write and read which data."""
@@ -121,21 +117,18 @@ def _newest(plans: Iterable[Planned], may_read: Callable[[str], bool]) -> list[P
     return list(found.values())
 
 
+def _key(planned: Planned) -> tuple[object, ...]:
+    note = planned.note
+    return planned.dag_id, planned.run_id, note.conn_id, note.application, note.run_id, note.generation
+
+
+@cached(TTLCache(KEPT, KEPT_SECONDS), _key, threading.Lock())
 def _of_plan(planned: Planned) -> tuple[_Place, ...]:
     """Return the streams of a plan; none where its records are gone, or are those of another Dag."""
-    note = planned.note
-    key = (planned.dag_id, planned.run_id, note.conn_id, note.application, note.run_id, note.generation)
-    with _lock:
-        kept = _places.get(key)
-    if kept is not None:
-        return kept
     try:
-        places = tuple(_read(OpenedRun(planned)))
+        return tuple(_read(OpenedRun(planned)))
     except NotFound:
-        places = ()
-    with _lock:
-        _places[key] = places
-    return places
+        return ()
 
 
 def _read(opened: OpenedRun) -> Iterable[_Place]:

@@ -20,10 +20,11 @@ from airflow_samza.provider.page.answer import Answer, OfStage
 from airflow_samza.provider.page.opened_run import Opened, OpenedRun, of_stages
 from airflow_samza.provider.page.rights import OF_LOGS, OF_PLAN, OF_RUN
 from airflow_samza.quoting import printable
+from airflow_samza.runs.progress.stage_failures import StageFailure, stage_failures
 from airflow_samza.runs.stages.runner_log import log_end
 from airflow_samza.runs.stages.spark_page import read_spark_page
 from airflow_samza.runs.stages.stage_runners import RunnerFolder, all_runners
-from airflow_samza.runs.stages.stage_state import CANCELLED, StageHandle, failure_of, stage_status
+from airflow_samza.runs.stages.stage_state import CANCELLED, StageHandle, StageStatus, stage_status
 from airflow_samza.secrecy import without_passwords
 
 router = APIRouter(tags=["results"], dependencies=OF_RUN)
@@ -110,12 +111,13 @@ def failures(opened: Opened, records: Records) -> Failures:
     """
     marks = opened.task_marks(records)
 
-    def failure(handle: StageHandle) -> Failure | None:
+    def look(handle: StageHandle) -> tuple[StageHandle, StageStatus] | None:
         mark = marks.get(opened.task_of(handle.stage_id))
-        return None if mark is not None and mark.never_begun else _failure(opened, handle)
+        return None if mark is not None and mark.never_begun else (handle, stage_status(opened.files, handle))
 
-    failed = of_stages(opened, failure)
-    return Failures(failures=sorted((one for one in failed if one is not None), key=_order))
+    looked = [one for one in of_stages(opened, look) if one is not None]
+    failed = [_failure(opened, failure) for failure in stage_failures(opened.files, opened.run, looked)]
+    return Failures(failures=sorted(failed, key=_order))
 
 
 @router.get(f"{OF_PLAN}/logs", operation_id="logs", dependencies=OF_LOGS)
@@ -148,12 +150,9 @@ def links(opened: Opened) -> Links:
     return Links(links=spark_links)
 
 
-def _failure(opened: OpenedRun, handle: StageHandle) -> Failure | None:
-    """Return the failure of a stage's newest attempt; None where it has not failed."""
-    status = stage_status(opened.files, handle)
-    error = failure_of(status, handle.stage_id)
-    if error is None:
-        return None
+def _failure(opened: OpenedRun, failure: StageFailure) -> Failure:
+    """Return the failure of a stage as the page shows it."""
+    handle, status, error = failure
     facts = {str(name): str(value) for name, value in error.facts.items() if value is not None}
     place, record = _place(facts), facts.pop("record", None)
     sentence, hint = error.sentence, hint_of(error)

@@ -23,12 +23,12 @@ from airflow_samza.provider.page.opened_run import Opened, OpenedRun, of_stages
 from airflow_samza.provider.page.rights import OF_PLAN, OF_ROWS, OF_RUN, ReadableDags
 from airflow_samza.runs.progress.stage_progress import DEAD_LETTERS, DROPPED, LATE
 from airflow_samza.runs.records.comparison import Comparison
-from airflow_samza.runs.records.epoch_records import Commit, newest_intent, read_commit
-from airflow_samza.runs.records.expectations import ExpectationResult, Results
+from airflow_samza.runs.records.epoch_records import newest_commit, newest_intent
+from airflow_samza.runs.records.expectations import ExpectationResult
 from airflow_samza.runs.records.folders import RunFolder, read, read_report
 from airflow_samza.runs.records.stage_result import OutputResult, StageResult
 from airflow_samza.runs.stages.stage_runners import is_worked_on
-from airflow_samza.runs.stages.stage_state import StageHandle, rejected_by
+from airflow_samza.runs.stages.stage_state import StageHandle
 from airflow_samza.runs.tables.versions import by_number
 from airflow_samza.runs.upkeep.waiting_output import waiting_output
 from airflow_samza.secrecy import without_passwords
@@ -178,7 +178,7 @@ def outputs(opened: Opened, records: Records, may_read: ReadableDags) -> Outputs
     tasks = {opened.task_of(stage.stage_id) for stage in run.plan.stages} - {""}
     names = stage_names(run.plan)
     results = of_stages(opened, lambda handle: read(files, handle.folder.result, StageResult))
-    expected = of_stages(opened, lambda handle: (handle.stage_id, _expectations(opened, handle)))
+    looked = LOOKS.progress(opened, opened.task_marks(records)).progress
     return Outputs(
         outputs=[
             _output(result, output, names[result.stage_id])
@@ -188,9 +188,9 @@ def outputs(opened: Opened, records: Records, may_read: ReadableDags) -> Outputs
         ],
         expectations=[
             *(
-                _expected(stage_id, names[stage_id], stream_id, each)
-                for stage_id, found in expected
-                for stream_id, some in found.items()
+                _expected(stage.stage_id, stage.stage_name, stream_id, each)
+                for stage in looked.stages
+                for stream_id, some in stage._expectations.items()
                 for each in some
             ),
             *_of_tables(opened),
@@ -301,29 +301,9 @@ def _facts(opened: OpenedRun, handle: StageHandle) -> Mapping[str, Any]:
     result = read(opened.files, handle.folder.result, StageResult)
     if result is not None:
         return result.task_facts
-    committed = _last_commit(opened, handle)
-    return committed.totals.facts if committed is not None else {}
-
-
-def _expectations(opened: OpenedRun, handle: StageHandle) -> Results:
-    """Return the results of a stage's expectations: of its result, of what rejects it, or of its last commit."""
-    result = read(opened.files, handle.folder.result, StageResult)
-    if result is not None:
-        return result.expectations
-    rejection = rejected_by(opened.files, handle.folder)
-    if rejection is not None:
-        return rejection.results
-    committed = _last_commit(opened, handle)
-    return committed.expectations if committed is not None else {}
-
-
-def _last_commit(opened: OpenedRun, handle: StageHandle) -> Commit | None:
     intent = newest_intent(opened.files, handle.folder)
-    for epoch in (intent.epoch, intent.epoch - 1) if intent is not None else ():
-        committed = read_commit(opened.files, handle.folder, epoch) if epoch >= 0 else None
-        if committed is not None:
-            return committed
-    return None
+    committed = newest_commit(opened.files, handle.folder, intent) if intent is not None else None
+    return committed.totals.facts if committed is not None else {}
 
 
 def _output(result: StageResult, output: OutputResult, name: str) -> Output:

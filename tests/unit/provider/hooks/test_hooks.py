@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import json
 import re
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -270,6 +271,15 @@ def test_other_connections_that_are_not_defined_are_named_with_their_own_types(c
         SamzaHook().spark_place()
     with pytest.raises(ConfigError, match=r"(?s)'no_database' is not defined.*--conn-type jdbc "):
         SamzaHook().source_url("no_database")
+
+
+@pytest.mark.parametrize("opens", [lambda hook: hook.files, lambda hook: hook.get_conn()], ids=["records", "runtime"])
+def test_a_connection_that_opens_a_root_on_no_object_store_is_rejected_by_whatever_opens_it(
+    connections: Any, tmp_path: Path, opens: Callable[[SamzaHook], object]
+) -> None:
+    add(connections, "samza_default", "samza", root=str(tmp_path), root_conn_id="no_store")
+    with pytest.raises(ConfigError, match=r"'no_store' as its root_conn_id, and its root .* is on no object store"):
+        opens(SamzaHook())
 
 
 def test_the_hook_plans_with_every_option_of_a_request() -> None:

@@ -56,21 +56,21 @@ def operator(**more: Any) -> SamzaCompareOperator:
 
 def compared(outputs: Outputs, task: SamzaCompareOperator, context: Any) -> Any:
     """Run what a task asks for, and return its return value."""
-    request = task._asked(task.hook, RunRequest(SALES, "two", mode=task.mode))
+    request = task._asked(RunRequest(SALES, "two", mode=task.mode))
     plan: RunPlan = outputs.here.plan(
         **{field.name: getattr(request, field.name) for field in dataclasses.fields(request)}
     )
     outputs.here.stages(plan)
-    return task._summarized(task.hook, plan, [], context)
+    return task._summarized(plan, [], context)
 
 
 def test_it_asks_for_what_the_other_run_has_read(outputs: Outputs) -> None:
     task = operator(as_of="one")
-    request = task._asked(task.hook, RunRequest(SALES, "two", mode=task.mode))
+    request = task._asked(RunRequest(SALES, "two", mode=task.mode))
     assert (request.compares, request.mode) == ("sales/one", "staged")
     assert request.interval is not None
     assert request.interval.iso() == ("2013-01-01T00:00:00+00:00", "2013-01-02T00:00:00+00:00")
-    assert operator(mode="pipelined")._asked(task.hook, RunRequest(SALES, "two", mode="pipelined")).mode == "pipelined"
+    assert operator(mode="pipelined")._asked(RunRequest(SALES, "two", mode="pipelined")).mode == "pipelined"
 
 
 def test_equal_outputs_are_its_return_value(outputs: Outputs, make_context: Any) -> None:

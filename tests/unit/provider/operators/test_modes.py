@@ -12,7 +12,7 @@ import pytest
 from airflow.sdk import Asset
 
 from airflow_samza.errors import ConfigError, SectionOpen, StageError, StageFailed, StateBusy
-from airflow_samza.provider import stage_watch
+from airflow_samza.launch import stage_watch
 from airflow_samza.provider.airflow_versions import (
     AirflowException,
     AirflowFailException,

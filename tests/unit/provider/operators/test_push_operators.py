@@ -15,7 +15,8 @@ from airflow.sdk import Asset
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_samza.errors import ConcurrentPush, ConfigError, PushError, SamzaError, TopicError
-from airflow_samza.provider import airflow_versions, stage_watch
+from airflow_samza.launch import stage_watch
+from airflow_samza.provider import airflow_versions
 from airflow_samza.provider.airflow_versions import (
     AirflowException,
     AirflowFailException,
@@ -38,6 +39,8 @@ from airflow_samza.runs.tables.folder import TableFolder
 from airflow_samza.runs.tables.push_request import PushResult, push_handle
 from airflow_samza.runs.tables.table_version import TableVersion, now
 from airflow_samza.systems.filesystems.local import LocalFilesystem
+from airflow_samza.systems.filesystems.pace import FREE
+from airflow_samza.systems.filesystems.root_access import NO_ACCESS
 from tests.support.airflow_names import OutletEvents, metrics_sent_to
 
 APPLICATION = "provider_applications:with_table"
@@ -59,6 +62,8 @@ VERSION = TableVersion(
 
 class Pushing:
     """Plays the runtime's part in pushes."""
+
+    pace = FREE
 
     def __init__(self, files: LocalFilesystem) -> None:
         self.files = files
@@ -93,6 +98,7 @@ def pushing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Pushing:
     found = Pushing(LocalFilesystem(tmp_path))
     monkeypatch.setattr(SamzaHook, "get_conn", lambda self: found)
     monkeypatch.setattr(SamzaHook, "root", str(tmp_path))
+    monkeypatch.setattr(SamzaHook, "access", NO_ACCESS)
     monkeypatch.setattr(SamzaHook, "reject_short_lived", lambda *_: None)
     return found
 

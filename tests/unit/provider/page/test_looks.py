@@ -127,7 +127,7 @@ def test_a_root_is_opened_anew_after_some_minutes_as_its_connection_may_have_cha
     watch.page.plan()
     first, second, third = (OpenedRun(watch.page.airflow.plans[-1]) for _ in range(3))
     assert watch.looks._of(first).opened is first
-    watch.now += OPENED_SECONDS
+    watch.now += OPENED_SECONDS - 1
     assert watch.looks._of(second).opened is first
     watch.now += 1
     assert watch.looks._of(third).opened is third

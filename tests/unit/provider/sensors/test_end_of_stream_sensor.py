@@ -16,6 +16,7 @@ from airflow_samza.runs.progress.run_list import note_origin
 from airflow_samza.runs.records.folders import RunFolder
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.sensors import SamzaEndOfStreamSensor
+from airflow_samza.systems.filesystems.root_access import NO_ACCESS
 from airflow_samza.systems.log.system import LogSystem
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from airflow_samza.triggers import SamzaEndOfStreamTrigger
@@ -44,6 +45,7 @@ class Runs:
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
     monkeypatch.setattr(RootHook, "root", str(tmp_path))
+    monkeypatch.setattr(RootHook, "access", NO_ACCESS)
     monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.0)
     return Runs(tmp_path)
 

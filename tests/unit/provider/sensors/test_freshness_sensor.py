@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.folders import RunFolder, write_once
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.records.run_plan import RunPlan
+from airflow_samza.systems.filesystems.root_access import NO_ACCESS
 from airflow_samza.systems.system import StreamSpec
 from tests.support.pushes import Pushes
 
@@ -53,14 +56,16 @@ def readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Readers:
     found = Readers(tmp_path)
     monkeypatch.setattr(SamzaHook, "get_conn", lambda self: found.runtime)
     monkeypatch.setattr(SamzaHook, "root", str(tmp_path))
+    monkeypatch.setattr(SamzaHook, "access", NO_ACCESS)
     return found
 
 
-def is_reached(**given: Any) -> bool:
+def is_reached(rescheduled: datetime | None = None, **given: Any) -> bool:
     sensor = SamzaTableFreshnessSensor(
         **{"task_id": "fresh", "application": APPLICATION, "table": "profiles", "deferrable": False, **given}
     )
-    return bool(sensor.poke({}))
+    ti = SimpleNamespace(get_first_reschedule_date=lambda context: rescheduled)
+    return bool(sensor.poke({"ti": ti}))
 
 
 def test_a_run_reads_what_its_plan_has_pinned_until_it_is_over(readers: Readers) -> None:
@@ -92,6 +97,18 @@ def test_without_a_reader_nothing_is_reached_unless_none_is_needed(readers: Read
 def test_a_table_that_was_never_pushed_is_not_waited_for(readers: Readers) -> None:
     with pytest.raises(AirflowFailException, match="has no version to wait for"):
         is_reached()
+
+
+def test_a_rescheduled_sensor_waits_for_what_was_current_when_it_started(readers: Readers) -> None:
+    before = datetime.now(timezone.utc)
+    readers.push("monday")
+    readers.plan("run-1")
+    started = datetime.now(timezone.utc)
+    readers.push("tuesday")
+    assert is_reached(started, mode="reschedule")
+    assert is_reached(before, mode="reschedule")
+    assert not is_reached(None, mode="reschedule")
+    assert not is_reached(started, mode="poke")
 
 
 def test_it_waits_in_the_triggerer(readers: Readers) -> None:

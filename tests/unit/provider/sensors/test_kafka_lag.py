@@ -11,8 +11,8 @@ import pytest
 
 from airflow_samza.errors import StorageUnavailable
 from airflow_samza.provider.airflow_versions import AirflowException, TaskDeferred
-from airflow_samza.provider.sensors import kafka_lag
 from airflow_samza.provider.sensors.kafka_lag import SamzaKafkaLagSensor
+from airflow_samza.provider.triggers import kafka as kafka_triggers
 from airflow_samza.provider.triggers.kafka import KafkaLagTrigger
 from tests.support.known_topics import KnownTopics
 
@@ -22,7 +22,7 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> KnownTopics:
     """Brokers with five offsets in two topics, of which the group has read two."""
     brokers = KnownTopics({"views": [3, 1], "clicks": [1]}, {}, {("readers", "views"): {0: 2}})
     brokers.answer_for_groups(monkeypatch)
-    monkeypatch.setattr(kafka_lag, "find_brokers", lambda conn_id: brokers)
+    monkeypatch.setattr(kafka_triggers, "find_brokers", lambda conn_id: brokers)
     return brokers
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from airflow_samza.errors import MessageError, SamzaError, StorageUnavailable, TopicError
+from airflow_samza.errors import MessageError, SamzaError, StageFailed, StorageUnavailable, TopicError
 from airflow_samza.provider.page.airflow_records import TaskMark
 from airflow_samza.provider.page.routes import failures
 from airflow_samza.runs.records.folders import RunFolder, replace, write_once
 from airflow_samza.runs.records.liveness import identity
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.spark_page import SparkPage, note_spark_page
-from airflow_samza.runs.stages.stage_runners import Claim, Heartbeat, RunnerFolder
+from airflow_samza.runs.stages.stage_runners import DID_NOT_START, Claim, Heartbeat, RunnerEnd, RunnerFolder
 from airflow_samza.runs.stages.stage_state import CANCELLED, FAILED, RUNNING
 from airflow_samza.systems.filesystems.local import LocalFilesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
@@ -104,6 +104,23 @@ def test_failures_come_in_an_order_that_shows_their_cause(
     page.attempt(run, state, StorageUnavailable("Away.") if state == FAILED else None, stage_id=first, at=at)
     page.attempt(run, FAILED, StorageUnavailable("The disk did not answer."), stage_id=second)
     assert [failure["stage_id"] for failure in page.get("failures")["failures"]] == expected
+
+
+def test_the_end_of_a_runner_that_did_not_start_is_the_failure_of_the_first_stage_that_waits_for_it(page: Page) -> None:
+    folder = runner(page, page.plan())
+    error = StageFailed("There is no Java.", hint="Install Java 17.")
+    write_once(open_filesystem(str(page.here.root)), folder.closed, RunnerEnd(DID_NOT_START, 5.0, error.to_dict()))
+    (failure,) = page.get("failures")["failures"]
+    shown = {name: failure[name] for name in ("stage_id", "attempt", "state", "kind", "sentence", "hint", "at")}
+    assert shown == {
+        "stage_id": "visits",
+        "attempt": 0,
+        "state": "failed",
+        "kind": "StageFailed",
+        "sentence": "There is no Java.",
+        "hint": "Install Java 17.",
+        "at": 5.0,
+    }
 
 
 def test_stages_whose_tasks_have_never_begun_are_not_looked_at(page: Page) -> None:

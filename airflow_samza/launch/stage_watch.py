@@ -1,26 +1,22 @@
-"""Drives stages, or a push, to their end from one Airflow task.
+"""Stages of a run, or a push, on the way to their ends: submit in order, ask for the state, finish, cancel if killed.
 
-Submit in order, ask for the state, finish, cancel when the task is killed.
-
-Knows nothing of Airflow but a logger, and nothing of Spark: everything goes through the hook, so tests put another one
-in. A task that waits itself calls :meth:`StageWatch.run` once; one that defers calls it each time that it is back.
-Stage and push operators wait by it.
+A task of Airflow that waits itself calls :meth:`StageWatch.run` once; one that defers calls it each time that it is
+back. Stage and push operators wait by it, and the runtime runs whole applications.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from airflow_samza.errors import SamzaError, StageCancelled
-from airflow_samza.provider.progress_log import ProgressLog
+from airflow_samza.runs.progress.progress_log import ProgressLog
 from airflow_samza.runs.stages.stage_state import QUEUED, StageHandle, StageStatus
-from airflow_samza.systems.filesystems.pace import FREE, Looks, Pace
+from airflow_samza.systems.filesystems.pace import Looks
 
 if TYPE_CHECKING:
-    from airflow_samza.provider.failures import TaskLog
-    from airflow_samza.provider.hooks.samza import SamzaHook
+    from airflow_samza.launch.recorded_runs import RecordedRuns
 
 LONGEST_NAP = 0.5
 """Seconds.
@@ -28,11 +24,11 @@ LONGEST_NAP = 0.5
 A kill comes as a signal, after which a sleep goes on to its end; the task has 5 s until it is killed outright.
 """
 
-SHORTEST_NAP = 0.1
+SHORTEST_NAP = 0.0025
 """Seconds.
 
-A warm stage on little data takes 0.2 s: what has just begun is asked more often, so that waiting adds a fifth to it at
-most.
+A warm stage on little data takes 0.2 s: what has just begun is asked more often, so that waiting adds a twentieth to it
+at most.
 """
 
 GUARD_SECONDS = 10.0
@@ -46,11 +42,12 @@ Result = TypeVar("Result")
 
 
 class StageWatch(Generic[Result]):
-    """One try of an Airflow task at one or several stages of a run, or at a push, which is a stage by itself.
+    """One try at one or several stages of a run, or at a push, which is a stage by itself.
 
     Whatever fails cancels what is still on, and is raised.
 
-    :param hook: The hook, which looks after what was submitted.
+    :param runtime: The runtime, which looks after what was submitted.
+    :param log: Where warnings go, as of :mod:`logging`.
     :param run_id: The run, or the push, as errors name it.
     :param submit: Submits a stage by its id, or re-attaches to it.
     :param finish: Returns the result of a stage that has ended, or raises its error.
@@ -58,14 +55,13 @@ class StageWatch(Generic[Result]):
     :param on_result: Told each result as soon as it is there.
     :param progress: Told of each look at a stage.
     :param on_look: Told of each look, too, for what is not written into the log.
-    :param pace: Pace at which looks at the records are fitting.
     :param guard: Raises what ends the wait from outside; asked every :data:`GUARD_SECONDS`.
     """
 
     def __init__(
         self,
-        hook: SamzaHook,
-        log: TaskLog,
+        runtime: RecordedRuns,
+        log: Any,
         run_id: str,
         submit: Callable[[str], StageHandle],
         finish: Callable[[StageHandle], Result],
@@ -74,9 +70,8 @@ class StageWatch(Generic[Result]):
         progress: ProgressLog | None = None,
         guard: Callable[[], None] | None = None,
         on_look: Callable[[StageHandle, StageStatus], None] = lambda handle, status: None,
-        pace: Pace = FREE,
     ) -> None:
-        self.hook = hook
+        self.runtime = runtime
         self.log = log
         self._run_id = run_id
         self._submit = submit
@@ -94,7 +89,7 @@ class StageWatch(Generic[Result]):
         self._seen: dict[str, StageStatus] = {}
         self._blind_since: float | None = None
         self._submitted_at = self._guarded = time.monotonic()
-        self._looks = Looks(pace)
+        self.looks = Looks(runtime.pace)
 
     def run(
         self,
@@ -139,7 +134,7 @@ class StageWatch(Generic[Result]):
         """Request the end of every stage that this task has submitted and that has not ended."""
         for stage_id, handle in list(self.active.items()):
             try:
-                self.hook.cancel(handle)
+                self.runtime.cancel(handle)
             except Exception:
                 self.log.exception("Stage %s could not be cancelled.", self.progress.name_of(stage_id))
 
@@ -154,7 +149,7 @@ class StageWatch(Generic[Result]):
                 del self._waiting[stage_id]
                 self.active[stage_id] = self._submit(stage_id)
                 self._submitted_at = time.monotonic()
-                self._looks.news()
+                self.looks.news()
             final = {
                 stage_id: status for stage_id, handle in self.active.items() if (status := self._look(handle)).is_final
             }
@@ -165,7 +160,7 @@ class StageWatch(Generic[Result]):
 
     def _look(self, handle: StageHandle) -> StageStatus:
         try:
-            status = self._seen[handle.stage_id] = self.hook.status(handle)
+            status = self._seen[handle.stage_id] = self.runtime.status(handle)
         except (SamzaError, OSError) as error:
             if isinstance(error, SamzaError) and "errno" not in error.facts:
                 raise
@@ -208,7 +203,7 @@ class StageWatch(Generic[Result]):
 
     def _nap(self) -> None:
         now = time.monotonic()
-        until = now + self._looks.pause(min(self.poll_interval, max(SHORTEST_NAP, (now - self._submitted_at) / 5)))
+        until = now + self.looks.pause(min(self.poll_interval, max(SHORTEST_NAP, (now - self._submitted_at) / 20)))
         while (left := until - time.monotonic()) > 0:
             self._stop_if_killed()
             time.sleep(min(left, LONGEST_NAP))

@@ -10,9 +10,9 @@ import pytest
 
 from airflow_samza.errors import TopicError
 from airflow_samza.provider import airflow_versions
-from airflow_samza.provider.progress_log import QUIET_INTERVALS, ProgressLog
 from airflow_samza.provider.stats import Gauge, emitter, gauges_of
 from airflow_samza.runs.progress.progress import PartitionProgress, ProgressReport, Rate
+from airflow_samza.runs.progress.progress_log import QUIET_INTERVALS, ProgressLog
 from airflow_samza.runs.records.names import Generation
 from airflow_samza.runs.stages.stage_state import RUNNING, SUCCEEDED, StageHandle, StageProgress, StageStatus
 from tests.support.airflow_names import metrics_sent_to
