@@ -187,44 +187,26 @@ def _digest_of(entries: Entries) -> str:
     return digest.hexdigest()[:16]
 
 
-def ship_package(files: Filesystem, run: RunFolder) -> str:
+def ship_package(files: Filesystem, run: RunFolder, suffix: str = ".zip") -> str:
     """Pack this package itself into the run's folder, for hosts that do not have it, or another version.
 
-    The zip's path from the root.
+    The zip's path from the root. ``suffix`` is how a name must end for Spark to take the file as a program.
     """
-    return _put(files, run, "airflow_samza", packed_package(), ".zip")
-
-
-def ship_driver(files: Filesystem, run: RunFolder, suffix: str) -> str:
-    """Pack this package into the run's folder once more, as a program: the driver on a host that has no part of it.
-
-    The path from the root. ``suffix`` is how a name must end for Spark to take the file as one.
-    """
-    return _put(files, run, "driver", packed_driver(), suffix)
-
-
-def _put(files: Filesystem, run: RunFolder, name: str, data: bytes, suffix: str) -> str:
-    path = f"{run.code}/{name}-{hashlib.sha256(data).hexdigest()[:16]}{suffix}"
+    data = packed_package()
+    path = f"{run.code}/airflow_samza-{hashlib.sha256(data).hexdigest()[:16]}{suffix}"
     files.put_if_absent(path, data)
     return path
 
 
 @functools.lru_cache(maxsize=1)
-def packed_driver() -> bytes:
-    """Return this package as a zip that Python runs."""
-    program = str(Path(__file__).resolve().parents[1] / "spark" / "driver_from_root.py")
-    return pack([*_package(), *_entries("__main__.py", program)])
-
-
-@functools.lru_cache(maxsize=1)
 def packed_package() -> bytes:
-    """Return this package as a zip; read once, so that one process never ships two versions of it."""
-    return pack(_package())
+    """Return this package as a zip, which Python runs as a driver.
 
-
-def _package() -> Entries:
+    Read once, so that one process never ships two versions of it.
+    """
     folder = Path(__file__).resolve().parents[2]
-    return _travelling(_files_of(folder, "airflow_samza"), folder, 0, [])
+    package = _travelling(_files_of(folder, "airflow_samza"), folder, 0, [])
+    return pack([*package, *_entries("__main__.py", str(folder / "airflow_samza/spark/driver_program.py"))])
 
 
 def ship_archive(files: Filesystem, run: RunFolder, archive: str) -> str:
