@@ -70,12 +70,6 @@ def named_folder(path: str, *, may_be_roots: bool = False) -> str:
     return path
 
 
-def is_ours_alone(path: str) -> bool:
-    """Return whether a file is no link, ours or root's, and written by nobody else."""
-    status = os.lstat(path)
-    return stat.S_ISREG(status.st_mode) and status.st_uid in (os.geteuid(), 0) and not status.st_mode & 0o022
-
-
 def planted_by(path: str) -> str | None:
     """Return why a file at an absolute path could have been planted by somebody else, as the rest of a sentence.
 
