@@ -1,12 +1,10 @@
-"""Settings with their secrets on their way to Spark, in a file that only its owner can read, and to drivers, sealed.
+"""Sealed settings, with their secrets, for a driver that spark-submit or a service starts.
 
 A command line, Spark's settings, its page and its event log show what they hold; spark-submit passes no standard input
-on. So settings of Spark lie in a file of mode 0600, which is deleted when Spark has read it.
-
-What a driver is handed is sealed: the file shows nothing without its key, which goes another way. A key seals one text
-and is then thrown away. So a stream of bytes that the key determines may cover the text, which the standard library
-has; a digest under the same key says whether the text is whole (decision 78). The launcher writes both, and a driver's
-program opens what is sealed.
+on. So what a driver is handed lies in a file that shows nothing without its key, which goes another way. A key seals
+one text and is then thrown away. So a stream of bytes that the key determines may cover the text, which the standard
+library has; a digest under the same key says whether the text is whole (decision 78). The launcher writes the file, and
+a driver's program opens it.
 """
 
 from __future__ import annotations
@@ -16,16 +14,6 @@ import hmac
 import os
 
 from airflow_samza.errors import StageFailed
-
-
-def leave_settings(path: str, settings: bytes) -> None:
-    """Write a file that only its owner reads; one of this name must not be there yet."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(settings)
-        file.flush()
-        os.fsync(descriptor)
-
 
 KEY_BYTES = 32
 _TAG_BYTES = 32

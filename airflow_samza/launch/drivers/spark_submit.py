@@ -243,6 +243,15 @@ def delete_command(submitted: Sequence[str], submission: str) -> list[str]:
     return [*kept, *properties, "--kill", submission]
 
 
+def leave_properties(path: str, conf: Mapping[str, str]) -> None:
+    """Write Spark settings into a file that only its owner reads; one of this name must not be there yet."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(properties_text(conf))
+        file.flush()
+        os.fsync(descriptor)
+
+
 def properties_text(conf: Mapping[str, str]) -> str:
     r"""Spark settings as a Java properties file.
 

@@ -18,13 +18,12 @@ from airflow_samza.errors import StageFailed
 from airflow_samza.launch.drivers.driver_files import DriverFiles, leave_driver
 from airflow_samza.launch.drivers.driver_pod import POD_NAME, DriverPod, own_pod, pod_name
 from airflow_samza.launch.drivers.driver_services import RunningDriver, driver_service
-from airflow_samza.launch.drivers.handover import leave_settings
 from airflow_samza.launch.drivers.kubernetes_api import REJECTED
 from airflow_samza.launch.drivers.spark_submit import (
     IN_POD,
     delete_command,
+    leave_properties,
     own_address,
-    properties_text,
     submit_command,
 )
 from airflow_samza.launch.log_lines import most_informative_line, said_by_api_server
@@ -186,7 +185,7 @@ def submit_driver(files: Filesystem, run: RunFolder, settings: RunnerSettings) -
         pod = DriverPod(master.server, conf, conf.setdefault(POD_NAME, pod_name(driver.name, driver.once)))
     elif master.cluster == KUBERNETES and IN_POD in os.environ and POD_NAME not in conf:
         conf |= own_pod(master, conf)
-    leave_settings(properties, properties_text(conf).encode())
+    leave_properties(properties, conf)
     command = submit_command(
         master,
         submit,

@@ -15,6 +15,7 @@ from airflow_samza.launch.drivers.spark_submit import (
     check_hadoop_conf,
     cluster_conf,
     find_spark_submit,
+    leave_properties,
     own_address,
     reach_master,
     submit_command,
@@ -242,3 +243,22 @@ def test_yarn_is_found_by_the_folder_that_the_environment_names(
         check_hadoop_conf()
     (tmp_path / "yarn-site.xml").touch()
     check_hadoop_conf()
+
+
+def test_only_its_owner_can_read_settings_that_lie_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "spark.conf"
+    previous = os.umask(0)
+    try:
+        leave_properties(str(path), {"password": "hidden"})
+    finally:
+        os.umask(previous)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.read_text() == "password=hidden\n"
+
+
+def test_what_another_file_holds_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "spark.conf"
+    path.write_text("another's")
+    with pytest.raises(FileExistsError):
+        leave_properties(str(path), {})
+    assert path.read_text() == "another's"
