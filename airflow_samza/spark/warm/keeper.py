@@ -87,7 +87,7 @@ class Keeper:
         self._settings = settings
         self._bounds = WarmRunners(**settings["bounds"])
         self._forker = forker
-        self._spark = WarmSpark(settings, place.folder)
+        self._spark = WarmSpark(settings)
         self._thread = ThreadPoolExecutor(1, "spark")
         self._work: _Work | None = None
         self._next: deque[Callable[[], None]] = deque()
