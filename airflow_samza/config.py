@@ -47,6 +47,9 @@ MAX_PARTITIONS = 65_536
 _MAX_INT = 2**31 - 1
 _MAX_LONG = 2**63 - 1
 
+_COUNT = "a number of partitions from 1 to {most:,}, or -1 for unset"
+_MILLISECONDS = "a number of ms from 1, or -1 for off"  # 0 ms would be "always", which nobody means
+
 _STORE_KEY = re.compile(r"stores\.(.+?)\.(side\.inputs\.processor\.factory|side\.inputs|factory|changelog)")
 """The longer ending first: both ``side.inputs.processor.factory`` and ``factory`` end alike (rule S8)."""
 
@@ -175,7 +178,7 @@ class Config(Mapping[str, str]):
 
         At most 65,536. Default: the largest count of inputs and outputs, at most the cap
         """
-        return self._count(INTERMEDIATE_PARTITIONS, MAX_PARTITIONS)
+        return self._from_one(INTERMEDIATE_PARTITIONS, _COUNT, MAX_PARTITIONS)
 
     @property
     def intermediate_partitions_max(self) -> int:
@@ -183,14 +186,15 @@ class Config(Mapping[str, str]):
 
         Default: 256
         """
-        return self._count(INTERMEDIATE_PARTITIONS_MAX, _MAX_INT) or 256
+        return self._from_one(INTERMEDIATE_PARTITIONS_MAX, _COUNT, _MAX_INT) or 256
 
-    def _count(self, key: str, most: int) -> int | None:
+    def _from_one(self, key: str, allowed: str, most: int = _MAX_LONG) -> int | None:
+        """A number from 1; -1 and absence are None."""
         number = self.integer(key)
         if number is None or number == -1:
             return None
         if not 1 <= number <= most:
-            self.reject(key, f"a number of partitions from 1 to {most:,}, or -1 for unset")
+            self.reject(key, allowed.format(most=most))
         return number
 
     @property
@@ -353,7 +357,7 @@ class Config(Mapping[str, str]):
 
         Default: -1
         """
-        return self._milliseconds(WATERMARK_IDLE_TIMEOUT)
+        return self._from_one(WATERMARK_IDLE_TIMEOUT, _MILLISECONDS)
 
     # -- low-level tasks ---------------------------------------------------------------------------------------------
 
@@ -363,7 +367,7 @@ class Config(Mapping[str, str]):
 
         A task with ``window()`` needs it. Default: none
         """
-        return self._milliseconds(TASK_WINDOW)
+        return self._from_one(TASK_WINDOW, _MILLISECONDS)
 
     @property
     def max_concurrency(self) -> int:
@@ -379,16 +383,7 @@ class Config(Mapping[str, str]):
 
         Default: -1
         """
-        return self._milliseconds(TASK_CALLBACK_TIMEOUT)
-
-    def _milliseconds(self, key: str) -> int | None:
-        """A length of time from 1 ms; -1 and absence are None."""
-        number = self.integer(key)
-        if number is None or number == -1:
-            return None
-        if number < 1:  # 0 ms would be "always", which nobody means
-            self.reject(key, "a number of ms from 1, or -1 for off")
-        return number
+        return self._from_one(TASK_CALLBACK_TIMEOUT, _MILLISECONDS)
 
     # -- state from run to run -----------------------------------------------------------------------------------------
 

@@ -15,6 +15,8 @@ import os
 import pwd
 import stat
 import tempfile
+from collections.abc import Callable
+from typing import Any
 
 from airflow_samza.errors import ConfigError
 
@@ -70,12 +72,6 @@ def named_folder(path: str, *, may_be_roots: bool = False) -> str:
     return path
 
 
-def is_ours_alone(path: str) -> bool:
-    """Return whether a file is no link, ours or root's, and written by nobody else."""
-    status = os.lstat(path)
-    return stat.S_ISREG(status.st_mode) and status.st_uid in (os.geteuid(), 0) and not status.st_mode & 0o022
-
-
 def planted_by(path: str) -> str | None:
     """Return why a file at an absolute path could have been planted by somebody else, as the rest of a sentence.
 
@@ -125,12 +121,12 @@ def _reject_others(path: str, status: os.stat_result, owners: set[int]) -> None:
 def _foreign(status: os.stat_result) -> str | None:
     """Return why somebody who is neither this user nor root may write a file, or names in a folder."""
     if status.st_uid not in (os.geteuid(), 0):
-        return f"belongs to the user {_name_of(status.st_uid)}"
+        return f"belongs to the user {_name_of(pwd.getpwuid, status.st_uid)}"
     shared = stat.S_ISLNK(status.st_mode) or (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX)
     if not shared and status.st_mode & stat.S_IWOTH:
         return "may be written by everybody"
     if not shared and status.st_mode & stat.S_IWGRP and not _is_own_group(status.st_gid):
-        return f"may be written by the group {_group_of(status.st_gid)}"
+        return f"may be written by the group {_name_of(grp.getgrgid, status.st_gid)}"
     return None
 
 
@@ -143,15 +139,9 @@ def _is_own_group(gid: int) -> bool:
     return group.gr_name in (user.pw_name, "root") and set(group.gr_mem) <= {user.pw_name, "root"}
 
 
-def _name_of(uid: int) -> str:
+def _name_of(entry: Callable[[int], Any], number: int) -> str:
+    """Return the name of a user or a group, with which its entry begins; its number where the host has none."""
     try:
-        return pwd.getpwuid(uid).pw_name
+        return str(entry(number)[0])
     except KeyError:
-        return str(uid)
-
-
-def _group_of(gid: int) -> str:
-    try:
-        return grp.getgrgid(gid).gr_name
-    except KeyError:
-        return str(gid)
+        return str(number)

@@ -28,7 +28,7 @@ from airflow_samza.launch.java.installed_java import find_java
 from airflow_samza.launch.masters import parse_master
 from airflow_samza.launch.programs import submit_options, variables_set
 from airflow_samza.launch.spark_versions import pyspark_home
-from airflow_samza.private_folder import is_ours_alone, named_folder
+from airflow_samza.private_folder import named_folder, planted_by
 
 log = logging.getLogger("airflow_samza.runner")
 
@@ -72,17 +72,10 @@ class ClassArchive:
         """Return the path of the archive, if it is there and whole."""
         with suppress(OSError):
             for path in map(str, Path(self.folder).glob(f"{self.place}-{self.state}-*.jsa")):
-                if path == self.path(os.path.getsize(path)) and self._is_safe(path):
+                # Java runs its code.
+                if path == self.path(os.path.getsize(path)) and planted_by(path) is None:
                     return path
         return None
-
-    def _is_safe(self, path: str) -> bool:
-        """Return whether no other user but root can write an archive, whose code Java runs, or its folder."""
-        try:
-            named_folder(self.folder, may_be_roots=True)
-        except ConfigError:
-            return False
-        return is_ours_alone(path)
 
     def path(self, size: int) -> str:
         """Return the path of an archive of so many bytes."""

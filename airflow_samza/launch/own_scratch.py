@@ -1,8 +1,8 @@
 """The folder of one process among a host's temporary files: what its Java writes, with an owner by whom to sweep it.
 
 Java's temporary files, Spark's blocks, artifacts and settings, and sockets of Python workers lie below it. It is
-private, as rows lie there. A process that is killed cannot delete it, so its name says whose it is (process and start
-time), and the next process that starts Spark, ``airflow-samza gc`` and the end of a run delete what the dead have left.
+private, as rows lie there. A process that is killed cannot delete it, so a record in it says whose it is, and the next
+process that starts Spark, ``airflow-samza gc`` and the end of a run delete what the dead have left.
 Every process that starts Spark has one: stage runners, warm runners, Python workers.
 """
 
@@ -12,30 +12,25 @@ import atexit
 import json
 import os
 import shutil
-import socket
-import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from secrets import token_urlsafe
 from typing import Any
 
 from airflow_samza.errors import SamzaError
-from airflow_samza.private_folder import private_folder, scratch_folder
+from airflow_samza.private_folder import OURS_ONLY, private_folder, scratch_folder
 from airflow_samza.runs.records import liveness
 
 _FOLDER = "p"
-"""Short, as the paths of sockets are bounded."""
 _OWNER = "owner.json"
-_SOCKETS = "sockets"
 
 STARTING_SECONDS = 60.0
-"""Seconds for which a folder may be without a record of its owner, and a socket without anybody who listens."""
+"""Seconds for which a folder may be without a record of its owner."""
 
 LONGEST_SOCKET_FOLDER = 60
 """A socket's path has at most 107 bytes, and Spark puts a name of about 45 behind the folder."""
-
-_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 _folders: dict[int, str] = {}
 """The folder of this process, by its id: a fork has its own."""
@@ -45,10 +40,8 @@ def own_scratch(*below: str) -> str:
     """Return the folder of this process, or one below it; each is made, is private, and goes when the process ends."""
     pid = os.getpid()
     if pid not in _folders:
-        identity = liveness.identity()
-        name = f"{_short(pid)}-{_short(int(identity['started'] * 100))}"
-        _folders[pid] = folder = private_folder(os.path.join(scratch_folder(_FOLDER), name))
-        Path(folder, _OWNER).write_text(json.dumps(identity), encoding="utf-8")
+        _folders[pid] = folder = _new_folder(scratch_folder(_FOLDER))
+        Path(folder, _OWNER).write_text(json.dumps(liveness.identity()), encoding="utf-8")
         atexit.register(leave_scratch)
     folder = private_folder(_folders[pid])
     for name in below:
@@ -69,12 +62,19 @@ def own_local_dirs(named: str) -> str:
     return ",".join(folders) or own_scratch("local")
 
 
-def socket_folder() -> str | None:
-    """Return a private folder for sockets; None where every path is too long for one."""
-    for folder in (own_scratch("s"), scratch_folder(_SOCKETS)):
-        if len(folder) <= LONGEST_SOCKET_FOLDER:
+def _new_folder(top: str) -> str:
+    """Return a new private folder, of a name that is as short as paths of sockets have to be."""
+    while True:
+        folder = os.path.join(top, token_urlsafe(4)[:5])
+        with suppress(FileExistsError):
+            os.mkdir(folder, OURS_ONLY)
             return folder
-    return None
+
+
+def socket_folder() -> str | None:
+    """Return a private folder for sockets; None where its path is too long for one."""
+    folder = own_scratch()
+    return folder if len(folder) <= LONGEST_SOCKET_FOLDER else None
 
 
 def sweep_left_behind(*, dry: bool = False) -> list[str]:
@@ -82,17 +82,17 @@ def sweep_left_behind(*, dry: bool = False) -> list[str]:
     leftovers = []
     try:
         top = scratch_folder(_FOLDER)
-        dead = [path for path in _below(top) if _is_left(path)]
+        folders = [os.path.join(top, name) for name in sorted(os.listdir(top))]
+        dead = [path for path in folders if _is_left(path)]
         used = liveness.named_by_processes([f"{path}/" for path in dead]) if dead else set()
         for path in dead:
             if f"{path}/" in used:  # by a Java whose starter has just died
                 continue
             leftovers += [path, *(place for place in _local_dirs(path) if os.path.isdir(place))]
-        leftovers += _silent_sockets(scratch_folder(_SOCKETS))
     except (SamzaError, OSError):  # nothing that anybody waits for
         return []
     for path in leftovers if not dry else ():
-        shutil.rmtree(path, ignore_errors=True) if os.path.isdir(path) else os.unlink(path)
+        shutil.rmtree(path, ignore_errors=True)
     return leftovers
 
 
@@ -146,36 +146,3 @@ def _local_dirs(folder: str) -> list[str]:
     with suppress(OSError), open(os.path.join(folder, "elsewhere"), encoding="utf-8") as file:
         return sorted({os.path.join(line.strip(), os.path.basename(folder)) for line in file if line.strip()})
     return []
-
-
-def _silent_sockets(folder: str) -> Iterator[str]:
-    """Yield the sockets on which nobody listens."""
-    for path in _below(folder):
-        status = os.lstat(path)
-        if not stat.S_ISSOCK(status.st_mode) or time.time() - status.st_mtime < STARTING_SECONDS:
-            continue
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
-            channel.settimeout(1.0)
-            try:
-                channel.connect(path)
-            except ConnectionRefusedError:
-                yield path
-            except OSError:
-                continue
-
-
-def _below(folder: str) -> list[str]:
-    return sorted(os.path.join(folder, name) for name in os.listdir(folder))
-
-
-def _short(number: int) -> str:
-    """Return a number in 36 digits.
-
-    >>> _short(35), _short(36), _short(176_000_000_000)
-    ('z', '10', '28uput4w')
-    """
-    text = ""
-    while number or not text:
-        number, digit = divmod(number, 36)
-        text = _DIGITS[digit] + text
-    return text

@@ -1,49 +1,54 @@
-"""The program that spark-submit is given: it finds our package under the root, and becomes the stage runner.
+"""The program of a driver that spark-submit or a service starts: it lies in one zip with this package.
 
-``DRIVER_PROGRAM PACKAGE HANDOVER ROOT APPLICATION RUN KEY``. It is shipped by itself, as a file, to a host that may not
-have this package. So until the package is found it uses the standard library only, and nothing here may be imported
-relative to it.
+Python runs the zip: ``PROGRAM ROOT APPLICATION RUN KEY HANDOVER LOG``, the last two by their paths from the root. The
+driver needs nothing of ours on its host.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
-NOTHING_HANDED_OVER = 4
-"""The exit code of a driver that does not see what the submitter left for it under the root."""
+from airflow_samza.errors import SamzaError
+from airflow_samza.launch.drivers.driver_files import is_folder, take_sealed
+from airflow_samza.spark.runner import main as serve, print_to
+from airflow_samza.systems.filesystems.local_copies import scratch_path
+from airflow_samza.systems.filesystems.opening import open_filesystem
+
+NO_SETTINGS = 4
+"""The exit code of a driver that could not take what the submitter has left for it."""
 
 
 def main(arguments: list[str]) -> int:
-    """Run the stage runner; report what is missing under the root on standard error, in one sentence."""
-    package, handover, root, *runner = arguments
-    if not os.path.isfile(package):
+    """Run the stage runner; what keeps it from doing so is one sentence in the log under the root, or on our own."""
+    root, application, run_id, key, handover, log = arguments
+    host = os.uname().nodename
+    if is_folder(root) and not os.path.isdir(root):
         print(
-            f"airflow_samza: this host ({os.uname().nodename}) does not see {package}: the root {root} has to be the "
-            "same folder, under the same path, on the submitting host, on the driver's and on every executor's.",
+            f"airflow_samza: this host ({host}) does not see {root}, which has to be the same folder, under the same "
+            "path, on the submitting host, on the driver's and on every executor's.",
             file=sys.stderr,
         )
-        return NOTHING_HANDED_OVER
-    sys.path.insert(0, package)
-
-    from airflow_samza.errors import SamzaError
-    from airflow_samza.launch.drivers.handover import take_settings
-    from airflow_samza.spark.runner import main as serve, print_to
-
+        return NO_SETTINGS
     try:
-        settings = take_settings(handover)
-    except SamzaError as error:
-        print(f"airflow_samza: {error}", file=sys.stderr)
-        return NOTHING_HANDED_OVER
-    if settings["in_cluster"]:  # which keeps what a driver prints somewhere; under the root everybody finds it
-        print_to(settings["output"])
-    return serve([root, *runner], settings)
+        files, settings = take_sealed(root, handover)
+        output = scratch_path(files, log)
+    except (SamzaError, OSError) as error:
+        line = f"airflow_samza: the driver on {host}: {error}"
+        print(line, file=sys.stderr)
+        with suppress(SamzaError, OSError):  # the root itself may be what is out of reach
+            files = open_filesystem(root)
+            if not files.exists(log):  # else what we print is there already
+                files.put(log, f"{line}\n".encode())
+        return NO_SETTINGS
+    if settings["in_cluster"]:  # which keeps what a driver prints somewhere; brought under the root, everybody finds it
+        print_to(output)
+    return serve([root, application, run_id, key], {**settings, "output": output})
 
 
 if __name__ == "__main__":
     code = main(sys.argv[1:])
-    if code != NOTHING_HANDED_OVER:
-        from airflow_samza.engine.stage_runner import end_process
+    from airflow_samza.engine.stage_runner import end_process
 
-        end_process(code)
-    sys.exit(code)
+    end_process(code)

@@ -11,14 +11,13 @@ The only form that Spark Connect has, too.
 ... (1) Range [codegen id : 1]
 ... Arguments: Range (0, 2, step=1, splits=Some(2))
 ... ''')
->>> [node.name for node in plan.root.walk()]
-['Project', 'MapInArrow', 'Range']
+>>> plan.root.name, [node.name for node in plan.root.children]
+('Project', ['MapInArrow'])
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -49,12 +48,6 @@ class PlanNode:
     name: str
     arguments: str = ""
     children: list[PlanNode] = field(default_factory=list)
-
-    def walk(self) -> Iterator[PlanNode]:
-        """Yield this node and all below, itself first."""
-        yield self
-        for child in self.children:
-            yield from child.walk()
 
     def is_a(self, name: str) -> bool:
         """Return whether the operator has this name, whatever kind of it it is."""

@@ -95,24 +95,22 @@ def print_to(path: str) -> None:
 def open_session(name: str, settings: Mapping[str, Any], files: Filesystem) -> DriverSession:
     """Open the session that a runner's settings ask for: of this process, or of a Spark Connect server."""
     master = parse_master(settings["master"])
-    driver: DriverSession
     code = [local_copy(files, path) for path in settings["code"]]
     archives = [archive if master.is_local else archive_here(files, archive) for archive in settings["archives"]]
     if master.is_connect:
         from airflow_samza.spark.sessions.connect_session import ConnectSession
 
-        driver = ConnectSession(master, local_copy(files, settings["package"]))
-    else:
-        from airflow_samza.spark.sessions.classic_session import ClassicSession
-        from airflow_samza.spark.sessions.session_start import of_the_submission
+        return ConnectSession(master, [local_copy(files, settings["package"]), *code], archives)
+    from airflow_samza.spark.sessions.classic_session import ClassicSession
+    from airflow_samza.spark.sessions.session_start import of_the_submission
 
-        conf = settings["conf"]
-        if master.is_submitted and files.local_path("") is None:
-            package = local_copy(files, settings["package"])
-            code, conf = [package, *code], with_package(conf, package)
-        if master.is_submitted:
-            conf = {**conf, **of_the_submission(settings.get("program"))}
-        driver = ClassicSession(name, master.url, conf, settings.get("class_archives"))
+    conf = settings["conf"]
+    if master.is_submitted and files.local_path("") is None:
+        package = local_copy(files, settings["package"])
+        code, conf = [package, *code], with_package(conf, package)
+    if master.is_submitted:
+        conf = {**conf, **of_the_submission(settings.get("program"))}
+    driver = ClassicSession(name, master.url, conf, settings.get("class_archives"))
     driver.ship(code, archives)
     return driver
 

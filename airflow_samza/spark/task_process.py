@@ -171,11 +171,10 @@ class TaskForker:
     they have its code imported, and memory allocated.
     """
 
-    def __init__(self, channel: socket.socket, life: int, *, has_imports: bool, cores: int = 1) -> None:
+    def __init__(self, channel: socket.socket, *, has_imports: bool, cores: int = 1) -> None:
         self.has_imports = has_imports
         self.cores = cores
         self._channel = channel
-        self._life = life
         self._further = cores - 1
         self._idle: list[TaskProcess] = []
         self._lock = threading.Lock()
@@ -222,7 +221,6 @@ class TaskForker:
     def close(self) -> None:
         """End it, with all processes that it has forked."""
         self._channel.close()
-        os.close(self._life)
 
 
 def fork_task_forker(*, cores: int = 1, imports_at_once: bool = False) -> TaskForker:
@@ -232,24 +230,21 @@ def fork_task_forker(*, cores: int = 1, imports_at_once: bool = False) -> TaskFo
     for sure, so it imports meanwhile what tasks need.
     """
     ours, theirs = socket.socketpair()
-    life_of_driver, life = os.pipe()
     if os.fork() == 0:
         try:
             ours.close()
-            os.close(life)
             if imports_at_once:
                 _import()
-            _serve(theirs, life_of_driver)
+            _serve(theirs)
         except BaseException:
             traceback.print_exc()
         finally:
             os._exit(1)
     theirs.close()
-    os.close(life_of_driver)
-    return TaskForker(ours, life, has_imports="airflow_samza.engine.task_section" in sys.modules, cores=cores)
+    return TaskForker(ours, has_imports="airflow_samza.engine.task_section" in sys.modules, cores=cores)
 
 
-def _serve(channel: socket.socket, life_of_driver: int) -> None:
+def _serve(channel: socket.socket) -> None:
     """Fork a process for each that is asked for, until the driver is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the driver still ends its stages
@@ -264,7 +259,7 @@ def _serve(channel: socket.socket, life_of_driver: int) -> None:
         if os.fork() == 0:
             channel.close()
             _end_with(forker)
-            _run_tasks(Connection(descriptors[0]), life_of_driver)
+            _run_tasks(Connection(descriptors[0]))
         os.close(descriptors[0])
 
 
@@ -277,7 +272,7 @@ def _import() -> None:
         quiet_collector()
 
 
-def _run_tasks(connection: Connection, life_of_driver: int) -> None:
+def _run_tasks(connection: Connection) -> None:
     """Be a task process: run orders until the driver hangs up, or is gone."""
     import pyarrow as pa
 
@@ -287,7 +282,6 @@ def _run_tasks(connection: Connection, life_of_driver: int) -> None:
         for number in (signal.SIGCHLD, signal.SIGTERM):  # programs would inherit that they are ignored
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        threading.Thread(target=_end_with_driver, args=(life_of_driver,), name="driver's life", daemon=True).start()
         pa.set_cpu_count(1)
         quiet_collector()
         connection.send(os.getpid())
@@ -330,13 +324,11 @@ def _stage(pickled: bytes) -> StageTask:
 
 
 def _end_with(forker: int) -> None:
-    """Have the kernel end this process with the forker: a thread cannot while a callable keeps the interpreter."""
+    """Have the kernel end this process with the forker, which ends with the driver.
+
+    A thread could not while a callable keeps the interpreter. Without such a kernel it ends after its task.
+    """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_END_WITH_PARENT, signal.SIGKILL)
     if os.getppid() != forker:
         os._exit(1)
-
-
-def _end_with_driver(life_of_driver: int) -> None:
-    os.read(life_of_driver, 1)
-    os._exit(1)

@@ -9,14 +9,13 @@ import gc
 import importlib
 import os
 import sys
+import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
-from airflow_samza.errors import SamzaError
 from airflow_samza.launch.own_scratch import LONGEST_SOCKET_FOLDER
-from airflow_samza.private_folder import scratch_folder
 
 SOCKET_FOLDER = "PYTHON_WORKER_FACTORY_SOCK_DIR"
 
@@ -93,29 +92,13 @@ def quiet_collector() -> None:
     gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
 
 
-def close_sockets() -> bool:
-    """Keep everybody else out of the folder where the daemon listens; return whether that is possible.
-
-    On hosts of a cluster Spark names a folder for all users.
-    """
-    configured = os.environ.get(SOCKET_FOLDER)
-    if configured is None:
-        return True
-    try:
-        top = scratch_folder()
-        if f"{os.path.realpath(configured)}/".startswith(f"{os.path.realpath(top)}/"):  # a local Spark was given ours
-            return True
-        folder = scratch_folder("sockets")
-    except (SamzaError, OSError):
-        return False
-    if len(folder) > LONGEST_SOCKET_FOLDER:
-        return False
-    os.environ[SOCKET_FOLDER] = folder
-    return True
-
-
 def listen_alone(daemon: ModuleType) -> None:
-    """Have the daemon make its socket so that only its user can connect, wherever it lies; workers keep their mask."""
+    """Have the daemon make its socket so that only its user can connect, wherever it lies; workers keep their mask.
+
+    On hosts of a cluster Spark names a folder for all users, whose path may be too long for a socket.
+    """
+    if len(os.environ.get(SOCKET_FOLDER, "")) > LONGEST_SOCKET_FOLDER:
+        os.environ[SOCKET_FOLDER] = tempfile.gettempdir()
     before, work = os.umask(0o077), daemon.worker
 
     def worker(*arguments: Any) -> Any:
@@ -132,9 +115,7 @@ if __name__ == "__main__":
     preload()
     forget_zips(sys.path)
     quiet_collector()
-    are_closed = close_sockets()
     from pyspark import daemon
 
-    if not are_closed:
-        listen_alone(daemon)
+    listen_alone(daemon)
     daemon.manager()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -24,7 +24,6 @@ class Session(DriverSession):
     def tagged(self, *_: Any, **__: Any) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def ship(self, code: Sequence[str], archives: Sequence[str]) -> None: ...
     def cancel(self, tag: str) -> None: ...
     def stop(self) -> None: ...
     def kill(self) -> None: ...

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_samza.errors import ConfigError
-from airflow_samza.private_folder import is_ours_alone, named_folder, private_folder, scratch_folder
+from airflow_samza.private_folder import named_folder, planted_by, private_folder, scratch_folder
 
 
 def mode(path: str | Path) -> int:
@@ -89,17 +89,22 @@ def test_the_scratch_folder_is_looked_at_every_time_and_below_it_too(
         scratch_folder("sockets", "x")
 
 
-def test_a_file_is_ours_alone_only_when_nobody_else_may_write_it(
+def test_who_could_have_written_a_file_is_said_by_its_owner_its_mode_and_its_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "a.jsa"
     file.write_text("")
     file.chmod(0o644)
     (tmp_path / "b.jsa").symlink_to(file)
-    assert is_ours_alone(str(file))
-    assert not is_ours_alone(str(tmp_path / "b.jsa"))
+    assert planted_by(str(file)) is None
+    assert planted_by(str(tmp_path / "b.jsa")) is None
     mine = os.geteuid()
-    monkeypatch.setattr(os, "geteuid", lambda: mine + 1)
-    assert is_ours_alone(str(file)) == (mine == 0)
-    file.chmod(0o664)
-    assert not is_ours_alone(str(file))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: mine + 1)
+        assert (planted_by(str(file)) is None) == (mine == 0)
+    file.chmod(0o666)
+    for name in ("a.jsa", "b.jsa"):
+        assert planted_by(str(tmp_path / name)) == "may be written by everybody"
+    file.chmod(0o644)
+    tmp_path.chmod(0o777)
+    assert planted_by(str(file)) == f"lies in {tmp_path}, which may be written by everybody"

@@ -52,7 +52,7 @@ _DRIVERS_HOST = "spark.driver.host"
 
 IN_POD = "KUBERNETES_SERVICE_HOST"  # every pod has this variable: the address of the API server
 
-FETCHED_JAR = "{{USER_JAR}}"
+_FETCHED_JAR = "{{USER_JAR}}"
 """The argument of a driver that a standalone cluster replaces by the path of the jar that it has fetched."""
 
 # Where each listens when its URL names no port; YARN's place is in files.
@@ -200,7 +200,6 @@ def submit_command(
     *,
     name: str,
     properties: str,
-    jar: str,
     driver: str,
     arguments: Sequence[str],
     pyspark: str = "",
@@ -208,8 +207,7 @@ def submit_command(
     """Return the command line. It holds no setting and no secret: those are in ``properties`` and in the hand-over.
 
     Spark's standalone master takes no Python program in cluster mode; it takes a Java program, and Spark has one that
-    runs Python. ``jar`` is a jar with nothing in it, for that program to have one; or, as a URL, the driver itself,
-    which the cluster's host fetches (``driver`` is then :data:`FETCHED_JAR`). ``pyspark`` as of
+    runs Python: ``driver`` is then the jar of that program, which the cluster's host fetches. ``pyspark`` as of
     :func:`find_spark_submit`.
     """
     command = [
@@ -228,8 +226,8 @@ def submit_command(
             *command,
             "--class",
             "org.apache.spark.deploy.PythonRunner",
-            jar if "://" in jar else f"file:{jar}",
-            driver,
+            driver if "://" in driver else f"file:{driver}",
+            _FETCHED_JAR,
             no_files,
             *arguments,
         ]
@@ -243,6 +241,15 @@ def delete_command(submitted: Sequence[str], submission: str) -> list[str]:
     kept = submitted[: submitted.index("--deploy-mode")]
     properties = submitted[submitted.index("--properties-file") : submitted.index("--load-spark-defaults") + 1]
     return [*kept, *properties, "--kill", submission]
+
+
+def leave_properties(path: str, conf: Mapping[str, str]) -> None:
+    """Write Spark settings into a file that only its owner reads; one of this name must not be there yet."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(properties_text(conf))
+        file.flush()
+        os.fsync(descriptor)
 
 
 def properties_text(conf: Mapping[str, str]) -> str:

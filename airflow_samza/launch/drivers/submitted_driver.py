@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import time
-import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -18,14 +17,13 @@ from pathlib import Path
 from airflow_samza.errors import StageFailed
 from airflow_samza.launch.drivers.driver_files import DriverFiles, leave_driver
 from airflow_samza.launch.drivers.driver_pod import POD_NAME, DriverPod, own_pod, pod_name
-from airflow_samza.launch.drivers.driver_services import Driver, RunningDriver, driver_service
-from airflow_samza.launch.drivers.handover import leave_settings, withdraw_settings
+from airflow_samza.launch.drivers.driver_services import RunningDriver, driver_service
 from airflow_samza.launch.drivers.kubernetes_api import REJECTED
 from airflow_samza.launch.drivers.spark_submit import (
     IN_POD,
     delete_command,
+    leave_properties,
     own_address,
-    properties_text,
     submit_command,
 )
 from airflow_samza.launch.log_lines import most_informative_line, said_by_api_server
@@ -63,14 +61,14 @@ class SubmittedDriver(OwnProcess):
         process: subprocess.Popen[bytes],
         log: str,
         settings: RunnerSettings,
-        driver: DriverFiles,
+        given: DriverFiles,
         properties: str,
         command: Sequence[str],
         pod: DriverPod | None,
     ) -> None:
         super().__init__(files, process, log, settings.submit.start_seconds)
         self._settings = settings
-        self._driver = driver
+        self._given = given
         self._properties = properties
         self._command = command
         self._pod = pod
@@ -85,8 +83,8 @@ class SubmittedDriver(OwnProcess):
         self._withdraw()
 
     def _withdraw(self) -> None:
-        self._driver.withdraw()
-        withdraw_settings(self._properties)
+        self._given.withdraw()
+        Path(self._properties).unlink(missing_ok=True)
 
 
 class ClusterDriver(SubmittedDriver):
@@ -142,8 +140,8 @@ class ClusterDriver(SubmittedDriver):
         """Return the error with the driver's own reason, if it has left one; else spark-submit's, or the cluster's."""
         files, master = self._files, parse_master(self._settings.master).shown
         carry(files, scratch_path(files, self.log), self.log)
-        by_driver = lines_of(files, self._driver.driver_log)
-        lines, log = (by_driver, self._driver.driver_log) if by_driver else (lines_of(files, self.log), self.log)
+        by_driver = lines_of(files, self._given.log)
+        lines, log = (by_driver, self._given.log) if by_driver else (lines_of(files, self.log), self.log)
         where = f"Its log is {files.location(self.log)}"
         if remedy:
             return StageFailed(
@@ -177,31 +175,29 @@ def submit_driver(files: Filesystem, run: RunFolder, settings: RunnerSettings) -
     """Start a spark-submit, which starts the driver here or in the cluster."""
     submit = settings.submit
     python = "" if submit.in_cluster else settings.python  # there it is a path of another host
-    place, once = f"{run.servers}/{settings.key}", uuid.uuid4().hex
-    driver = leave_driver(files, run, settings)
-    log = f"{place}/submitting-{once}.log" if submit.in_cluster else driver.driver_log
-    properties = scratch_path(files, f"{place}/spark-{once}.conf")
+    given = leave_driver(files, run, settings)
+    driver, place = given.driver, f"{run.servers}/{settings.key}"
+    log = f"{place}/submitting-{driver.once}.log" if submit.in_cluster else given.log
+    properties = scratch_path(files, f"{place}/spark-{driver.once}.conf")
     address = {} if submit.in_cluster else own_address(settings.conf)
-    conf, master = {**settings.conf, **address, **driver.conf}, parse_master(settings.master)
-    name, pod = f"airflow_samza {run.application} {run.run_id}", None
+    conf, master, pod = {**driver.conf, **address}, parse_master(settings.master), None
     if submit.in_cluster and master.cluster == KUBERNETES:
-        pod = DriverPod(master.server, conf, conf.setdefault(POD_NAME, pod_name(name, once)))
+        pod = DriverPod(master.server, conf, conf.setdefault(POD_NAME, pod_name(driver.name, driver.once)))
     elif master.cluster == KUBERNETES and IN_POD in os.environ and POD_NAME not in conf:
         conf |= own_pod(master, conf)
-    leave_settings(properties, properties_text(conf).encode())
+    leave_properties(properties, conf)
     command = submit_command(
         master,
         submit,
-        name=name,
+        name=driver.name,
         properties=properties,
-        jar=driver.jar,
         driver=driver.program,
         arguments=driver.arguments,
         pyspark=find_environment(python, KEY).spark_home if python else "",
     )
     process = spawn(files, command, log, python, driver.environment)
     return (ClusterDriver if submit.in_cluster else SubmittedDriver)(
-        files, process, log, settings, driver, properties, command, pod
+        files, process, log, settings, given, properties, command, pod
     )
 
 
@@ -232,7 +228,7 @@ class ServicedDriver(Started):
 
     def failure(self, what: str, remedy: str = "") -> StageFailed:
         """Return the error with the driver's own reason, if it has left one, and the place of its log."""
-        log = self._given.driver_log
+        log = self._given.log
         master = parse_master(self._settings.master).shown
         return StageFailed(
             f"The driver of {self._settings.root} did not start on {master}: {what}."
@@ -245,16 +241,8 @@ class ServicedDriver(Started):
 def start_on_service(files: Filesystem, run: RunFolder, settings: RunnerSettings) -> ServicedDriver:
     """Leave program and settings for a driver, and ask the service of the master for it."""
     given = leave_driver(files, run, settings)
-    driver = Driver(
-        name=f"airflow_samza {run.application} {run.run_id}",
-        once=uuid.uuid4().hex,
-        program=given.program,
-        arguments=given.arguments,
-        conf={**settings.conf, **given.conf},
-        environment=given.environment,
-    )
     try:
-        running = driver_service(settings.master).start(driver)
+        running = driver_service(settings.master).start(given.driver)
     except BaseException:
         given.withdraw()
         raise

@@ -16,8 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 
 from airflow_samza.launch.class_archive import user_options
-from airflow_samza.launch.drivers.handover import leave_settings
-from airflow_samza.launch.drivers.spark_submit import properties_text
+from airflow_samza.launch.drivers.spark_submit import leave_properties
 from airflow_samza.launch.own_scratch import own_local_dirs, own_scratch, socket_folder
 from airflow_samza.launch.programs import submit_options, variables_set
 from airflow_samza.launch.spark_settings import UNIX_SOCKETS
@@ -81,7 +80,7 @@ def unseen_settings(conf: Mapping[str, str]) -> Iterator[None]:
     """Let a Java that PySpark starts meanwhile read its settings from a private file, not from its command line."""
     with tempfile.TemporaryDirectory(dir=own_scratch()) as folder:
         path = os.path.join(folder, "spark.conf")
-        leave_settings(path, properties_text(conf).encode())
+        leave_properties(path, conf)
         options = shlex.join(["--properties-file", path, "--load-spark-defaults"])
         further = os.environ.get("PYSPARK_SUBMIT_ARGS") or "pyspark-shell"
         with variables_set({"PYSPARK_SUBMIT_ARGS": f"{options} {further}"}):

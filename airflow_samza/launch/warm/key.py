@@ -82,18 +82,9 @@ def _site_packages(python: str) -> Iterator[list[int | str]]:
 
 def _package_state() -> list[list[int | str]]:
     """Return our own files with sizes and times: a warm runner of before an upgrade serves nobody after it."""
-    package = Path(__file__).resolve().parents[2]
-    files: list[list[int | str]] = []
-    waiting = [str(package)]
-    while waiting:
-        with os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    waiting += [entry.path] if entry.name != "__pycache__" else []
-                elif entry.name.endswith(".py"):
-                    about = entry.stat()
-                    files.append([entry.path, about.st_size, about.st_mtime_ns])
-    return sorted(files, key=lambda one: str(one[0]))
+    folders = os.walk(Path(__file__).resolve().parents[2])
+    files = [os.path.join(folder, name) for folder, _, names in folders for name in names if name.endswith(".py")]
+    return [[file, *state_of(file)] for file in sorted(files)]
 
 
 def _mounts() -> str:

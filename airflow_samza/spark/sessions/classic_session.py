@@ -58,7 +58,7 @@ class ClassicSession(DriverSession):
         return f"Spark ({self._master})"
 
     def ship(self, code: Sequence[str], archives: Sequence[str]) -> None:
-        """Register files with Spark, which brings them to every executor."""
+        """Bring zips of code and archives (``path#name``) to every executor, before the first stage."""
         for path in code:
             self._session.sparkContext.addPyFile(path)
         for archive in archives:

@@ -42,13 +42,14 @@ _LONGEST_PAUSE_MS = 3000
 class ConnectSession(DriverSession):
     """A client of a Spark Connect server, which tells it neither of cores nor of its page.
 
-    ``package`` is the zip of this package, which a server does not have, or has in another version.
+    Every session brings zips of ``code`` and ``archives`` along. Among the code is this package, which a server does
+    not have, or has in another version.
     """
 
-    def __init__(self, master: Master, package: str) -> None:
+    def __init__(self, master: Master, code: Sequence[str], archives: Sequence[str] = ()) -> None:
         self._master = master
-        self._code: tuple[str, ...] = (package,)
-        self._archives: tuple[str, ...] = ()
+        self._code = tuple(code)
+        self._archives = tuple(archives)
         self._shared: dict[frozenset[tuple[str, str]], SparkSession] = {}
         self._open: list[SparkSession] = []
         self._sealed: dict[tuple[str, str], dict[str, Any]] = {}
@@ -78,11 +79,6 @@ class ConnectSession(DriverSession):
     @property
     def _a_server(self) -> str:
         return self.place[0].upper() + self.place[1:]
-
-    def ship(self, code: Sequence[str], archives: Sequence[str]) -> None:
-        """Name what every session brings along; it is brought when a stage needs the session."""
-        self._code = (*self._code[:1], *code)
-        self._archives = tuple(archives)
 
     @contextmanager
     def stage_session(self, conf: Mapping[str, str], *, own: bool) -> Iterator[SparkSession]:

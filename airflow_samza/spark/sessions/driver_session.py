@@ -25,8 +25,8 @@ NO_PROPERTIES: Mapping[str, str] = {}
 class DriverSession(ABC):
     """A session of Spark.
 
-    Stages run in threads of their own, so all but ``ship`` and ``stop`` is called from many. What is not abstract here
-    holds for a Spark that tells of no executors and of no process.
+    Stages run in threads of their own, so all but ``stop`` is called from many. What is not abstract here holds for a
+    Spark that tells of no executors and of no process.
     """
 
     @property
@@ -38,13 +38,6 @@ class DriverSession(ABC):
     @abstractmethod
     def place(self) -> str:
         """The place of Spark for sentences, without secrets: ``the Spark Connect server sc://host:15002``."""
-
-    @abstractmethod
-    def ship(self, code: Sequence[str], archives: Sequence[str]) -> None:
-        """Bring zips of code and archives (``path#name``) to every worker, which imports from them and unpacks them.
-
-        Before the first stage.
-        """
 
     @abstractmethod
     def stage_session(self, conf: Mapping[str, str], *, own: bool) -> AbstractContextManager[SparkSession]:

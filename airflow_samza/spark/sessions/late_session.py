@@ -6,7 +6,7 @@ The runner on Spark holds it from its start.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
@@ -39,10 +39,6 @@ class LateSession(DriverSession):
     def place(self) -> str:
         """``Spark (local[*])``."""
         return f"Spark ({self._master})"
-
-    def ship(self, code: Sequence[str], archives: Sequence[str]) -> None:
-        """Never asked for: who opens the session ships."""
-        raise NotImplementedError
 
     def stage_session(self, conf: Mapping[str, str], *, own: bool) -> AbstractContextManager[SparkSession]:
         """Return a session of the stage's settings, now that one is needed."""

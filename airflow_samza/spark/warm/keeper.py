@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -40,7 +41,7 @@ log = logging.getLogger("airflow_samza.warm")
 
 LOOK_SECONDS = 0.5
 HEALTH_SECONDS = 20.0
-"""The time between two questions to an idle Spark whether it is well."""
+"""The time between two looks at an idle Spark: how large it is, and whether it is well."""
 ANSWER_SECONDS = 10.0
 """The time limit of an answer of Spark, and of opening a server for a run."""
 CLEAN_SECONDS = 30.0
@@ -86,16 +87,16 @@ class Keeper:
         self._settings = settings
         self._bounds = WarmRunners(**settings["bounds"])
         self._forker = forker
-        self._spark = WarmSpark(settings, place.folder)
+        self._spark = WarmSpark(settings)
         self._thread = ThreadPoolExecutor(1, "spark")
         self._work: _Work | None = None
+        self._next: deque[Callable[[], None]] = deque()
         self._is_wanted = self._is_up = self._is_small = False
         self._run: WarmRun | None = None
         self._waiting: list[_Request] = []
         self._served = 0
-        self._started = self._since = self._checked_at = time.monotonic()
+        self._started = self._since = time.monotonic()
         self._sized = self._looked_at_memory = 0.0
-        self._spark_since = 0.0
         self._frozen_since: float | None = None
         self._why_end = ""
         self._end_requested = threading.Event()
@@ -219,27 +220,20 @@ class Keeper:
 
     def _run_needs_spark(self, run: WarmRun) -> None:
         """Lend Spark to the run, once; where it is not up yet, when it is."""
-        if run.needs_spark:
-            return
-        run.needs_spark = True
-        if self._is_up:
-            self._when_free(self._lend)
-        else:
+        if not run.needs_spark:
+            run.needs_spark = True
             self._start_spark()
+            self._when_free(lambda: self._lend(run))
 
-    def _lend(self) -> None:
-        if self._run is not None and not self._run.has_ended:
-            self._run.was_lent = True
-            self._do("lend", self._checked_lend, ANSWER_SECONDS, self._is_lent)
+    def _lend(self, run: WarmRun) -> None:
+        if not run.has_ended:
+            run.was_lent = True
+            self._do("lend", self._checked_lend, ANSWER_SECONDS, run.tell)
 
     def _checked_lend(self) -> dict[str, Any]:
         if not self._spark.is_healthy():
             raise StageLost("The warm runner's Spark has stopped.", hint=RETRY_HINT)
         return self._spark.lend()
-
-    def _is_lent(self, lent: Any) -> None:
-        if self._run is not None:
-            self._run.tell(lent)
 
     def _run_has_ended(self) -> None:
         said = receive(self._forker.channel)
@@ -257,8 +251,6 @@ class Keeper:
         log.info("%s has ended: exit code %d", run.name, int(said["exit"]))
         if run.was_lent and not self._why_end:
             self._when_free(lambda: self._clean(run))
-        elif self._why_end:
-            self._run = None
         else:
             self._is_clean("")
 
@@ -276,12 +268,17 @@ class Keeper:
     def _start_spark(self) -> None:
         if not self._is_wanted:
             self._is_wanted = True
-            self._spark_since = time.monotonic()
-            self._do("start", self._spark.start, 3600.0, self._is_started)
+            began = time.monotonic()
+            self._do("start", self._spark.start, 3600.0, lambda _: self._is_started(began))
+
+    def _is_started(self, began: float) -> None:
+        self._is_up = True
+        self._since = time.monotonic()
+        log.info("Spark is up after %.1f s", self._since - began)
 
     def _look_after_wish(self) -> None:
         """Start Spark for a run that is not here yet, where the run's plan says that it will need one."""
-        if not self._is_wanted and not self._why_end and self._place.wants_spark():
+        if not self._why_end and self._place.wants_spark():
             self._start_spark()
 
     def _do(self, what: str, work: Callable[[], Any], seconds: float, then: Callable[[Any], None]) -> None:
@@ -291,53 +288,40 @@ class Keeper:
 
     def _when_free(self, start: Callable[[], None]) -> None:
         """Start something after what Spark does now."""
-        if self._work is None:
-            start()
-            return
-        before = self._work.then
+        self._next.append(start)
+        self._start_next()
 
-        def both(result: Any) -> None:
-            before(result)
-            start()
-
-        self._work.then = both
+    def _start_next(self) -> None:
+        while self._next and self._work is None:
+            self._next.popleft()()
 
     def _look_after_work(self) -> None:
         work = self._work
-        if work is None:
-            return
-        if not work.future.done():
-            if time.monotonic() > work.deadline:
-                self._give_up(f"Spark does not answer ({work.what})")
-            return
-        self._work = None
-        error = work.future.exception()
-        if error is None:
-            work.then(work.future.result())
-            return
-        failure = failure_of(error, work.what, self._place)  # before the log gets it: it reads it
-        log.error("%s failed", work.what, exc_info=error)
+        if work is not None and work.future.done():
+            self._work = None
+            error = work.future.exception()
+            if error is not None:
+                self._has_failed(work.what, error)
+            else:
+                work.then(work.future.result())
+        elif work is not None and time.monotonic() > work.deadline:
+            self._give_up(f"Spark does not answer ({work.what})")
+        self._start_next()
+
+    def _has_failed(self, what: str, error: BaseException) -> None:
+        failure = failure_of(error, what, self._place)  # before the log gets it: it reads it
+        log.error("%s failed", what, exc_info=error)
+        self._next.clear()
         if self._run is not None:
             self._run.tell({"error": failure.to_dict()})
             self._run = None if self._run.has_ended else self._run
-        self._end(f"{work.what} failed")
-
-    def _is_started(self, _: Any) -> None:
-        self._is_up = True
-        self._since = time.monotonic()
-        log.info("Spark is up after %.1f s", self._since - self._spark_since)
-        if self._run is not None and self._run.needs_spark:
-            self._lend()
+        self._end(f"{what} failed")
 
     def _look_after_java(self) -> None:
-        """Notice a Java that is dead or frozen, and ask an idle one whether it is well."""
+        """Notice a Java that is dead or frozen."""
         java = self._spark.java
-        if self._work is None and self._is_up and not self._why_end:
-            if java is None or is_dead(java):
-                self._end("Java has ended")
-            elif self._run is None and time.monotonic() - self._checked_at > HEALTH_SECONDS:
-                self._checked_at = time.monotonic()
-                self._do("health check", self._spark.is_healthy, ANSWER_SECONDS, self._end_unless)
+        if self._work is None and self._is_up and (java is None or is_dead(java)):
+            self._end("Java has ended")
         if java is None or not is_frozen(java):
             self._frozen_since = None
             return
@@ -354,6 +338,7 @@ class Keeper:
         if self._run is not None:
             self._run.tell({"error": StageLost(f"The warm runner's {why}.", hint=RETRY_HINT).to_dict()})
         self._work = None
+        self._next.clear()
         self._end(why)
         self._end_requested.set()
 
@@ -375,6 +360,8 @@ class Keeper:
             self._sized = now
             if (size := self._megabytes()) > bounds.memory:
                 self._end(f"it takes {size} MiB")
+            elif self._is_up:
+                self._do("health check", self._spark.is_healthy, ANSWER_SECONDS, self._end_unless)
         elif self._is_up and not self._is_small and now - self._since > SHRINK_SECONDS:
             self._is_small = True
             self._do("shrink", self._spark.shrink, CLEAN_SECONDS, lambda _: None)

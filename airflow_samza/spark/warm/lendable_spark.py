@@ -19,9 +19,6 @@ import psutil
 
 from airflow_samza.application.rejections import listed
 from airflow_samza.launch.class_archive import make_in_background
-from airflow_samza.launch.java.local_java import SOCKET_FOLDER
-from airflow_samza.launch.own_scratch import LONGEST_SOCKET_FOLDER
-from airflow_samza.private_folder import private_folder
 from airflow_samza.spark.sessions.session_start import start_session
 
 NAME = "airflow_samza warm runner"
@@ -47,9 +44,8 @@ _DEFAULT_DATABASE = "default"
 class WarmSpark:
     """A Spark that outlives runs. Every method is called from one thread, as Java knows threads by their connection."""
 
-    def __init__(self, settings: Mapping[str, Any], folder: str) -> None:
+    def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = settings
-        self._folder = folder
         self._server: Any = None
         self._before: dict[str, Any] = {}
         self._recent: list[str] = []
@@ -59,10 +55,8 @@ class WarmSpark:
 
     def start(self) -> None:
         """Start it, with the archives of its runs."""
-        sockets = os.path.join(self._folder, "k")
-        own = {SOCKET_FOLDER: private_folder(sockets)} if len(sockets) <= LONGEST_SOCKET_FOLDER else {}
         settings = self._settings
-        session = start_session(NAME, settings["master"], {**own, **settings["conf"]}, settings["class_archives"])
+        session = start_session(NAME, settings["master"], settings["conf"], settings["class_archives"])
         for archive in settings["archives"]:
             session.sparkContext.addArchive(archive)
         self._session = session

@@ -165,9 +165,9 @@ def _(scene: Scene) -> str:
     root = str(scene.folder / "samza")
     submit = _spark_submit(
         scene,
-        "at = next(number for number, argument in enumerate(sys.argv) if argument.endswith('driver.py'))",
+        "at = sys.argv.index('{{USER_JAR}}')",
         f"elsewhere = [part.replace({root!r}, '/not/mounted') for part in sys.argv[at + 1:] if part]",
-        "sys.exit(subprocess.call([sys.executable, sys.argv[at], *elsewhere]))",
+        "sys.exit(subprocess.call([sys.executable, sys.argv[at - 1].removeprefix('file:'), *elsewhere]))",
     )
     return _listening(scene, lambda master: _submitted(scene, master, submit))
 

@@ -49,7 +49,7 @@ class Server:
         self.folder = folder
         self._server = server
         package = folder / "package.zip"
-        self.driver = ConnectSession(parse_master(server.url), _package(package))
+        self.driver = ConnectSession(parse_master(server.url), [_package(package)])
 
     def left_behind(self, *frames: DataFrame) -> None:
         """Takes a row of each, and leaves the session with the executions in it.

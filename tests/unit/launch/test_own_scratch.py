@@ -131,19 +131,6 @@ def test_a_folder_without_an_owner_is_left_for_a_minute(short: Path) -> None:
     assert sweep_left_behind() == [folder]
 
 
-def test_sockets_on_which_nobody_listens_are_swept(short: Path) -> None:
-    folder = scratch_folder("sockets")
-    with socket.socket(socket.AF_UNIX) as listens, socket.socket(socket.AF_UNIX) as gone:
-        listens.bind(f"{folder}/a.sock")
-        listens.listen()
-        gone.bind(f"{folder}/b.sock")
-        gone.close()
-        for name in ("a", "b"):
-            os.utime(f"{folder}/{name}.sock", (0, 0))
-        assert sweep_left_behind() == [f"{folder}/b.sock"]
-        assert os.listdir(folder) == ["a.sock"]
-
-
 @pytest.mark.parametrize("length", [10, 26, 30, 36, 37, 45, 59, 60, 61, 90])
 def test_unix_sockets_lie_in_a_private_folder_or_there_are_none(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
     with tempfile.TemporaryDirectory(prefix="s", dir="/tmp") as top:

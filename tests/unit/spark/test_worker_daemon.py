@@ -16,11 +16,9 @@ from types import ModuleType
 
 import pytest
 
-from airflow_samza.private_folder import scratch_folder
 from airflow_samza.spark.worker_daemon import (
     COLLECT_AFTER,
     SOCKET_FOLDER,
-    close_sockets,
     forget_zips,
     listen_alone,
     quiet_collector,
@@ -89,35 +87,16 @@ def test_a_worker_does_not_read_jars_again_on_which_no_python_lies(
     assert {known for known in sys.path_importer_cache if not os.path.isdir(known)} == {str(code), f"{code}/of_code"}
 
 
-def test_a_local_spark_keeps_the_private_folder_that_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = scratch_folder("p", "x", "s")
+@pytest.mark.parametrize("length", [60, 61])
+def test_only_its_user_connects_to_a_daemon(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
+    given = f"/{'x' * (length - 1)}"
     monkeypatch.setenv(SOCKET_FOLDER, given)
-    assert close_sockets()
-    assert os.environ[SOCKET_FOLDER] == given
-
-
-def test_a_folder_for_all_users_is_left_for_a_private_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="s", dir="/tmp") as short:
-        monkeypatch.setattr(tempfile, "tempdir", short)
-        monkeypatch.setenv(SOCKET_FOLDER, str(tmp_path))
-        assert close_sockets()
-        assert os.environ[SOCKET_FOLDER] == scratch_folder("sockets")
-
-
-def test_where_no_private_folder_has_a_short_path_only_its_user_connects_to_a_daemon(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    far = tmp_path / ("x" * 60)
-    far.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(far))
-    monkeypatch.setenv(SOCKET_FOLDER, str(tmp_path))
-    assert not close_sockets()
-    assert os.environ[SOCKET_FOLDER] == str(tmp_path)
     before = os.umask(0o022)
     try:
         daemon = ModuleType("daemon")
         daemon.worker = lambda *arguments: (arguments, os.umask(0o022))  # type: ignore[attr-defined]
         listen_alone(daemon)
+        assert os.environ[SOCKET_FOLDER] == (given if length == 60 else tempfile.gettempdir())
         with tempfile.TemporaryDirectory(prefix="s", dir="/tmp") as short, socket.socket(socket.AF_UNIX) as listens:
             listens.bind(f"{short}/.sock")
             assert stat.S_IMODE(os.stat(f"{short}/.sock").st_mode) == 0o700

@@ -14,6 +14,7 @@ import pytest
 from airflow_samza.errors import StageFailed
 from airflow_samza.launch.code_shipping import ship_package
 from airflow_samza.launch.drivers.driver_files import HANDOVER_SECRET, DriverFiles, leave_driver, take_sealed
+from airflow_samza.launch.drivers.driver_services import Driver
 from airflow_samza.launch.masters import SubmitOptions
 from airflow_samza.launch.runner_settings import RunnerSettings
 from airflow_samza.runs.records.folders import RunFolder
@@ -56,7 +57,7 @@ def files(tmp_path: Path) -> Iterator[Far]:
     give_access(made.root, NO_ACCESS)
 
 
-def secret_of(driver: DriverFiles) -> str:
+def secret_of(driver: Driver) -> str:
     found = [value for key, value in {**driver.conf, **driver.environment}.items() if key.endswith(HANDOVER_SECRET)]
     assert len(found) == 1
     return found[0]
@@ -73,11 +74,11 @@ def secret_of(driver: DriverFiles) -> str:
 def test_the_key_goes_by_a_variable_and_the_settings_lie_sealed_until_they_are_taken(
     files: Far, master: str, setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    driver = left_for(files, master)
+    driver = left_for(files, master).driver
     assert list(driver.conf) == ([f"{setting}{HANDOVER_SECRET}"] if setting else [])
     assert list(driver.environment) == ([] if setting else [HANDOVER_SECRET])
     handover = driver.arguments[-2]
-    shown = [files.read(handover).decode("latin1"), *driver.arguments, driver.program, driver.jar, secret_of(driver)]
+    shown = [files.read(handover).decode("latin1"), *driver.arguments, driver.program, secret_of(driver)]
     assert not [text for text in shown if SECRET in text]
     assert SECRET not in repr(driver)
     monkeypatch.setenv(HANDOVER_SECRET, secret_of(driver))
@@ -92,33 +93,48 @@ def test_the_key_goes_by_a_variable_and_the_settings_lie_sealed_until_they_are_t
 
 
 def test_a_hand_over_that_no_driver_took_is_withdrawn(files: Far) -> None:
-    driver = left_for(files, "yarn")
-    driver.withdraw()
-    assert not files.exists(driver.arguments[-2])
+    left = left_for(files, "yarn")
+    left.withdraw()
+    assert not files.exists(left.driver.arguments[-2])
 
 
 @pytest.mark.parametrize(
-    ("master", "links", "program", "jar"),
+    ("master", "links", "program", "end"),
     [
-        ("spark://here:7077", "", "{{USER_JAR}}", "hdfs://nn:8020/runs/views/run-1/code/driver-"),
-        ("spark://here:7077", LINK, "{{USER_JAR}}", LINK),
-        ("k8s://https://here", "", "hdfs://nn:8020/runs/views/run-1/code/driver-", ""),
-        ("k8s://https://here", LINK, f"{LINK}#.py", ""),
+        ("spark://here:7077", "", "hdfs://nn:8020/runs/views/run-1/code/airflow_samza-", ".jar"),
+        ("spark://here:7077", LINK, LINK, ""),
+        ("k8s://https://here", "", "hdfs://nn:8020/runs/views/run-1/code/airflow_samza-", ".py"),
+        ("k8s://https://here", LINK, f"{LINK}#.py", ".py"),
     ],
 )
 def test_a_cluster_fetches_the_program_by_a_url_that_spark_takes_for_one(
-    files: Far, master: str, links: str, program: str, jar: str
+    files: Far, master: str, links: str, program: str, end: str
 ) -> None:
     """A standalone cluster wants a name that ends with .jar, other clusters one that ends with .py."""
     files.links = links
-    driver = left_for(files, master)
+    driver = left_for(files, master).driver
     assert driver.program.startswith(program)
-    assert driver.jar.startswith(jar)
-    assert driver.program.endswith((".py", "{{USER_JAR}}"))
+    assert driver.program.endswith(end)
+
+
+@pytest.mark.parametrize(("deploy_mode", "end"), [("client", ".py"), ("cluster", ".jar")])
+def test_a_driver_that_has_the_root_as_a_folder_takes_its_program_and_settings_there(
+    tmp_path: Path, deploy_mode: str, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = LocalFilesystem(str(tmp_path))
+    settings = RunnerSettings(files.root, {}, master="spark://here:7077", submit=SubmitOptions(deploy_mode))
+    driver = leave_driver(files, RUN, settings).driver
+    assert Path(driver.program).parent == tmp_path / RUN.code
+    assert Path(driver.program).suffix == end
+    monkeypatch.setenv(HANDOVER_SECRET, secret_of(driver))
+    assert take_sealed(files.root, driver.arguments[-2])[1]["in_cluster"] == (deploy_mode == "cluster")
+    monkeypatch.setenv(HANDOVER_SECRET, secret_of(driver))
+    with pytest.raises(StageFailed, match=r"There is no hand-over .*, or this host's root is another folder"):
+        take_sealed(files.root, driver.arguments[-2])
 
 
 def test_yarn_uploads_the_program_from_this_machine(files: Far) -> None:
-    program = Path(left_for(files, "yarn").program)
+    program = Path(left_for(files, "yarn").driver.program)
     assert program.is_file()
     assert program.suffix == ".py"
 
@@ -129,7 +145,7 @@ def test_a_driver_that_cannot_open_the_root_gets_a_link_to_its_hand_over_else_th
 ) -> None:
     files.links = links
     give_access(files.root, RootAccess({"token": "hidden"}))
-    found = json.loads(base64.b64decode(secret_of(left_for(files, "yarn"))))
+    found = json.loads(base64.b64decode(secret_of(left_for(files, "yarn").driver)))
     assert {name: value for name, value in found.items() if name != "key"} == told
 
 
@@ -140,7 +156,7 @@ def test_a_driver_is_handed_the_address_of_a_root_on_hdfs_that_its_host_may_not_
     settings = [f"<property><name>{name}</name><value>{value}</value></property>" for name, value in lines]
     (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{''.join(settings)}</configuration>")
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
-    found = json.loads(base64.b64decode(secret_of(left_for(files, "yarn", root="hdfs://nn:8020/samza"))))
+    found = json.loads(base64.b64decode(secret_of(left_for(files, "yarn", root="hdfs://nn:8020/samza").driver)))
     assert found["access"] == {"namenodes": "http://nn:50070"}
 
 
@@ -149,7 +165,7 @@ def test_a_driver_whose_host_does_not_reach_the_link_says_so(files: Far, monkeyp
         taken.bind(("127.0.0.1", 0))  # bound, and nobody listens
         files.links = f"http://127.0.0.1:{taken.getsockname()[1]}/handover"
         give_access(files.root, RootAccess({"token": "hidden"}))
-        driver = left_for(files, "yarn")
+        driver = left_for(files, "yarn").driver
         monkeypatch.setenv(HANDOVER_SECRET, secret_of(driver))
         with pytest.raises(OSError, match="Connection refused"):
             take_sealed(files.root, driver.arguments[-2])

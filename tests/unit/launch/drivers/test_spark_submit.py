@@ -12,10 +12,10 @@ import pytest
 
 from airflow_samza.errors import ConfigError, RuntimeMissing, StageFailed
 from airflow_samza.launch.drivers.spark_submit import (
-    FETCHED_JAR,
     check_hadoop_conf,
     cluster_conf,
     find_spark_submit,
+    leave_properties,
     own_address,
     reach_master,
     submit_command,
@@ -32,9 +32,8 @@ def command_for(url: str, deploy_mode: str) -> list[str]:
         SubmitOptions(deploy_mode),
         name="airflow_samza views run-1",
         properties="/shared/spark.conf",
-        jar="/shared/nothing.jar",
         driver="/shared/driver.py",
-        arguments=["/shared/package.zip", "/shared/handover.json"],
+        arguments=["/shared", "views"],
     )
 
 
@@ -66,7 +65,7 @@ def test_a_spark_submit_that_is_named_is_looked_for_on_path(monkeypatch: pytest.
         (
             "spark://here:7077",
             "cluster",
-            ["--class", "org.apache.spark.deploy.PythonRunner", "file:/shared/nothing.jar", "/shared/driver.py", ""],
+            ["--class", "org.apache.spark.deploy.PythonRunner", "file:/shared/driver.py", "{{USER_JAR}}", ""],
         ),
     ],
 )
@@ -77,33 +76,29 @@ def test_the_command_line_names_files_and_holds_no_setting(url: str, deploy_mode
         *named,
         *settings,
         *program,
-        "/shared/package.zip",
-        "/shared/handover.json",
+        "/shared",
+        "views",
     ]
 
 
 @pytest.mark.parametrize(
-    ("url", "jar", "driver", "program"),
+    ("url", "driver", "program"),
     [
         (
             "spark://here:7077",
             "hdfs://nn/driver.jar",
-            FETCHED_JAR,
             ["--class", "org.apache.spark.deploy.PythonRunner", "hdfs://nn/driver.jar", "{{USER_JAR}}", ""],
         ),
-        ("k8s://https://here", "", "hdfs://nn/driver.py", ["hdfs://nn/driver.py"]),
-        ("yarn", "", "/tmp/driver.py", ["/tmp/driver.py"]),
+        ("k8s://https://here", "hdfs://nn/driver.py", ["hdfs://nn/driver.py"]),
+        ("yarn", "/tmp/driver.py", ["/tmp/driver.py"]),
     ],
 )
-def test_a_driver_that_the_cluster_fetches_is_named_by_its_url(
-    url: str, jar: str, driver: str, program: list[str]
-) -> None:
+def test_a_driver_that_the_cluster_fetches_is_named_by_its_url(url: str, driver: str, program: list[str]) -> None:
     command = submit_command(
         parse_master(url),
         SubmitOptions("cluster"),
         name="n",
         properties="/tmp/spark.conf",
-        jar=jar,
         driver=driver,
         arguments=["hdfs://nn/samza"],
     )
@@ -248,3 +243,22 @@ def test_yarn_is_found_by_the_folder_that_the_environment_names(
         check_hadoop_conf()
     (tmp_path / "yarn-site.xml").touch()
     check_hadoop_conf()
+
+
+def test_only_its_owner_can_read_settings_that_lie_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "spark.conf"
+    previous = os.umask(0)
+    try:
+        leave_properties(str(path), {"password": "hidden"})
+    finally:
+        os.umask(previous)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.read_text() == "password=hidden\n"
+
+
+def test_what_another_file_holds_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "spark.conf"
+    path.write_text("another's")
+    with pytest.raises(FileExistsError):
+        leave_properties(str(path), {})
+    assert path.read_text() == "another's"

@@ -49,7 +49,7 @@ def spark(options: Options, monkeypatch: pytest.MonkeyPatch) -> WarmSpark:
         "java.lang.System": SimpleNamespace(gc=lambda: None),
         "org.apache.spark.api.python.Py4JServer": Server,
     }
-    warm = WarmSpark({}, "")
+    warm = WarmSpark({})
     java = SimpleNamespace(lang=SimpleNamespace(management=SimpleNamespace(ManagementFactory=factory)))
     warm._jvm = SimpleNamespace(java=java, **names)
     warm._context = SimpleNamespace(conf=lambda: None)
