@@ -41,7 +41,8 @@ from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.message_stream import MessageStream
 from airflow_samza.application.operator_checks import checked_id
 from airflow_samza.application.operator_specs import InputOperatorSpec, ReadTimeSpec
-from airflow_samza.application.rejections import SourceLocation, checked_calls, reject
+from airflow_samza.application.rejections import checked_calls, reject
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.stream import OutputStream, SideInput
 from airflow_samza.config import Config
 from airflow_samza.secrecy import gives_away

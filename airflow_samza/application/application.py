@@ -17,13 +17,13 @@ from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.application.rejections import (
     USER_ERRORS,
-    SourceLocation,
     checked_call,
     did_you_mean,
     listed,
     raised_in_user_code,
     reject,
 )
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError, UnknownName
 from airflow_samza.grouping import grouped

@@ -16,7 +16,8 @@ from datetime import timedelta
 from typing import Any, NoReturn, TypeGuard
 
 from airflow_samza.application.columns import declared_columns
-from airflow_samza.application.rejections import SourceLocation, reject
+from airflow_samza.application.rejections import reject
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.times import duration_ms
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema

@@ -11,7 +11,8 @@ from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, 
 from airflow_samza.application.operator_checks import checked_id, is_blank
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import TaskSpec
-from airflow_samza.application.rejections import SourceLocation, reject
+from airflow_samza.application.rejections import reject
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import DuplicateId
 
 Spec = TypeVar("Spec", bound=OperatorSpec)

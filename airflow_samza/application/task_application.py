@@ -16,7 +16,8 @@ from airflow_samza.application.descriptors import ErrorPolicy, StoreDescriptor, 
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.operator_checks import checked_id
 from airflow_samza.application.operator_specs import InputOperatorSpec, TaskSpec
-from airflow_samza.application.rejections import SourceLocation, checked_call, checked_calls, located, reject
+from airflow_samza.application.rejections import checked_call, checked_calls, located, reject
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.times import duration_ms
 from airflow_samza.config import STORE_BACKENDS
 from airflow_samza.errors import ConfigError, DuplicateId, SchemaError
