@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_samza.schema import DataType
-from airflow_samza.task.expressions.arithmetic import both_operands
+from airflow_samza.task.expressions.arithmetic import of_both
 from airflow_samza.task.expressions.coercion import NESTED, common_of, is_floating, widened, widest
 from airflow_samza.task.expressions.expression import (
     BOOLEAN,
@@ -35,14 +35,7 @@ def comparison(symbol: str, left: Expression, right: Expression) -> Expression:
     """``left symbol right``; null when either is null."""
     left, right = _same_type(left, right)
     floating = is_floating(left.type)
-
-    def run(frame: Frame) -> Any:
-        one, other = both_operands(frame, left, right)
-        if isinstance(one, pa.Scalar):
-            one = pa.repeat(one, frame.num_rows)
-        return compared(symbol, one, other, floating)
-
-    return Expression(BOOLEAN, left.nullable or right.nullable, left.fallible or right.fallible, run)
+    return of_both(BOOLEAN, left, right, lambda one, other: compared(symbol, one, other, floating))
 
 
 def _same_type(left: Expression, right: Expression) -> tuple[Expression, Expression]:
