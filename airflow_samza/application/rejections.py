@@ -12,7 +12,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pkgutil import resolve_name
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError
@@ -160,34 +160,23 @@ def checked_call(function: Function) -> Function:
     def call(*args: Any, **named: Any) -> Any:
         try:
             return function(*args, **named)
-        except TypeError:
-            misfit = _misfit(function, args, named)
-            if misfit is None:  # it was raised inside
-                raise
-        reject(misfit.sentence, hint=misfit.hint, value=misfit.name)
+        except TypeError as error:
+            raised = error
+        _reject_misfit(function, args, named)
+        raise raised  # it was raised inside
 
     return call  # type: ignore[return-value]  # it takes and returns what the function does
 
 
-def reject_unknown(word: str, parameters: Iterable[str], where: str) -> None:
+def reject_unknown(word: str, parameters: Iterable[str], where: str) -> NoReturn:
     """Reject a parameter that does not exist, with the one that was meant."""
-    misfit = _unknown(word, list(parameters), where)
-    reject(misfit.sentence, hint=misfit.hint, value=word)
+    names = list(parameters)
+    hint = did_you_mean(word, names).rstrip() or f"Its parameters are {listed(sorted(names))}."
+    reject(f"{where} has no parameter {word!r}", hint=hint, value=word)
 
 
-class _Misfit(NamedTuple):
-    name: str
-    sentence: str
-    hint: str
-
-
-def _unknown(word: str, parameters: Sequence[str], where: str) -> _Misfit:
-    hint = did_you_mean(word, parameters).rstrip() or f"Its parameters are {listed(sorted(parameters))}."
-    return _Misfit(word, f"{where} has no parameter {word!r}", hint)
-
-
-def _misfit(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> _Misfit | None:
-    """Return in what a call does not fit a function; None where it does."""
+def _reject_misfit(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> None:
+    """Reject a call that does not fit a function."""
     parameters = dict(inspect.signature(function).parameters)
     places = [name for name, p in parameters.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     bound = dict(zip(places, args, strict=False))
@@ -198,21 +187,20 @@ def _misfit(function: Callable[..., Any], args: Sequence[Any], named: Mapping[st
     if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         for word in named:
             if word not in names:
-                return _unknown(word, names, where)
+                reject_unknown(word, names, where)
     if len(args) > len(places) and not any(p.kind is p.VAR_POSITIONAL for p in parameters.values()):
         least = len([name for name in places if name != "self"])
         more = len(args) - len(places)
         others = [name for name in names if name not in places]
-        return _Misfit(
-            "",
+        reject(
             f"{where} takes {least or 'no'} {'argument' if least == 1 else 'arguments'} without a name, and got "
             f"{least + more}",
-            f"Name the others: {listed(f'{name}=' for name in others)}." if others else "Leave the others out.",
+            hint=f"Name the others: {listed(f'{name}=' for name in others)}." if others else "Leave the others out.",
+            value="",
         )
     for word in named:
         if word in bound:
-            return _Misfit(word, f"{where} got {word} twice", f"Write it once: {word}=….")
+            reject(f"{where} got {word} twice", hint=f"Write it once: {word}=….", value=word)
     for name in names:
         if name not in bound and name not in named and parameters[name].default is inspect.Parameter.empty:
-            return _Misfit(name, f"{where} needs {name}", f"Write {function.__name__}(…, {name}=…).")
-    return None
+            reject(f"{where} needs {name}", hint=f"Write {function.__name__}(…, {name}=…).", value=name)
