@@ -5,7 +5,7 @@ Ids given out once, descriptors and operators collected in the order declared.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, SystemDescriptor, TableDescriptor
 from airflow_samza.application.operator_checks import checked_id, is_blank
@@ -79,7 +79,7 @@ class GraphBuilder:
         """Add a system; its name is unique."""
         self.check_open()
         if system.name in self.systems:
-            self._duplicate(
+            self.reject_duplicate(
                 f"system {system.name!r}", self.systems[system.name].location, "Declare each system once.", system.name
             )
         self.systems[system.name] = system
@@ -89,7 +89,7 @@ class GraphBuilder:
         self.check_open()
         former = self.streams.get(stream.stream_id) or self.side_inputs.get(stream.stream_id)
         if former is not None:
-            self._duplicate(
+            self.reject_duplicate(
                 f"stream {stream.stream_id!r}",
                 former.location,
                 f"It is {_ROLE_WORDS[former.role]} already: use the stream that the first call returned, or choose "
@@ -104,7 +104,7 @@ class GraphBuilder:
         self.check_open()
         if table.table_id in self.tables:
             former = self.tables[table.table_id].location
-            self._duplicate(
+            self.reject_duplicate(
                 f"table {table.table_id!r}",
                 former,
                 "Use the table that the first call returned, or choose another id.",
@@ -160,7 +160,7 @@ class GraphBuilder:
         op_id = f"{self.application}-{self.app_id}-{kind.op}-{name}"
         if op_id in self._places:
             automatic = name.isdigit()
-            self._duplicate(
+            self.reject_duplicate(
                 f"operator {op_id!r}",
                 self._places[op_id],
                 "Numbers are given to operators without an id: choose an id that is not a number."
@@ -173,6 +173,7 @@ class GraphBuilder:
         self.operators.append(spec)
         return spec
 
-    def _duplicate(self, what: str, former: SourceLocation | None, hint: str, name: str) -> None:
+    def reject_duplicate(self, what: str, former: SourceLocation | None, hint: str, name: str) -> NoReturn:
+        """Reject a second declaration of a thing; ``former`` is the place of the first."""
         first = f": first at {former}, then again" if former is not None else ""
         reject(f"The {what} is declared twice{first}", hint=hint, kind=DuplicateId, name=name)

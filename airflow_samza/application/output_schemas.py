@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from airflow_samza.application.columns import check_column
@@ -79,7 +79,7 @@ def named_aggregations(
             )
         if aggregation.column is not None:
             check_column(aggregation.column, schema, f"{name} of {where}")
-        named.append(aggregation.named(name))
+        named.append(replace(aggregation, name=name))
     return tuple(named)
 
 

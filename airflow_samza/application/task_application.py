@@ -20,7 +20,7 @@ from airflow_samza.application.rejections import checked_call, checked_calls, lo
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.times import duration_ms
 from airflow_samza.config import STORE_BACKENDS
-from airflow_samza.errors import ConfigError, DuplicateId, SchemaError
+from airflow_samza.errors import ConfigError, SchemaError
 from airflow_samza.schema import Field, Schema, declared_type
 
 _SORTED = (
@@ -98,13 +98,7 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
             )
         if store.name in self._stores:
             former = self._stores[store.name].location
-            first = f": first at {former}, then again" if former is not None else ""
-            reject(
-                f"The store {name!r} is declared twice{first}",
-                hint="Declare each store once.",
-                kind=DuplicateId,
-                name=name,
-            )
+            self._graph.reject_duplicate(f"store {name!r}", former, "Declare each store once.", name)
         self._stores[store.name] = store
         return store.name
 
