@@ -100,10 +100,6 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def _pmod(hashes: Any, n: int, out: Any) -> None:
-    if n & (n - 1) == 0:
-        for start in range(0, len(hashes), CHUNK):
-            out[start : start + CHUNK] = hashes[start : start + CHUNK] & np.uint32(n - 1)
-        return
     for start in range(0, len(hashes), CHUNK):
         signed = hashes[start : start + CHUNK].view(np.int32)
         floor = signed // np.int32(n)  # numpy divides by one number with multiplications; its remainder does not

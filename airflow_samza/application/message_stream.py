@@ -38,7 +38,7 @@ from airflow_samza.application.operator_specs import (
     WhereSpec,
 )
 from airflow_samza.application.operators import keyed_results, sending
-from airflow_samza.application.operators.joins import JoinOptions, event_time_of, join_stream, join_table, merge
+from airflow_samza.application.operators.joins import event_time_of, join_stream, join_table, merge
 from airflow_samza.application.output_schemas import WINDOW_COLUMNS, passed_on, selected_schema
 from airflow_samza.application.rejections import checked_calls, reject
 from airflow_samza.application.stream import NOT_LOST, LostTime, OutputStream, Stream, Table, placed
@@ -437,24 +437,42 @@ class MessageStream(Stream[T]):
             ``map``, for instance). It is not checked.
         :param on_error: The treatment of messages on which ``function`` fails.
         """
-        options = JoinOptions(
+        if isinstance(other, Table):
+            lookup = join_table(
+                self,
+                other,
+                function,
+                id,
+                how,
+                key,
+                left_key,
+                right_key,
+                ttl,
+                as_of,
+                wait,
+                schema,
+                assume_partitioned_by,
+                renamed_from,
+                on_error,
+            )
+            return self._then(lookup)
+        spec = join_stream(
+            self,
+            other,
             function,
             id,
-            how=how,
-            key=key,
-            left_key=left_key,
-            right_key=right_key,
-            ttl=ttl,
-            schema=schema,
-            assume_partitioned_by=assume_partitioned_by,
-            renamed_from=renamed_from,
-            on_error=on_error,
-            as_of=as_of,
-            wait=wait,
+            how,
+            key,
+            left_key,
+            right_key,
+            ttl,
+            as_of,
+            wait,
+            schema,
+            assume_partitioned_by,
+            renamed_from,
+            on_error,
         )
-        if isinstance(other, Table):
-            return self._then(join_table(self, other, options))
-        spec = join_stream(self, other, options)
         return MessageStream(self._graph, spec, key=spec.left_key, event_time=event_time_of(spec))
 
     # -- re-partitions -----------------------------------------------------------------------------------------------
