@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeVar
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, SystemDescriptor, TableDescriptor
 from airflow_samza.application.operator_checks import checked_id, is_blank
 from airflow_samza.application.operator_spec import OperatorSpec
-from airflow_samza.application.operator_specs import TaskSpec
+from airflow_samza.application.operator_specs import InputOperatorSpec, TaskSpec
 from airflow_samza.application.rejections import reject
 from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import DuplicateId
@@ -135,7 +135,7 @@ class GraphBuilder:
         self._count += 1
         return spec
 
-    def add_input(self, kind: type[Spec], stream: StreamDescriptor) -> Spec:
+    def add_input(self, stream: StreamDescriptor) -> InputOperatorSpec:
         """Make the operator by which a stream enters the graph, named after the stream."""
         policy = stream.on_error
         policies = (policy, *(each.policy for each in stream.expect))
@@ -147,7 +147,7 @@ class GraphBuilder:
             "side_outputs": tuple(beside),
             "renamed_from": stream.renamed_from,
         }
-        return self._operator(kind, stream.stream_id, (), stream.location, fields)
+        return self._operator(InputOperatorSpec, stream.stream_id, (), stream.location, fields)
 
     def _operator(
         self,

@@ -18,7 +18,7 @@ The plan step and the test driver run all passes; a Dag file that is parsed gets
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamRole
@@ -216,17 +216,15 @@ def _count_outputs(counts: Counts, stages: Sequence[Stage], edges: Mapping[str, 
                     counts[stream_id] = PartitionCount(stage.task_count, f"one per task of stage {stage.stage_id}")
 
 
-def _idle_streams(edges: Mapping[str, StreamEdge], graph: JobGraph) -> list[str]:
-    idle = []
+def _idle_streams(edges: Mapping[str, StreamEdge], graph: JobGraph) -> Iterator[str]:
     for stream_id, edge in edges.items():
         read = any(graph.outputs.get(op.op_id) for op in edge.readers) or edge.side_input_of
         if edge.is_intermediate and not read:
-            idle.append(f"The intermediate stream {stream_id!r} is written, but nothing reads it.")
+            yield f"The intermediate stream {stream_id!r} is written, but nothing reads it."
         elif edge.role is StreamRole.INPUT and not read:
-            idle.append(f"The input stream {stream_id!r} is declared, but nothing reads it.")
+            yield f"The input stream {stream_id!r} is declared, but nothing reads it."
         elif edge.role is StreamRole.OUTPUT and not edge.writers:
-            idle.append(f"The output stream {stream_id!r} is declared, but nothing is sent to it.")
-    return idle
+            yield f"The output stream {stream_id!r} is declared, but nothing is sent to it."
 
 
 def _unread_partitions(stages: Sequence[Stage], counts: Counts, edges: Mapping[str, StreamEdge]) -> list[str]:

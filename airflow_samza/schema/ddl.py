@@ -57,7 +57,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
         self._depth = 0
-        self._tokens = [*_TOKEN.findall(text), ""]
+        self._tokens: list[str] = [*_TOKEN.findall(text), ""]
         self._place = 0
 
     @property

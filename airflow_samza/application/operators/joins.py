@@ -12,14 +12,10 @@ from airflow_samza.application.columns import Columns, key_columns, optional_col
 from airflow_samza.application.declarations.remote_access import GIVE_READER
 from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor, TableKind
 from airflow_samza.application.event_times import kept_time
-from airflow_samza.application.operator_checks import (
-    former_id,
-    named,
-    required_id,
-)
+from airflow_samza.application.operator_checks import check_choice, former_id, named, required_id
 from airflow_samza.application.operator_specs import MergeSpec, StreamJoinSpec, TableJoinSpec
 from airflow_samza.application.output_schemas import joined_schema, joined_streams_schema, merged_schema
-from airflow_samza.application.rejections import did_you_mean, listed, reject
+from airflow_samza.application.rejections import listed, reject
 from airflow_samza.application.stream import Stream, Table
 from airflow_samza.application.times import duration_ms, duration_text
 from airflow_samza.schema import Schema
@@ -59,7 +55,7 @@ def join_table(
     where = named("join", id)
     stream._graph.check_same_application(table, descriptor.table_id, where)
     name = required_id(id, "join")
-    _check_how(how, _TABLE_JOINS, where)
+    check_choice("how", how, _TABLE_JOINS, where)
     if descriptor.kind is TableKind.REMOTE and descriptor.reader is None:
         reject(
             f"{where} reads the remote table {descriptor.table_id!r}, which has no reader",
@@ -227,7 +223,7 @@ def join_stream(
     where = named("join", id)
     stream._check_stream(other, where)
     name = required_id(id, "join")
-    _check_how(how, _STREAM_JOINS, where)
+    check_choice("how", how, _STREAM_JOINS, where)
     if ttl is None:
         reject(
             f"{where} of two streams has no ttl: it would keep every message for ever",
@@ -278,17 +274,6 @@ def event_time_of(join: StreamJoinSpec) -> str | None:
         return join.left_time
     named = dict(zip(join.right_key, join.left_key, strict=True))  # the right key's columns have the left one's names
     return join.right_time and named.get(join.right_time, join.right_time)
-
-
-def _check_how(how: object, kinds: tuple[str, ...], where: str) -> None:
-    """Reject a kind of join that is not known here."""
-    if how not in kinds:
-        reject(
-            f"{where} has how={how!r}",
-            hint=f"{did_you_mean(str(how), kinds)}It is one of {listed(kinds)}.",
-            operator=where,
-            value=repr(how),
-        )
 
 
 def _check_key_count(left: tuple[str, ...], right: tuple[str, ...], other: str, where: str) -> None:

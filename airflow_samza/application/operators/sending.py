@@ -172,4 +172,4 @@ def _through(
         renamed_from=former_id(renamed_from, name, kind.op),
         **({} if key is None else {"key": key}),
     )
-    return sender._graph.add_input(InputOperatorSpec, stream)
+    return sender._graph.add_input(stream)

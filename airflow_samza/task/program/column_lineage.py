@@ -66,14 +66,13 @@ class _Lineage:
     ) -> None:
         self.spec = spec
         resolver = SchemaResolver(spec, reported, [], contents)
-        compiled = resolver.resolve()
-        self.schemas = {op_id: compiled[op_id].schema for op_id in compiled}
+        self.compiled = resolver.resolve()
         self.streams = resolver.streams
         self.schemas_of_tables = resolver.tables
         self.contents = contents or {}
         self.flows: dict[str, Flow] = {}
         self.tables = {name: self._fed(table) for name, table in spec.tables.items()}
-        surroundings = Flows(compiled, self.contents, self.tables)
+        surroundings = Flows(self.compiled, self.contents, self.tables)
         while True:
             before = dict(self.tables)
             for operator in spec.operators:
@@ -131,7 +130,7 @@ class _Lineage:
         for source in operator.inputs:
             read = read.with_(self.flows[source.op_id])
         if isinstance(operator, InputOperatorSpec):
-            read = of_stream(operator.stream.stream_id, self.schemas.get(operator.op_id))
+            read = of_stream(operator.stream.stream_id, self.compiled[operator.op_id].schema)
         for table in operator.tables:
             read = read.with_(self.tables[table.table_id])
         return read
