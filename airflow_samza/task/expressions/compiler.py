@@ -15,8 +15,7 @@ from airflow_samza.errors import SchemaError
 from airflow_samza.schema import Field, Schema
 from airflow_samza.task.expressions.coercion import is_numeric
 from airflow_samza.task.expressions.expression import BOOLEAN, REPEATED, VOID, Expression, UnsupportedExpression, column
-from airflow_samza.task.expressions.functions import FUNCTIONS
-from airflow_samza.task.expressions.nodes import NodeCompiler, UnknownColumn as UnknownColumn
+from airflow_samza.task.expressions.nodes import FUNCTIONS, NodeCompiler, UnknownColumn as UnknownColumn
 from airflow_samza.task.expressions.predicates import is_not_null
 from airflow_samza.task.expressions.reading import brief, conjuncts, only, parsed
 

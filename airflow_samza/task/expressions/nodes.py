@@ -7,7 +7,18 @@ from functools import partial
 from typing import Any
 
 from airflow_samza.schema import DataType, Schema
-from airflow_samza.task.expressions import arithmetic, nested, patterns, predicates, strings
+from airflow_samza.task.expressions import (
+    arithmetic,
+    attempts,
+    conditionals,
+    dates,
+    letter_case,
+    nested,
+    numbers,
+    patterns,
+    predicates,
+    strings,
+)
 from airflow_samza.task.expressions.attempts import try_cast
 from airflow_samza.task.expressions.casts import cast
 from airflow_samza.task.expressions.chains import Chain
@@ -19,12 +30,11 @@ from airflow_samza.task.expressions.expression import (
     DECIDED_AHEAD,
     VOID,
     Expression,
+    Function,
     UnsupportedExpression,
     column,
     literal,
 )
-from airflow_samza.task.expressions.functions import FUNCTIONS
-from airflow_samza.task.expressions.letter_case import FUNCTIONS as CASE_CHANGES
 from airflow_samza.task.expressions.numbers import whole_quotient
 from airflow_samza.task.expressions.reading import (
     decimal_type,
@@ -49,6 +59,18 @@ class UnknownColumn(Exception):
         self.name = name
         super().__init__(name)
 
+
+FUNCTIONS: dict[str, Function] = {
+    **attempts.FUNCTIONS,
+    **conditionals.FUNCTIONS,
+    **dates.FUNCTIONS,
+    **letter_case.FUNCTIONS,
+    **nested.FUNCTIONS,
+    **numbers.FUNCTIONS,
+    **patterns.FUNCTIONS,
+    **strings.FUNCTIONS,
+}
+"""Every function of the Arrow subset by its SQL name."""
 
 _SYMBOLS = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
 _PREDICATES = ("Like", "ILike", "Escape", "RegexpLike", "In", "Between", "Is", "Not")
@@ -287,14 +309,18 @@ class NodeCompiler:
         if not function.takes(len(node.expressions)):
             raise UnsupportedExpression(f"{name} with {len(node.expressions)} arguments is not in the Arrow subset")
         operands = node.expressions
-        if name in CASE_CHANGES:
+        if name in letter_case.FUNCTIONS:
             operands = [self._before_case_changed(operands[0])]
         return function.build(*(self.compile(operand) for operand in operands))
 
     def _before_case_changed(self, node: Any) -> Any:
         """Catalyst drops an upper or lower below another one, which shows: lower(upper('ß')) stays 'ß'."""
         inner = bare(node)
-        if type(inner).__name__ == "Anonymous" and inner.name.lower() in CASE_CHANGES and len(inner.expressions) == 1:
+        if (
+            type(inner).__name__ == "Anonymous"
+            and inner.name.lower() in letter_case.FUNCTIONS
+            and len(inner.expressions) == 1
+        ):
             if self.guard.facts.is_constant(inner):
                 raise UnsupportedExpression("the case of a constant is changed twice")
             return self._before_case_changed(inner.expressions[0])
