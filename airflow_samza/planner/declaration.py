@@ -61,13 +61,13 @@ def declaration(spec: ApplicationSpec) -> dict[str, dict[str, str]]:
 def declared_differences(planned: Declaration, now: Declaration, plan: ExecutionPlan) -> tuple[str, ...]:
     """Return what an application declares otherwise than when it was planned, in order of the plan's stages."""
     stages = _stages_by_item(plan)
-    sentences: list[tuple[int, str]] = []
-    for key in dict.fromkeys((*planned, *now)):
-        number, stage = stages.get(key, (len(plan.stages), ""))
-        before = f"stage {stage}: " if stage else ""
-        for sentence in _item_differences(key, planned.get(key), now.get(key)):
-            sentences.append((number, f"{before}{sentence}"))
-    return tuple(text for _, text in sorted(sentences, key=lambda each: each[0]))
+    behind = len(plan.stages), ""
+    placed = [(stages.get(key, behind), key) for key in dict.fromkeys((*planned, *now))]
+    return tuple(
+        f"stage {stage}: {sentence}" if stage else sentence
+        for (_, stage), key in sorted(placed, key=lambda item: item[0][0])
+        for sentence in _item_differences(key, planned.get(key), now.get(key))
+    )
 
 
 def first_of(differences: tuple[str, ...]) -> str:
