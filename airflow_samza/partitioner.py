@@ -43,10 +43,8 @@ def partition_array(batch: pa.RecordBatch, key_columns: Sequence[str], n: int) -
     out = np.empty(batch.num_rows, kind)
     _pmod(hashes, n, out)
     if all(column.null_count for column in columns):
-        valid = columns[0].is_valid().to_numpy(zero_copy_only=False)
-        for column in columns[1:]:
-            valid = valid | column.is_valid().to_numpy(zero_copy_only=False)
-        out[~valid] = 0
+        nulls = [column.is_null().to_numpy(zero_copy_only=False) for column in columns]
+        out[np.logical_and.reduce(nulls)] = 0
     return out
 
 

@@ -6,6 +6,7 @@ With Spark's order of NaN (equal to itself, greater than all) and of -0.0 (= 0.0
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -178,10 +179,7 @@ def contained(operand: Expression, choices: Sequence[Expression]) -> Expression:
     def run(frame: Frame) -> Any:
         value = operand.array(frame)
         floating = is_floating(kind)
-        is_in = None
-        for choice in choices:
-            equal = compared("=", value, choice.run(frame), floating)
-            is_in = equal if is_in is None else pc.or_kleene(is_in, equal)
+        is_in = reduce(pc.or_kleene, (compared("=", value, choice.run(frame), floating) for choice in choices))
         return pc.or_kleene(is_in, pa.scalar(None, pa.bool_())) if some_null else is_in
 
     return Expression(BOOLEAN, nullable, operand.fallible, run)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import reduce
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.bad_records import DEAD_LETTERS
@@ -126,14 +127,10 @@ class _Lineage:
 
     def _read(self, operator: OperatorSpec) -> Flow:
         """Return all that comes to an operator; of an input, what lies in its stream."""
-        read = Flow()
-        for source in operator.inputs:
-            read = read.with_(self.flows[source.op_id])
+        read = [self.flows[source.op_id] for source in operator.inputs]
         if isinstance(operator, InputOperatorSpec):
-            read = of_stream(operator.stream.stream_id, self.compiled[operator.op_id].schema)
-        for table in operator.tables:
-            read = read.with_(self.tables[table.table_id])
-        return read
+            read = [of_stream(operator.stream.stream_id, self.compiled[operator.op_id].schema)]
+        return reduce(Flow.with_, [*read, *(self.tables[table.table_id] for table in operator.tables)], Flow())
 
     def _fed(self, table: TableDescriptor) -> Flow:
         """Return the flow of a table that side inputs fill; nothing is known of a remote one."""
