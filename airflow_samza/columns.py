@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 _COMMAND_LINE = re.compile(r"\s*(?:Next|More|Example): ")
 """A line with a command or an address, which people copy: it is not folded, so that no line break is in the copy."""
@@ -66,8 +66,7 @@ def _lines_of(
     margin: str,
     further: str,
     right: Collection[int],
-) -> list[str]:
-    texts = []
+) -> Iterator[str]:
     for number, places in enumerate(lines):
         cells = [
             row[place].rjust(widths[place]) if place in right else row[place].ljust(widths[place])
@@ -76,8 +75,7 @@ def _lines_of(
         ]
         text = "  ".join(cells).rstrip()
         if text or not number:
-            texts.append(f"{margin}{further if number else ''}{text}".rstrip())
-    return texts
+            yield f"{margin}{further if number else ''}{text}".rstrip()
 
 
 def folded(text: str, width: int) -> str:

@@ -43,10 +43,8 @@ def partition_array(batch: pa.RecordBatch, key_columns: Sequence[str], n: int) -
     out = np.empty(batch.num_rows, kind)
     _pmod(hashes, n, out)
     if all(column.null_count for column in columns):
-        valid = columns[0].is_valid().to_numpy(zero_copy_only=False)
-        for column in columns[1:]:
-            valid = valid | column.is_valid().to_numpy(zero_copy_only=False)
-        out[~valid] = 0
+        nulls = [column.is_null().to_numpy(zero_copy_only=False) for column in columns]
+        out[np.logical_and.reduce(nulls)] = 0
     return out
 
 
@@ -100,10 +98,6 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def _pmod(hashes: Any, n: int, out: Any) -> None:
-    if n & (n - 1) == 0:
-        for start in range(0, len(hashes), CHUNK):
-            out[start : start + CHUNK] = hashes[start : start + CHUNK] & np.uint32(n - 1)
-        return
     for start in range(0, len(hashes), CHUNK):
         signed = hashes[start : start + CHUNK].view(np.int32)
         floor = signed // np.int32(n)  # numpy divides by one number with multiplications; its remainder does not

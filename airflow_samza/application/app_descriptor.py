@@ -40,10 +40,10 @@ from airflow_samza.application.expectations import check_expected_columns, check
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.message_stream import MessageStream
 from airflow_samza.application.operator_checks import checked_id
-from airflow_samza.application.operator_specs import InputOperatorSpec, ReadTimeSpec
-from airflow_samza.application.rejections import SourceLocation, checked_calls, reject
+from airflow_samza.application.operator_specs import ReadTimeSpec
+from airflow_samza.application.rejections import checked_calls, reject
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.stream import OutputStream, SideInput
-from airflow_samza.config import Config
 from airflow_samza.secrecy import gives_away
 
 if TYPE_CHECKING:
@@ -197,10 +197,7 @@ class ApplicationDescriptor(TableDeclarations):
         :param where: A SQL condition on the messages: short for ``.where(…)`` behind the input. Systems that know
             statistics skip what it rules out.
         """
-        check_words(more, "input_stream")
-        self._check_on_error(more, f"input stream {id!r}")
-        self._check_expect(more, f"input stream {id!r}")
-        bounded_by_run(id, more, Config(self.config))
+        self._check_input(id, more, "input_stream")
         timestamp = more.get("timestamp")
         if isinstance(timestamp, SystemTime) and isinstance(more.get("changes"), ChangeEvents):
             reject(
@@ -234,10 +231,7 @@ class ApplicationDescriptor(TableDeclarations):
         :param id: The stream's id.
         :param schema: The columns, as for :meth:`input_stream`.
         """
-        check_words(more, "shared_stream")
-        self._check_on_error(more, f"shared stream {id!r}")
-        self._check_expect(more, f"shared stream {id!r}")
-        bounded_by_run(id, more, Config(self.config), shared=True)
+        self._check_input(id, more, "shared_stream")
         more.setdefault("bounded", False)
         entered = self._enter(declared_stream(id, StreamRole.INPUT, schema=schema, shared=True, **more))
         return self._referring(entered, more)
@@ -437,9 +431,13 @@ class ApplicationDescriptor(TableDeclarations):
         if "on_error" in more:
             more["on_error"] = error_policy(more["on_error"], self._graph, where)
 
-    def _check_expect(self, more: StreamOptions, where: str) -> None:
+    def _check_input(self, id: str, more: StreamOptions, method: str) -> None:
+        check_words(more, method)
+        where = f"{method.replace('_', ' ')} {id!r}"
+        self._check_on_error(more, where)
         if "expect" in more:
             more["expect"] = checked_expectations(more["expect"], self._graph, where, of_input=True)
+        bounded_by_run(id, more, self._settings, shared=method == "shared_stream")
 
     @staticmethod
     def _referring(entered: MessageStream[Any], more: StreamOptions) -> MessageStream[Any]:
@@ -475,7 +473,7 @@ class ApplicationDescriptor(TableDeclarations):
     def _enter(self, stream: StreamDescriptor) -> MessageStream[Any]:
         check_expected_columns(stream.expect, stream.schema, f"input stream {stream.stream_id!r}")
         self._graph.add_stream(stream)
-        spec = self._graph.add_input(InputOperatorSpec, stream)
+        spec = self._graph.add_input(stream)
         entered: MessageStream[Any] = MessageStream(self._graph, spec, key=stream.key, event_time=stream.timestamp)
         if stream.events is None or self._graph.low_level:
             return entered

@@ -17,19 +17,21 @@ from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec
 from airflow_samza.application.rejections import (
     USER_ERRORS,
-    SourceLocation,
     checked_call,
     did_you_mean,
     listed,
     raised_in_user_code,
     reject,
 )
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError, UnknownName
 from airflow_samza.grouping import grouped
 
 if TYPE_CHECKING:
     from airflow_samza.application.app_descriptor import ApplicationDescriptor
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +64,7 @@ class ApplicationSpec:
 
     def operator(self, op_id: str) -> OperatorSpec:
         """Return the operator with an id; raise :class:`~airflow_samza.errors.UnknownName` when there is none."""
-        place = self._places.get(op_id)
-        if place is None:
-            raise UnknownName(
-                f"Application {self.name!r} has no operator {op_id!r}.",
-                hint=f"{did_you_mean(op_id, self._places)}Its operators are {listed(sorted(self._places))}.",
-                name=op_id,
-            )
-        return self.operators[place]
+        return self.operators[self._found(op_id, self._places, "operator", "Its operators are")]
 
     def operators_of(self, op_ids: Iterable[str]) -> list[OperatorSpec]:
         """Return the operators with these ids, in the order of declaration; ids of none are left out."""
@@ -78,37 +73,24 @@ class ApplicationSpec:
 
     def input_operator(self, stream_id: str) -> InputOperatorSpec:
         """Return the operator that reads an input stream or an intermediate stream."""
-        operator = self._inputs_by_stream.get(stream_id)
-        if operator is None:
-            raise UnknownName(
-                f"Application {self.name!r} has no input or intermediate stream {stream_id!r}.",
-                hint=f"{did_you_mean(stream_id, self._inputs_by_stream)}They are "
-                f"{listed(sorted(self._inputs_by_stream))}.",
-                name=stream_id,
-            )
-        return operator
+        return self._found(stream_id, self._inputs_by_stream, "input or intermediate stream", "They are")
 
     def stream(self, stream_id: str) -> StreamDescriptor:
         """Return the stream with an id: an input, an output, an intermediate stream or a side input."""
-        for streams in (self.inputs, self.outputs, self.intermediates, self.side_inputs):
-            if stream_id in streams:
-                return streams[stream_id]
-        stream_ids = sorted({*self.inputs, *self.outputs, *self.intermediates, *self.side_inputs})
-        raise UnknownName(
-            f"Application {self.name!r} has no stream {stream_id!r}.",
-            hint=f"{did_you_mean(stream_id, stream_ids)}Its streams are {listed(stream_ids)}.",
-            name=stream_id,
-        )
+        return self._found(stream_id, self._streams, "stream", "Its streams are")
 
     def table(self, table_id: str) -> TableDescriptor:
         """Return the table with an id."""
-        if table_id not in self.tables:
-            raise UnknownName(
-                f"Application {self.name!r} has no table {table_id!r}.",
-                hint=f"{did_you_mean(table_id, self.tables)}Its tables are {listed(sorted(self.tables))}.",
-                name=table_id,
-            )
-        return self.tables[table_id]
+        return self._found(table_id, self.tables, "table", "Its tables are")
+
+    def _found(self, name: str, items: Mapping[str, T], word: str, its: str) -> T:
+        if name in items:
+            return items[name]
+        raise UnknownName(
+            f"Application {self.name!r} has no {word} {name!r}.",
+            hint=f"{did_you_mean(name, items)}{its} {listed(sorted(items))}.",
+            name=name,
+        )
 
     @cached_property
     def _forward(self) -> dict[str, tuple[OperatorSpec, ...]]:
@@ -118,6 +100,10 @@ class ApplicationSpec:
     @cached_property
     def _places(self) -> dict[str, int]:
         return {operator.op_id: place for place, operator in enumerate(self.operators)}
+
+    @cached_property
+    def _streams(self) -> dict[str, StreamDescriptor]:
+        return {**self.side_inputs, **self.intermediates, **self.outputs, **self.inputs}
 
     @cached_property
     def _inputs_by_stream(self) -> dict[str, InputOperatorSpec]:

@@ -16,7 +16,8 @@ from datetime import timedelta
 from typing import Any, NoReturn, TypeGuard
 
 from airflow_samza.application.columns import declared_columns
-from airflow_samza.application.rejections import SourceLocation, reject
+from airflow_samza.application.rejections import reject
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.times import duration_ms
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema
@@ -46,9 +47,7 @@ def check_callable(function: object, where: str, takes: int, *, hint: str, gener
             f"{where} takes a Python callable, not {_shown(function)}", hint=hint, operator=where, value=repr(function)
         )
     reject_async(function, where)
-    code = getattr(innermost(function), "__code__", None)
-    flags = code.co_flags if code is not None else 0
-    if flags & inspect.CO_GENERATOR and not generator:
+    if inspect.isgeneratorfunction(innermost(function)) and not generator:
         reject_yielding(function, where, "Use flat_map for a callable that yields messages, or return one value.")
     takes_values(function, where, takes)
 
@@ -91,12 +90,8 @@ def is_async(function: object) -> bool:
 
     A decorator's own function may await what it wraps, so that only its results show it.
     """
-    code = getattr(innermost(function), "__code__", None)
-    if code is not None and code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
-        return True
-    return type(function) is not types.FunctionType and (
-        inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
-    )
+    told = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+    return any(is_one(each) for each in (innermost(function), function) for is_one in told)
 
 
 def takes_values(function: Any, where: str, takes: int) -> None:
@@ -131,9 +126,8 @@ def callable_name(function: Any) -> str | None:
         return None
     if isinstance(function, functools.partial):
         return f"partial {callable_name(function.func)}"
-    name = getattr(function, "__qualname__", None) or type(function).__qualname__
     module = getattr(function, "__module__", None) or type(function).__module__
-    plain = str(name).replace("<locals>.", "")
+    plain = name_of(function)
     return plain if module in ("builtins", "__main__") else f"{module}.{plain}"
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.application.rejections import SourceLocation
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.watermarks import WatermarkStrategy
 from airflow_samza.schema import DataType, Field, Schema
 
@@ -214,8 +214,28 @@ class StreamDescriptor:
         return self.schema if self.events is None or self.schema is None else self.events.events(self.schema)
 
 
+class FilledTable:
+    """A table by what fills it, as it is declared and as it is planned."""
+
+    table_id: str
+    kind: str
+    side_inputs: tuple[str, ...]
+
+    @property
+    def is_pushed(self) -> bool:
+        """Return whether pushes fill it, in versions: its own stream of them, and no other."""
+        return self.kind == TableKind.PUSHED and self.side_inputs == (push_stream_id(self.table_id),)
+
+    @property
+    def word(self) -> str:
+        """The kind for people: ``pushed``, ``filled by side inputs``, ``local`` or ``remote``."""
+        if self.kind == TableKind.PUSHED and not self.is_pushed:
+            return "filled by side inputs"
+        return TableKind(self.kind).value
+
+
 @dataclass(frozen=True)
-class TableDescriptor:
+class TableDescriptor(FilledTable):
     """One table: fed by side inputs (read-only), local (written by ``send_to``) or remote (functions).
 
     ``key`` is the key column or columns, ``side_inputs`` the ids of the streams that feed it. ``partitions`` is the
@@ -247,11 +267,6 @@ class TableDescriptor:
     location: SourceLocation | None = field(default=None, compare=False)
 
     @property
-    def is_pushed(self) -> bool:
-        """Return whether pushes fill it, in versions."""
-        return is_pushed(self.kind.value, self.table_id, self.side_inputs)
-
-    @property
     def has_times(self) -> bool:
         """Return whether its rows may be valid from times on, of versions or of messages of side inputs."""
         if self.from_table or self.processor is not None or self.ttl_ms is not None:
@@ -263,11 +278,6 @@ class TableDescriptor:
         """The table of a lake that it is, of which each snapshot or version is one of it."""
         return dict(self.options).get(FROM_TABLE)
 
-    @property
-    def word(self) -> str:
-        """The kind for people: ``pushed``, ``filled by side inputs``, ``local`` or ``remote``."""
-        return table_word(self.kind.value, self.table_id, self.side_inputs)
-
 
 FROM_TABLE = "from_table"
 """The option of a table that is one of a lake: its name there."""
@@ -276,22 +286,6 @@ FROM_TABLE = "from_table"
 def push_stream_id(table_id: str) -> str:
     """Return the id of the stream of pushes of a table."""
     return f"{table_id}-push"
-
-
-def is_pushed(kind: str, table_id: str, side_inputs: Sequence[str]) -> bool:
-    """Return whether a table is filled by its own stream of pushes, and by no other."""
-    return kind == TableKind.PUSHED.value and tuple(side_inputs) == (push_stream_id(table_id),)
-
-
-def table_word(kind: str, table_id: str, side_inputs: Sequence[str]) -> str:
-    """Return the kind of a table for people.
-
-    >>> table_word("pushed", "members", ["members-push"]), table_word("pushed", "members", ["changes"])
-    ('pushed', 'filled by side inputs')
-    """
-    if kind == TableKind.PUSHED.value and not is_pushed(kind, table_id, side_inputs):
-        return "filled by side inputs"
-    return kind
 
 
 @dataclass(frozen=True)

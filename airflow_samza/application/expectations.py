@@ -13,15 +13,14 @@ from datetime import timedelta
 from typing import Any
 
 from airflow_samza.application.bad_records import DeadLetter, error_policy
-from airflow_samza.application.columns import Columns, key_columns
+from airflow_samza.application.columns import Columns, check_column, key_columns
 from airflow_samza.application.descriptors import Expectation, StreamDescriptor, TableDescriptor, TableKind
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import ForeignKeySpec, InputOperatorSpec, SendToSpec, TaskSpec
-from airflow_samza.application.rejections import checked_call, did_you_mean, listed, reject
+from airflow_samza.application.rejections import checked_call, listed, reject
 from airflow_samza.application.stream import Stream, Table
 from airflow_samza.application.times import duration_ms, duration_text
-from airflow_samza.errors import UnknownName
 from airflow_samza.schema import Schema
 
 UNIQUE, NOT_NULL, CONDITION, ROWS, FRESH = "unique", "not_null", "condition", "rows", "fresh"
@@ -309,13 +308,7 @@ def check_expected_columns(expectations: Sequence[Expectation], schema: Schema |
     for each in expectations:
         for column in each.columns:
             about = f"the expectation {each.text} of {where}"
-            if column not in schema:
-                reject(
-                    f"There is no column {column!r} for {about}",
-                    hint=f"{did_you_mean(column, schema.names)}The columns are {listed(schema.names)}.",
-                    kind=UnknownName,
-                    column=column,
-                )
+            check_column(column, schema, about)
             kind = schema[column].type
             if each.kind == UNIQUE and kind.name in _NOT_COMPARED:
                 reject(

@@ -5,13 +5,14 @@ Ids given out once, descriptors and operators collected in the order declared.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole, SystemDescriptor, TableDescriptor
 from airflow_samza.application.operator_checks import checked_id, is_blank
 from airflow_samza.application.operator_spec import OperatorSpec
-from airflow_samza.application.operator_specs import TaskSpec
-from airflow_samza.application.rejections import SourceLocation, reject
+from airflow_samza.application.operator_specs import InputOperatorSpec, TaskSpec
+from airflow_samza.application.rejections import reject
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import DuplicateId
 
 Spec = TypeVar("Spec", bound=OperatorSpec)
@@ -78,7 +79,7 @@ class GraphBuilder:
         """Add a system; its name is unique."""
         self.check_open()
         if system.name in self.systems:
-            self._duplicate(
+            self.reject_duplicate(
                 f"system {system.name!r}", self.systems[system.name].location, "Declare each system once.", system.name
             )
         self.systems[system.name] = system
@@ -88,7 +89,7 @@ class GraphBuilder:
         self.check_open()
         former = self.streams.get(stream.stream_id) or self.side_inputs.get(stream.stream_id)
         if former is not None:
-            self._duplicate(
+            self.reject_duplicate(
                 f"stream {stream.stream_id!r}",
                 former.location,
                 f"It is {_ROLE_WORDS[former.role]} already: use the stream that the first call returned, or choose "
@@ -103,7 +104,7 @@ class GraphBuilder:
         self.check_open()
         if table.table_id in self.tables:
             former = self.tables[table.table_id].location
-            self._duplicate(
+            self.reject_duplicate(
                 f"table {table.table_id!r}",
                 former,
                 "Use the table that the first call returned, or choose another id.",
@@ -134,7 +135,7 @@ class GraphBuilder:
         self._count += 1
         return spec
 
-    def add_input(self, kind: type[Spec], stream: StreamDescriptor) -> Spec:
+    def add_input(self, stream: StreamDescriptor) -> InputOperatorSpec:
         """Make the operator by which a stream enters the graph, named after the stream."""
         policy = stream.on_error
         policies = (policy, *(each.policy for each in stream.expect))
@@ -146,7 +147,7 @@ class GraphBuilder:
             "side_outputs": tuple(beside),
             "renamed_from": stream.renamed_from,
         }
-        return self._operator(kind, stream.stream_id, (), stream.location, fields)
+        return self._operator(InputOperatorSpec, stream.stream_id, (), stream.location, fields)
 
     def _operator(
         self,
@@ -159,7 +160,7 @@ class GraphBuilder:
         op_id = f"{self.application}-{self.app_id}-{kind.op}-{name}"
         if op_id in self._places:
             automatic = name.isdigit()
-            self._duplicate(
+            self.reject_duplicate(
                 f"operator {op_id!r}",
                 self._places[op_id],
                 "Numbers are given to operators without an id: choose an id that is not a number."
@@ -172,6 +173,7 @@ class GraphBuilder:
         self.operators.append(spec)
         return spec
 
-    def _duplicate(self, what: str, former: SourceLocation | None, hint: str, name: str) -> None:
+    def reject_duplicate(self, what: str, former: SourceLocation | None, hint: str, name: str) -> NoReturn:
+        """Reject a second declaration of a thing; ``former`` is the place of the first."""
         first = f": first at {former}, then again" if former is not None else ""
         reject(f"The {what} is declared twice{first}", hint=hint, kind=DuplicateId, name=name)

@@ -38,7 +38,7 @@ from airflow_samza.application.operator_specs import (
     WhereSpec,
 )
 from airflow_samza.application.operators import keyed_results, sending
-from airflow_samza.application.operators.joins import JoinOptions, event_time_of, join_stream, join_table, merge
+from airflow_samza.application.operators.joins import event_time_of, join_stream, join_table, merge
 from airflow_samza.application.output_schemas import WINDOW_COLUMNS, passed_on, selected_schema
 from airflow_samza.application.rejections import checked_calls, reject
 from airflow_samza.application.stream import NOT_LOST, LostTime, OutputStream, Stream, Table, placed
@@ -121,7 +121,7 @@ class MessageStream(Stream[T]):
         )
         check_predicate(function, "filter")
         check_watermark_function(function, "filter")
-        return self._add(FilterSpec, id, on_error, schema=self.schema, function=function)
+        return self._then(self._made(FilterSpec, id, on_error, schema=self.schema, function=function))
 
     def map(
         self,
@@ -248,7 +248,7 @@ class MessageStream(Stream[T]):
         :param condition: A SQL expression of type boolean.
         """
         check_sql(condition, "where", 'Python callables go to filter; where takes SQL: where("dwell_ms > 1000").')
-        return self._add(WhereSpec, id, on_error, schema=self.schema, condition=condition)
+        return self._then(self._made(WhereSpec, id, on_error, schema=self.schema, condition=condition))
 
     def select(
         self,
@@ -273,17 +273,8 @@ class MessageStream(Stream[T]):
         for expression in expressions:
             check_sql(expression, "select", hint)
         shape = selected_schema(self.schema, expressions)
-        more = on_error_fields(on_error, self._graph, named("select", id))
         time = declared_time(self, timestamp, max_delay, shape, named("select", id))
-        spec = self._graph.add(
-            SelectSpec,
-            id,
-            inputs=(self._operator,),
-            schema=shape,
-            expressions=expressions,
-            event_time=time,
-            **more,
-        )
+        spec = self._made(SelectSpec, id, on_error, schema=shape, expressions=expressions, event_time=time)
         names = passed_on(expressions)
         key = tuple(name for name in map(names.name, self._key) if name is not None)
         column, time_change = time_behind(self, spec, names)
@@ -315,9 +306,7 @@ class MessageStream(Stream[T]):
         check_callable(function, "transform", 1, hint="transform takes a callable: lambda df: df.withColumn(…)")
         shape = declared_columns(schema)
         time = declared_time(self, timestamp, max_delay, shape, named("transform", id))
-        spec = self._graph.add(
-            TransformSpec, id, inputs=(self._operator,), schema=shape, function=function, event_time=time
-        )
+        spec = self._made(TransformSpec, id, "fail", schema=shape, function=function, event_time=time)
         return self._then(spec)  # of unbounded inputs the plan warns
 
     # -- several streams ---------------------------------------------------------------------------------------------
@@ -448,24 +437,42 @@ class MessageStream(Stream[T]):
             ``map``, for instance). It is not checked.
         :param on_error: The treatment of messages on which ``function`` fails.
         """
-        options = JoinOptions(
+        if isinstance(other, Table):
+            lookup = join_table(
+                self,
+                other,
+                function,
+                id,
+                how,
+                key,
+                left_key,
+                right_key,
+                ttl,
+                as_of,
+                wait,
+                schema,
+                assume_partitioned_by,
+                renamed_from,
+                on_error,
+            )
+            return self._then(lookup)
+        spec = join_stream(
+            self,
+            other,
             function,
             id,
-            how=how,
-            key=key,
-            left_key=left_key,
-            right_key=right_key,
-            ttl=ttl,
-            schema=schema,
-            assume_partitioned_by=assume_partitioned_by,
-            renamed_from=renamed_from,
-            on_error=on_error,
-            as_of=as_of,
-            wait=wait,
+            how,
+            key,
+            left_key,
+            right_key,
+            ttl,
+            as_of,
+            wait,
+            schema,
+            assume_partitioned_by,
+            renamed_from,
+            on_error,
         )
-        if isinstance(other, Table):
-            return self._then(join_table(self, other, options))
-        spec = join_stream(self, other, options)
         return MessageStream(self._graph, spec, key=spec.left_key, event_time=event_time_of(spec))
 
     # -- re-partitions -----------------------------------------------------------------------------------------------
@@ -694,19 +701,13 @@ class MessageStream(Stream[T]):
         check_callable(
             function, "sink", 1, hint="sink takes a callable: lambda message: …; streams and tables go to send_to."
         )
-        self._graph.add(
-            SinkSpec,
-            id,
-            inputs=(self._operator,),
-            function=function,
-            **on_error_fields(on_error, self._graph, named("sink", id)),
-        )
+        self._made(SinkSpec, id, on_error, function=function)
 
     # -- checks ------------------------------------------------------------------------------------------------------
 
-    def _add(self, kind: type[OperatorSpec], id: str | None, on_error: object, **fields: Any) -> MessageStream[Any]:
+    def _made(self, kind: type[OperatorSpec], id: str | None, on_error: object, **fields: Any) -> OperatorSpec:
         more = on_error_fields(on_error, self._graph, named(kind.op, id))
-        return self._then(self._graph.add(kind, id, inputs=(self._operator,), **fields, **more))
+        return self._graph.add(kind, id, inputs=(self._operator,), **fields, **more)
 
     def _call(
         self,
@@ -721,10 +722,7 @@ class MessageStream(Stream[T]):
     ) -> MessageStream[Any]:
         where = named(kind.op, id)
         time = declared_time(self, timestamp, max_delay, shape, where) or kept_time(self, shape, function)
-        more = on_error_fields(on_error, self._graph, where)
-        spec = self._graph.add(
-            kind, id, inputs=(self._operator,), schema=shape, function=function, event_time=time, **fields, **more
-        )
+        spec = self._made(kind, id, on_error, schema=shape, function=function, event_time=time, **fields)
         return self._then(spec)
 
     def _then(self, operator: OperatorSpec) -> MessageStream[Any]:

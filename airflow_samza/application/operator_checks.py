@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from airflow_samza.application.callables import name_of
-from airflow_samza.application.rejections import reject
+from airflow_samza.application.rejections import did_you_mean, listed, reject
 from airflow_samza.errors import BadId, InvalidApplication
 
 _ALLOWED = re.compile(r"[A-Za-z0-9_-]+")
@@ -93,6 +94,17 @@ def former_id(renamed_from: str | None, name: str, op: str, fact: str = "operato
             **{fact: op if fact == "operator" else name},
         )
     return checked_id(renamed_from, f"former {op}")
+
+
+def check_choice(word: str, value: object, choices: Sequence[str], where: str) -> None:
+    """Reject an argument of an operator that is none of its values."""
+    if value not in choices:
+        reject(
+            f"{where} has {word}={value!r}",
+            hint=f"{did_you_mean(str(value), choices)}It is one of {listed(choices)}.",
+            operator=where,
+            value=repr(value),
+        )
 
 
 def checked_doc(doc: object, where: str) -> str:

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any, ClassVar, NamedTuple
 
 from airflow_samza.application.descriptors import ErrorPolicy, StreamDescriptor, TableDescriptor, TableKind
-from airflow_samza.application.rejections import SourceLocation
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.windows import Aggregation
 from airflow_samza.schema import Schema
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from airflow_samza.application.columns import check_column
 from airflow_samza.application.rejections import did_you_mean, listed, reject
 from airflow_samza.application.windows import AGGREGATE_FUNCTIONS, Aggregation, WindowSpec
-from airflow_samza.schema import DataType, Field, Schema
+from airflow_samza.schema import DataType, Field, Schema, unquoted
 
 WINDOW_COLUMNS = (
     Field("window_start", DataType("timestamp"), False),
@@ -79,7 +79,7 @@ def named_aggregations(
             )
         if aggregation.column is not None:
             check_column(aggregation.column, schema, f"{name} of {where}")
-        named.append(aggregation.named(name))
+        named.append(replace(aggregation, name=name))
     return tuple(named)
 
 
@@ -355,12 +355,3 @@ def _fits(actual: DataType, declared: DataType) -> bool:
     if actual.name == declared.name == "decimal":
         return actual.precision - actual.scale <= declared.precision - declared.scale and actual.scale <= declared.scale
     return False
-
-
-def unquoted(name: str) -> str:
-    """Return a name without its quotes.
-
-    >>> unquoted("a"), unquoted("`my ``a```")
-    ('a', 'my `a`')
-    """
-    return name[1:-1].replace("``", "`") if name.startswith("`") else name

@@ -1,84 +1,21 @@
 """Rejection of wrong use: at the call, with file and line of the user's code in the sentence (decision 18).
 
-Declarations note such places, and failures of the user's own code are put into sentences with theirs. Used wherever a
-user's mistake is found: from the call to the plan, the bindings of systems, and the tasks. Calls that do not fit a
-method, by a parameter that it does not have or by one that is missing, are rejected, too: of those Python's
-``TypeError`` names neither the user's line nor what was meant.
+Used wherever a user's mistake is found: from the call to the plan, the bindings of systems, and the tasks. Failures of
+the user's own code are put into sentences with their place. Calls that do not fit a method, by a parameter that it does
+not have or by one that is missing, are rejected, too: of those Python's ``TypeError`` names neither the user's line nor
+what was meant.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pkgutil import resolve_name
-from types import FrameType, TracebackType
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import ConfigError, InvalidApplication, SamzaError
-
-# Both spellings: code objects carry the name under which a file was found, which may lead through a link. The separator
-# at the end keeps a user's package "airflow_samza_jobs" outside.
-_PACKAGE = tuple(
-    {os.path.join(os.path.dirname(os.path.dirname(path)), "") for path in (__file__, os.path.realpath(__file__))}
-)
-
-
-@dataclass(frozen=True)
-class SourceLocation:
-    """File and line (1-based) of a statement in the user's code."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
-
-    @classmethod
-    def of_caller(cls) -> SourceLocation | None:
-        """Return the nearest frame outside this package, or None when there is none."""
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None:
-            if not frame.f_code.co_filename.startswith(_PACKAGE):
-                return cls(frame.f_code.co_filename, frame.f_lineno)
-            frame = frame.f_back
-        return None
-
-    @classmethod
-    def of_traceback(cls, traceback: TracebackType | None) -> SourceLocation | None:
-        """Return the innermost frame of a traceback outside this package, Python itself and what is installed.
-
-        None when there is none.
-        """
-        import sysconfig
-
-        libraries = (
-            *_PACKAGE,
-            *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-            "<",
-        )
-        innermost: SourceLocation | None = None
-        while traceback is not None:
-            if not traceback.tb_frame.f_code.co_filename.startswith(libraries):
-                innermost = cls(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
-            traceback = traceback.tb_next
-        return innermost
-
-    @classmethod
-    def of_callable(cls, function: Any) -> SourceLocation | None:
-        """Return the place where a callable is defined, or None when it has no Python code."""
-        while True:  # a partial of a decorated function is still the user's function
-            inner = function.func if isinstance(function, functools.partial) else getattr(function, "__wrapped__", None)
-            if inner is None:
-                break
-            function = inner
-        code = getattr(function, "__code__", None)
-        if code is None and not isinstance(function, type):
-            code = getattr(getattr(type(function), "__call__", None), "__code__", None)  # noqa: B004 (an instance's own code)
-        return cls(code.co_filename, code.co_firstlineno) if code is not None else None
 
 
 def reject(sentence: str, *, hint: str, kind: type[SamzaError] = InvalidApplication, **facts: object) -> NoReturn:
@@ -223,34 +160,23 @@ def checked_call(function: Function) -> Function:
     def call(*args: Any, **named: Any) -> Any:
         try:
             return function(*args, **named)
-        except TypeError:
-            misfit = _misfit(function, args, named)
-            if misfit is None:  # it was raised inside
-                raise
-        reject(misfit.sentence, hint=misfit.hint, value=misfit.name)
+        except TypeError as error:
+            raised = error
+        _reject_misfit(function, args, named)
+        raise raised  # it was raised inside
 
     return call  # type: ignore[return-value]  # it takes and returns what the function does
 
 
-def reject_unknown(word: str, parameters: Iterable[str], where: str) -> None:
+def reject_unknown(word: str, parameters: Iterable[str], where: str) -> NoReturn:
     """Reject a parameter that does not exist, with the one that was meant."""
-    misfit = _unknown(word, list(parameters), where)
-    reject(misfit.sentence, hint=misfit.hint, value=word)
+    names = list(parameters)
+    hint = did_you_mean(word, names).rstrip() or f"Its parameters are {listed(sorted(names))}."
+    reject(f"{where} has no parameter {word!r}", hint=hint, value=word)
 
 
-class _Misfit(NamedTuple):
-    name: str
-    sentence: str
-    hint: str
-
-
-def _unknown(word: str, parameters: Sequence[str], where: str) -> _Misfit:
-    hint = did_you_mean(word, parameters).rstrip() or f"Its parameters are {listed(sorted(parameters))}."
-    return _Misfit(word, f"{where} has no parameter {word!r}", hint)
-
-
-def _misfit(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> _Misfit | None:
-    """Return in what a call does not fit a function; None where it does."""
+def _reject_misfit(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> None:
+    """Reject a call that does not fit a function."""
     parameters = dict(inspect.signature(function).parameters)
     places = [name for name, p in parameters.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     bound = dict(zip(places, args, strict=False))
@@ -261,21 +187,20 @@ def _misfit(function: Callable[..., Any], args: Sequence[Any], named: Mapping[st
     if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         for word in named:
             if word not in names:
-                return _unknown(word, names, where)
+                reject_unknown(word, names, where)
     if len(args) > len(places) and not any(p.kind is p.VAR_POSITIONAL for p in parameters.values()):
         least = len([name for name in places if name != "self"])
         more = len(args) - len(places)
         others = [name for name in names if name not in places]
-        return _Misfit(
-            "",
+        reject(
             f"{where} takes {least or 'no'} {'argument' if least == 1 else 'arguments'} without a name, and got "
             f"{least + more}",
-            f"Name the others: {listed(f'{name}=' for name in others)}." if others else "Leave the others out.",
+            hint=f"Name the others: {listed(f'{name}=' for name in others)}." if others else "Leave the others out.",
+            value="",
         )
     for word in named:
         if word in bound:
-            return _Misfit(word, f"{where} got {word} twice", f"Write it once: {word}=….")
+            reject(f"{where} got {word} twice", hint=f"Write it once: {word}=….", value=word)
     for name in names:
         if name not in bound and name not in named and parameters[name].default is inspect.Parameter.empty:
-            return _Misfit(name, f"{where} needs {name}", f"Write {function.__name__}(…, {name}=…).")
-    return None
+            reject(f"{where} needs {name}", hint=f"Write {function.__name__}(…, {name}=…).", value=name)

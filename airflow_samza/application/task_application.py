@@ -12,14 +12,15 @@ from airflow_samza.application.application import DecoratedApplication, StreamAp
 from airflow_samza.application.bad_records import error_policy
 from airflow_samza.application.callables import check_callable, name_of
 from airflow_samza.application.declarations.side_inputs import reject_configured
-from airflow_samza.application.descriptors import ErrorPolicy, StoreDescriptor, StreamRole
+from airflow_samza.application.descriptors import StoreDescriptor, StreamRole
 from airflow_samza.application.graph_builder import GraphBuilder
 from airflow_samza.application.operator_checks import checked_id
 from airflow_samza.application.operator_specs import InputOperatorSpec, TaskSpec
-from airflow_samza.application.rejections import SourceLocation, checked_call, checked_calls, located, reject
+from airflow_samza.application.rejections import checked_call, checked_calls, located, reject
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.times import duration_ms
 from airflow_samza.config import STORE_BACKENDS
-from airflow_samza.errors import ConfigError, DuplicateId, SchemaError
+from airflow_samza.errors import ConfigError, SchemaError
 from airflow_samza.schema import Field, Schema, declared_type
 
 _SORTED = (
@@ -49,7 +50,6 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
     def __init__(self, graph: GraphBuilder, config: Mapping[str, str], default_system: str | None = None) -> None:
         super().__init__(graph, config, default_system)
         self._factory: Callable[[], Any] | None = None
-        self._on_error: ErrorPolicy | None = None
         self._stores: dict[str, StoreDescriptor] = {}
 
     def store(
@@ -97,13 +97,7 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
             )
         if store.name in self._stores:
             former = self._stores[store.name].location
-            first = f": first at {former}, then again" if former is not None else ""
-            reject(
-                f"The store {name!r} is declared twice{first}",
-                hint="Declare each store once.",
-                kind=DuplicateId,
-                name=name,
-            )
+            self._graph.reject_duplicate(f"store {name!r}", former, "Declare each store once.", name)
         self._stores[store.name] = store
         return store.name
 
@@ -133,8 +127,8 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
             self._check_class(factory, where)
         check_callable(factory, f"the {where}", 0, hint="Give the class of the task, or a callable that makes one.")
         self._factory = factory
-        self._on_error = error_policy(on_error, self._graph, where)
-        self._graph.add(TaskSpec, "task", factory=factory)
+        # its dead-letter stream is among the outputs
+        self._graph.add(TaskSpec, "task", factory=factory, on_error=error_policy(on_error, self._graph, where))
 
     def _check_class(self, factory: type, where: str) -> None:
         if getattr(factory, "process", None) is None:
@@ -154,17 +148,13 @@ class TaskApplicationDescriptor(ApplicationDescriptor):
         if self._factory is None:
             reject(f"Low-level application {self.name!r} has no task", hint="Say app.task(MyTask).")
         operators = self._graph.operators
-        place = next(place for place, operator in enumerate(operators) if isinstance(operator, TaskSpec))
-        task = operators.pop(place)
+        task = next(operator for operator in operators if isinstance(operator, TaskSpec))
+        operators.remove(task)
         streams = self._graph.streams.values()
         operators.append(
-            TaskSpec(
-                op_id=task.op_id,
-                name=task.name,
+            replace(
+                task,
                 inputs=tuple(operator for operator in operators if isinstance(operator, InputOperatorSpec)),
-                location=task.location,
-                factory=self._factory,
-                on_error=self._on_error,  # its dead-letter stream is among the outputs
                 outputs=tuple(stream for stream in streams if stream.role is StreamRole.OUTPUT),
                 tables=tuple(self._graph.tables.values()),
                 stores=tuple(self._stores.values()),

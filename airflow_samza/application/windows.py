@@ -44,10 +44,6 @@ class Aggregation:
     name: str = ""
     rsd: float | None = None
 
-    def named(self, name: str) -> Aggregation:
-        """Return the same aggregation under the output column's name."""
-        return Aggregation(self.function, self.column, name, self.rsd)
-
 
 @checked_call
 def count(column: str | None = None) -> Aggregation:

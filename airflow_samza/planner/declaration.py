@@ -37,11 +37,15 @@ _CONFIGURATION = "configuration"
 
 def declaration(spec: ApplicationSpec) -> dict[str, dict[str, str]]:
     """Return the declaration of an application; equal declarations make equal plans from equal streams."""
-    texts_by_item = {f"operator {operator.op_id}": _texts(operator) for operator in spec.operators}
-    streams = {**spec.side_inputs, **spec.inputs, **spec.outputs, **spec.intermediates}
-    texts_by_item |= {f"stream {name}": _texts(stream) for name, stream in streams.items()}
-    texts_by_item |= {f"table {name}": _texts(table) for name, table in spec.tables.items()}
-    texts_by_item |= {f"system {name}": _texts(system) for name, system in spec.systems.items()}
+    items_by_kind: dict[str, Mapping[str, Any]] = {
+        "operator": {operator.op_id: operator for operator in spec.operators},
+        "stream": {**spec.side_inputs, **spec.inputs, **spec.outputs, **spec.intermediates},
+        "table": spec.tables,
+        "system": spec.systems,
+    }
+    texts_by_item = {
+        f"{kind} {name}": _texts(item) for kind, items in items_by_kind.items() for name, item in items.items()
+    }
     settings = {
         key: value for key, value in spec.config.items() if not is_for_operation(key) and not holds_secret(key, value)
     }
@@ -57,13 +61,13 @@ def declaration(spec: ApplicationSpec) -> dict[str, dict[str, str]]:
 def declared_differences(planned: Declaration, now: Declaration, plan: ExecutionPlan) -> tuple[str, ...]:
     """Return what an application declares otherwise than when it was planned, in order of the plan's stages."""
     stages = _stages_by_item(plan)
-    sentences: list[tuple[int, str]] = []
-    for key in dict.fromkeys((*planned, *now)):
-        number, stage = stages.get(key, (len(plan.stages), ""))
-        before = f"stage {stage}: " if stage else ""
-        for sentence in _item_differences(key, planned.get(key), now.get(key)):
-            sentences.append((number, f"{before}{sentence}"))
-    return tuple(text for _, text in sorted(sentences, key=lambda each: each[0]))
+    behind = len(plan.stages), ""
+    placed = [(stages.get(key, behind), key) for key in dict.fromkeys((*planned, *now))]
+    return tuple(
+        f"stage {stage}: {sentence}" if stage else sentence
+        for (_, stage), key in sorted(placed, key=lambda item: item[0][0])
+        for sentence in _item_differences(key, planned.get(key), now.get(key))
+    )
 
 
 def first_of(differences: tuple[str, ...]) -> str:

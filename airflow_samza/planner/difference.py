@@ -5,7 +5,7 @@ What changed and why, for ``plan --diff`` and for people on call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -81,7 +81,7 @@ def _items(
     renamed: Mapping[str, str],
     name: Callable[[T], str],
     added: Callable[[T], str],
-    changed: Callable[[T, T], list[str]],
+    changed: Callable[[T, T], Iterable[str]],
 ) -> Iterator[tuple[Change, list[str]]]:
     """Compare the items of one kind; ``renamed`` are former ids by the present ones."""
     id_of = attrgetter("op_id" if kind == "operator" else f"{kind}_id")
@@ -93,7 +93,10 @@ def _items(
         if was is None:
             yield Change(kind, item_id, "added"), [added(item)]
         else:
-            yield Change(kind, item_id, "changed", former_id if former_id != item_id else None), changed(was, item)
+            yield (
+                Change(kind, item_id, "changed", former_id if former_id != item_id else None),
+                list(changed(was, item)),
+            )
     for item_id, item in former.items():
         yield Change(kind, item_id, "removed"), [f"{name(item)} is gone."]
 
@@ -138,17 +141,14 @@ def _new_stage(stage: Stage) -> str:
     return f"{_stage_name(stage)} is new; it reads {_listed(stage.inputs)}."
 
 
-def _stage_changes(was: Stage, stage: Stage, streams: Mapping[str, str]) -> list[str]:
+def _stage_changes(was: Stage, stage: Stage, streams: Mapping[str, str]) -> Iterator[str]:
     name = _stage_name(stage)
-    sentences = []
     if was.stage_id != stage.stage_id:
-        sentences.append(f"{_stage_name(was)} is now {stage.stage_id!r}.")
+        yield f"{_stage_name(was)} is now {stage.stage_id!r}."
     if was.task_count != stage.task_count:
-        sentences.append(f"{name} had {count_text(was.task_count, 'task')} and has {stage.task_count}.")
+        yield f"{name} had {count_text(was.task_count, 'task')} and has {stage.task_count}."
     if was.several_epochs != stage.several_epochs:
-        sentences.append(
-            f"{name} {'reads what it writes now' if stage.several_epochs else 'no longer reads what it writes'}."
-        )
+        yield f"{name} {'reads what it writes now' if stage.several_epochs else 'no longer reads what it writes'}."
     for word, before, after in (
         ("reads", was.inputs, stage.inputs),
         ("writes", was.outputs, stage.outputs),
@@ -158,10 +158,9 @@ def _stage_changes(was: Stage, stage: Stage, streams: Mapping[str, str]) -> list
         added = [item for item, former in zip(after, former_items, strict=True) if former not in before]
         removed = [item for item in before if item not in former_items]
         if added:
-            sentences.append(f"{name} also {word} {_listed(added)}.")
+            yield f"{name} also {word} {_listed(added)}."
         if removed:
-            sentences.append(f"{name} no longer {word} {_listed(removed)}.")
-    return sentences
+            yield f"{name} no longer {word} {_listed(removed)}."
 
 
 def _stream_name(stream: PlannedStream) -> str:
@@ -173,24 +172,23 @@ def _new_stream(stream: PlannedStream) -> str:
     return f"{_stream_name(stream)} is new{counted}."
 
 
-def _stream_changes(was: PlannedStream, now: PlannedStream) -> list[str]:
+def _stream_changes(was: PlannedStream, now: PlannedStream) -> Iterator[str]:
     name = f"Stream {now.stream_id!r}"
-    sentences = []
     if was.stream_id != now.stream_id:
-        sentences.append(f"{_stream_name(replace(now, stream_id=was.stream_id))} was renamed to {now.stream_id!r}.")
+        yield f"{_stream_name(replace(now, stream_id=was.stream_id))} was renamed to {now.stream_id!r}."
     if was.partitions != now.partitions:
-        sentences.append(
+        yield (
             f"{name} had {count_text(was.partitions, 'partition')} ({was.reason}) and has {now.partitions} "
             f"({now.reason})."
         )
     elif was.reason != now.reason:
-        sentences.append(
+        yield (
             f"{name} keeps {count_text(now.partitions, 'partition')}, for another reason: {now.reason} (was: "
             f"{was.reason})."
         )
     if was.partitioning != now.partitioning:
         before, after = partitioning_text(was.partitioning), partitioning_text(now.partitioning)
-        sentences.append(f"{name} was partitioned differently: {before}; now {after}.")
+        yield f"{name} was partitioned differently: {before}; now {after}."
     for word, one, other in (
         ("role", was.role, now.role),
         ("system", was.system, now.system),
@@ -198,10 +196,7 @@ def _stream_changes(was: PlannedStream, now: PlannedStream) -> list[str]:
         ("boundedness", _bounded(was), _bounded(now)),
     ):
         if one != other:
-            sentences.append(
-                f"{name} changed its {word}: it was {one or 'not declared'} and is {other or 'not declared'}."
-            )
-    return sentences
+            yield f"{name} changed its {word}: it was {one or 'not declared'} and is {other or 'not declared'}."
 
 
 def _operator_name(operator: PlannedOperator) -> str:
@@ -212,27 +207,25 @@ def _new_operator(operator: PlannedOperator) -> str:
     return f"{_operator_name(operator)} is new."
 
 
-def _operator_changes(was: PlannedOperator, now: PlannedOperator, now_of: Mapping[str, str]) -> list[str]:
+def _operator_changes(was: PlannedOperator, now: PlannedOperator, now_of: Mapping[str, str]) -> Iterator[str]:
     name = _operator_name(now)
-    sentences = []
     if was.op_id != now.op_id:
-        sentences.append(f"{_operator_name(was)} was renamed to {operator_title(now)}.")
+        yield f"{_operator_name(was)} was renamed to {operator_title(now)}."
     before, after = dict(was.details), dict(now.details)
     for key in sorted({*before, *after} - {"renamed_from"}):
         if before.get(key) != after.get(key):
             word = key.replace("_", " ")
             one, other = shown_apart(before.get(key, "none"), after.get(key, "none"))
-            sentences.append(f"{name} changed its {word}: it was {one} and is {other}.")
+            yield f"{name} changed its {word}: it was {one} and is {other}."
     if tuple(now_of.get(op, op) for op in was.inputs) != now.inputs:
-        sentences.append(f"{name} takes its messages from {_listed(now.inputs)}, no longer from {_listed(was.inputs)}.")
+        yield f"{name} takes its messages from {_listed(now.inputs)}, no longer from {_listed(was.inputs)}."
     if was.table != now.table:
-        sentences.append(f"{name} uses table {now.table!r}, no longer {was.table!r}.")
+        yield f"{name} uses table {now.table!r}, no longer {was.table!r}."
     if was.schema != now.schema:
-        sentences.append(
+        yield (
             f"{name} emits other columns: they were {was.schema or 'not declared'} and are "
             f"{now.schema or 'not declared'}."
         )
-    return sentences
 
 
 def _table_name(table: PlannedTable) -> str:

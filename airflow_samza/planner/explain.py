@@ -6,7 +6,7 @@ The same in the command line, the log of the ``plan`` task and notebooks.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from airflow_samza.columns import aligned
 from airflow_samza.planner.plan import ExecutionPlan, PlannedOperator, PlannedStream, Stage
@@ -87,7 +87,7 @@ def _stage_block(
         ("side input", plan.stream(name)) for name in side_inputs
     ]
     written = [("writes", plan.stream(name)) for name in stage.outputs]
-    steps = _step_rows(plan, stage, engines)
+    steps = list(_step_rows(plan, stage, engines))
     stream_rows = [_stream_cells(word, stream, plan.shape_only) for word, stream in (*streams, *written)]
     lines = _aligned(stream_rows, width)
     lines = [line + _note(notes.get(row[1]), width) for line, row in zip(lines, stream_rows, strict=True)]
@@ -119,17 +119,15 @@ def _stream_cells(word: str, stream: PlannedStream, shape_only: bool) -> list[st
     return cells
 
 
-def _step_rows(plan: ExecutionPlan, stage: Stage, engines: Mapping[str, str]) -> list[list[str]]:
-    rows = []
+def _step_rows(plan: ExecutionPlan, stage: Stage, engines: Mapping[str, str]) -> Iterator[list[str]]:
     former = ""
     operators = stage_operators(plan, stage)
     several = len(stage.inputs) > 1
     for operator in operators:
         text = operator_text(operator)
         source = _source_text(plan, operator, former, several)
-        rows.append(["does", operator_title(operator), _shortened(text), source, engines.get(operator.op_id, "")])
+        yield ["does", operator_title(operator), _shortened(text), source, engines.get(operator.op_id, "")]
         former = operator.op_id
-    return rows
 
 
 def _source_text(plan: ExecutionPlan, operator: PlannedOperator, former: str, several: bool) -> str:

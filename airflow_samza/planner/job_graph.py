@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from graphlib import CycleError
 from typing import TYPE_CHECKING
 
 from airflow_samza.application.descriptors import TableKind
 from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, SendToTableSpec, StreamJoinSpec, TableJoinSpec
-from airflow_samza.application.rejections import listed
-from airflow_samza.errors import DuplicateId, PlanError, Unreachable, UnsupportedShape
+from airflow_samza.errors import Unreachable
 from airflow_samza.grouping import grouped
-from airflow_samza.planner.graphs import reached, upstream_first
+from airflow_samza.planner.graphs import upstream_first
 
 if TYPE_CHECKING:
     from airflow_samza.application.application import ApplicationSpec
@@ -60,7 +58,7 @@ class JobGraph:
 
 
 def collect_operator_graph(spec: ApplicationSpec) -> JobGraph:
-    """Walk the application from its inputs; reject what nothing can reach, and two operators of one id."""
+    """Walk the application from its inputs; one without any is rejected."""
     if not spec.inputs:
         raise Unreachable(
             f"The application {spec.name!r} has no input stream, so nothing can reach it.",
@@ -70,8 +68,7 @@ def collect_operator_graph(spec: ApplicationSpec) -> JobGraph:
     by_id = sorted(spec.operators, key=lambda op: op.op_id)
     forward = grouped((source.op_id, op) for op in by_id for source in op.inputs)
     outputs = {op_id: tuple(dict.fromkeys(following)) for op_id, following in forward.items()}
-    _reject_unreachable(spec, outputs)
-    ordered = in_order(spec.operators)
+    ordered = _in_order(spec.operators)
     writers = grouped((op.table.table_id, op) for op in ordered if isinstance(op, SendToTableSpec))
     readers = grouped((op.table.table_id, op) for op in ordered if isinstance(op, TableJoinSpec))
     # What is written to a remote table is found from everywhere, so it ties no streams together (rule P2).
@@ -85,62 +82,8 @@ def collect_operator_graph(spec: ApplicationSpec) -> JobGraph:
     )
 
 
-def in_order(operators: Iterable[OperatorSpec]) -> tuple[OperatorSpec, ...]:
+def _in_order(operators: Iterable[OperatorSpec]) -> tuple[OperatorSpec, ...]:
     """Return the operators, each after its inputs, ties by id: the same order however they were declared (rule P9)."""
     by_id = {op.op_id: op for op in operators}
     before = {op_id: [source.op_id for source in op.inputs if source.op_id in by_id] for op_id, op in by_id.items()}
-    try:
-        return tuple(by_id[op_id] for op_id in upstream_first(before))
-    except CycleError as error:
-        stuck = min(error.args[1])
-        raise UnsupportedShape(
-            f"Operator {stuck} is among its own inputs.",
-            hint="Send the messages back through a partition_by; a stage may read the intermediate "
-            "stream that it writes.",
-            operator=stuck,
-        ) from None
-
-
-def check_graph(spec: ApplicationSpec) -> list[PlanError]:
-    """Return errors for operators of one id, and for writers of tables that are read-only here (rules P8, S6)."""
-    errors: list[PlanError] = []
-    seen: dict[str, OperatorSpec] = {}
-    for op in spec.operators:
-        if seen.setdefault(op.op_id, op) is not op:
-            errors.append(
-                DuplicateId(
-                    f"Two operators have the id {op.op_id!r}.", hint="Give each an id= of its own.", operator=op.op_id
-                )
-            )
-        if isinstance(op, SendToTableSpec) and (op.table.kind is not TableKind.LOCAL or op.table.side_inputs):
-            fed = (
-                "a push"
-                if op.table.kind is TableKind.PUSHED
-                else "its side inputs"
-                if op.table.side_inputs
-                else "others"
-            )
-            if op.table.kind is TableKind.REMOTE and op.table.writer is not None:
-                continue
-            errors.append(
-                UnsupportedShape(
-                    f"{op.op_id} writes the table {op.table.table_id!r}, which is filled by {fed} and read-only here.",
-                    hint="Write to a table of its own: app.local_table(…).",
-                    operator=op.op_id,
-                    table=op.table.table_id,
-                )
-            )
-    return sorted(errors, key=lambda error: error.sentence)
-
-
-def _reject_unreachable(spec: ApplicationSpec, outputs: Mapping[str, tuple[OperatorSpec, ...]]) -> None:
-    inputs: list[OperatorSpec] = [op for op in spec.operators if isinstance(op, InputOperatorSpec)]
-    behind = {op.op_id for op in reached(inputs, lambda op: outputs.get(op.op_id, ()))}
-    lost = sorted(op.op_id for op in spec.operators if op.op_id not in behind)
-    if lost:
-        raise Unreachable(
-            f"No input stream reaches {listed(lost, 5)}.",
-            hint="Start each chain of operators from app.input_stream(…).",
-            application=spec.name,
-            operators=tuple(lost),
-        )
+    return tuple(by_id[op_id] for op_id in upstream_first(before))

@@ -5,7 +5,7 @@ Decision 95.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.application.operator_specs import TableJoinSpec
@@ -20,26 +20,20 @@ from airflow_samza.planner.wording import columns_text, count_text
 
 def reject_mismatches(
     groups: Sequence[JoinedStreams], counts: Counts, graph: JobGraph, edges: Mapping[str, StreamEdge]
-) -> list[PlanError]:
-    """An error for every stream of a group that does not have the count of the group's reference stream."""
-    errors: list[PlanError] = []
+) -> Iterator[PlanError]:
+    """Yield an error for every stream of a group that does not have the count of the group's reference stream."""
     for group in groups:
         unknown = [stream_id for stream_id in group.streams if stream_id not in counts]
-        errors.extend(
-            _unresolved(group, edges[stream_id])
-            for stream_id in unknown
-            if edges[stream_id].role is not StreamRole.INPUT
-        )
+        for stream_id in unknown:
+            if edges[stream_id].role is not StreamRole.INPUT:
+                yield _unresolved(group, edges[stream_id])
         different_counts = {counts[stream_id].count for stream_id in group.streams if stream_id in counts}
         if len(different_counts) > 1:
             reference = reference_stream(group.streams, counts, edges)
             assert reference is not None
-            errors.extend(
-                _mismatch(group, reference, other, counts, graph, edges)
-                for other in group.streams
-                if other in counts and counts[other].count != counts[reference].count
-            )
-    return errors
+            for other in group.streams:
+                if other in counts and counts[other].count != counts[reference].count:
+                    yield _mismatch(group, reference, other, counts, graph, edges)
 
 
 def _mismatch(

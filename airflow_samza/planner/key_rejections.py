@@ -6,7 +6,7 @@ partition of the same number on both sides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -142,7 +142,7 @@ class _Check:
     def table_join(self, join: TableJoinSpec) -> None:
         stream = self._side(join.inputs[0], join.key, _assumed(join.assume_partitioned_by, join.key, join.table.key))
         table = _Side(UNKNOWN, join.table.key, join.table.schema, "", 0, table=join.table.table_id)
-        sources = self._sources_of(join)
+        sources = list(self._sources_of(join))
         if not self._types_agree(join, stream, table):
             return
         constraining = [source for source in sources if source.partitioning.kind != "broadcast"]
@@ -237,14 +237,13 @@ class _Check:
             partitioning = keyed(assumed, state.schema, PARTITIONER)
         return _Side(partitioning, key, state.schema, state.lost, state.partitions, op)
 
-    def _sources_of(self, join: TableJoinSpec) -> list[_Side]:
+    def _sources_of(self, join: TableJoinSpec) -> Iterator[_Side]:
         table = join.table
-        sides = []
         for writer in self.graph.table_writers.get(table.table_id, ()):
             state = self.states[writer.op_id]
             schema = state.schema or table.schema
-            sides.append(
-                _Side(state.partitioning, table.key, schema, state.lost, state.partitions, writer, table=table.table_id)
+            yield _Side(
+                state.partitioning, table.key, schema, state.lost, state.partitions, writer, table=table.table_id
             )
         for stream_id in table.side_inputs:
             if stream_id in self.edges:
@@ -252,12 +251,9 @@ class _Check:
                 if partitioning.unchecked:  # no operator checks the rows that fill a table
                     partitioning = Partitioning("unkeyed", unchecked=partitioning.unchecked)
                 count = self.counts[stream_id].count if stream_id in self.counts else 0
-                sides.append(
-                    _Side(
-                        partitioning, table.key, table.schema, stream_id, count, stream=stream_id, table=table.table_id
-                    )
+                yield _Side(
+                    partitioning, table.key, table.schema, stream_id, count, stream=stream_id, table=table.table_id
                 )
-        return sides
 
     def _types_agree(self, join: StreamJoinSpec | TableJoinSpec, left: _Side, right: _Side) -> bool:
         types = zip(

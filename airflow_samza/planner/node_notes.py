@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_samza.application.callables import innermost
 from airflow_samza.application.operator_spec import OperatorSpec
-from airflow_samza.application.rejections import SourceLocation
+from airflow_samza.application.source_location import SourceLocation
 
 if TYPE_CHECKING:
     from airflow_samza.application.application import ApplicationSpec

@@ -42,11 +42,12 @@ from airflow_samza.application.operator_specs import (
 )
 from airflow_samza.application.output_schemas import passed_on
 from airflow_samza.errors import SchemaError
+from airflow_samza.planner.graphs import strong_components
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.partition_counts import Counts
 from airflow_samza.planner.plan import Partitioning
 from airflow_samza.planner.replication import Replication
-from airflow_samza.planner.stream_edges import StreamEdge, declared_kind
+from airflow_samza.planner.stream_edges import StreamEdge, declared_kind, operators_behind
 from airflow_samza.schema import Schema, key_type
 from airflow_samza.system_kinds import traits_of
 
@@ -131,34 +132,16 @@ def track_partitionings(
 
 
 def _writers_first(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> list[OperatorSpec]:
-    ordered: list[OperatorSpec] = []
-    done: set[str] = set()
-    for start in graph.operators:
-        waiting = [start]
-        opened: set[str] = set()
-        while waiting:
-            op = waiting[-1]
-            if op.op_id in done:
-                waiting.pop()
-                continue
-            before = [*op.inputs, *(edges[op.stream.stream_id].writers if isinstance(op, InputOperatorSpec) else ())]
-            # A stage that reads what it writes closes a cycle of streams: its types then come from the declaration
-            # only.
-            missing = (
-                []
-                if op.op_id in opened
-                else [source for source in before if source.op_id not in done and source.op_id not in opened]
-            )
-            opened.add(op.op_id)
-            if missing:
-                waiting.extend(missing)
-            elif all(source.op_id in done for source in op.inputs):
-                done.add(op.op_id)
-                ordered.append(op)
-                waiting.pop()
-            else:
-                waiting.extend(source for source in op.inputs if source.op_id not in done)
-    return ordered
+    """Return the operators, each after its inputs, and readers after what writes their streams.
+
+    A stage that reads what it writes closes a cycle of streams: its types then come from the declaration only.
+    """
+    places = {op.op_id: place for place, op in enumerate(graph.operators)}
+    following = {
+        places[op.op_id]: [places[o.op_id] for o in operators_behind(op, graph, edges)] for op in graph.operators
+    }
+    circles = strong_components(list(following), following)
+    return [graph.operators[place] for circle in reversed(circles) for place in circle]
 
 
 def _schema_of_writer(edge: StreamEdge, states: Mapping[str, EdgeState]) -> Schema | None:

@@ -18,14 +18,12 @@ def mermaid(plan: ExecutionPlan) -> str:
     for stage in plan.stages:
         text = "<br/>".join([f"<b>{_mermaid_text(stage.stage_id)}</b>", *map(_mermaid_text, _stage_lines(plan, stage))])
         lines.append(f'  {stages[stage.stage_id]}["{text}"]:::stage')
-    for stream in plan.streams:
-        if stream.stream_id in streams:
-            lines.append(
-                f'  {streams[stream.stream_id]}(["{_mermaid_text(_stream_label(plan, stream))}"]):::{stream.role}'
-            )
-    for table in plan.tables:
-        if table.table_id in tables:
-            lines.append(f'  {tables[table.table_id]}[("{_mermaid_text(table.table_id)}")]:::table')
+    lines += [
+        f'  {streams[stream.stream_id]}(["{_mermaid_text(_stream_label(plan, stream))}"]):::{stream.role}'
+        for stream in plan.streams
+        if stream.stream_id in streams
+    ]
+    lines += [f'  {node}[("{_mermaid_text(table_id)}")]:::table' for table_id, node in tables.items()]
     lines += [f"  {one} {'-.->' if dashed else '-->'} {other}" for one, other, dashed in _arrows(plan)]
     lines += [
         "  classDef stage fill:#eef2ff,stroke:#4f46e5,color:#1e1b4b,text-align:left",
@@ -50,18 +48,16 @@ def dot(plan: ExecutionPlan) -> str:
     for stage in plan.stages:
         label = "".join(f"{_dot_line(line)}\\l" for line in [stage.stage_id, *_stage_lines(plan, stage)])
         lines.append(f'  {stages[stage.stage_id]} [shape=box, fillcolor="#eef2ff", color="#4f46e5", label="{label}"];')
-    for stream in plan.streams:
-        if stream.stream_id in streams:
-            tooltip = _dot_text(stream.reason or stream.role)
-            lines.append(
-                f"  {streams[stream.stream_id]} [shape=oval, label={_dot_text(_stream_label(plan, stream))}, "
-                f"tooltip={tooltip}];"
-            )
-    for table in plan.tables:
-        if table.table_id in tables:
-            lines.append(
-                f'  {tables[table.table_id]} [shape=cylinder, fillcolor="#fefce8", label={_dot_text(table.table_id)}];'
-            )
+    lines += [
+        f"  {streams[stream.stream_id]} [shape=oval, label={_dot_text(_stream_label(plan, stream))}, "
+        f"tooltip={_dot_text(stream.reason or stream.role)}];"
+        for stream in plan.streams
+        if stream.stream_id in streams
+    ]
+    lines += [
+        f'  {node} [shape=cylinder, fillcolor="#fefce8", label={_dot_text(table_id)}];'
+        for table_id, node in tables.items()
+    ]
     lines += [f"  {one} -> {other}{' [style=dashed]' if dashed else ''};" for one, other, dashed in _arrows(plan)]
     return "\n".join([*lines, "}"]) + "\n"
 
@@ -88,8 +84,7 @@ def _arrows(plan: ExecutionPlan) -> list[tuple[str, str, bool]]:
         me = stages[stage.stage_id]
         arrows += [(streams[name], me, plan.stream(name).broadcast) for name in stage.inputs]
         arrows += [(me, streams[name], False) for name in stage.outputs]
-        for table_id in stage.tables:
-            arrows.append((tables[table_id], me, True))
+        arrows += [(tables[table_id], me, True) for table_id in stage.tables]
     for table in plan.tables:
         if table.table_id in tables:
             arrows += [(streams[name], tables[table.table_id], True) for name in table.side_inputs if name in streams]

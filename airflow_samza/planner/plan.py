@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
-from airflow_samza.application.descriptors import is_pushed, table_word
+from airflow_samza.application.descriptors import FilledTable
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import PlanError, UnknownName
 from airflow_samza.typed_values import converted
@@ -81,7 +81,7 @@ class PlannedStream:
 
 
 @dataclass(frozen=True)
-class PlannedTable:
+class PlannedTable(FilledTable):
     """A table of the plan: who writes it (operator ids), who joins it, which streams feed it."""
 
     table_id: str
@@ -91,16 +91,6 @@ class PlannedTable:
     side_inputs: tuple[str, ...] = ()
     writers: tuple[str, ...] = ()
     readers: tuple[str, ...] = ()
-
-    @property
-    def is_pushed(self) -> bool:
-        """Return whether pushes fill it, in versions."""
-        return is_pushed(self.kind, self.table_id, self.side_inputs)
-
-    @property
-    def word(self) -> str:
-        """The kind for people: ``pushed``, ``filled by side inputs``, ``local`` or ``remote``."""
-        return table_word(self.kind, self.table_id, self.side_inputs)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ The plan step and the test driver run all passes; a Dag file that is parsed gets
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.descriptors import StreamRole
@@ -26,7 +26,7 @@ from airflow_samza.config import Config
 from airflow_samza.errors import ConfigError, PlanChanged, PlanError, raise_all
 from airflow_samza.planner.chooser_keys import check_chooser_keys
 from airflow_samza.planner.describe import describe_operators, describe_streams, describe_tables
-from airflow_samza.planner.job_graph import JobGraph, check_graph, collect_operator_graph
+from airflow_samza.planner.job_graph import JobGraph, collect_operator_graph
 from airflow_samza.planner.join_groups import group_joined_streams
 from airflow_samza.planner.join_rejections import reject_mismatches
 from airflow_samza.planner.key_rejections import check_keys
@@ -42,7 +42,7 @@ from airflow_samza.planner.partitioning import stream_partitionings, track_parti
 from airflow_samza.planner.plan import ExecutionPlan, JoinGroup, Stage
 from airflow_samza.planner.replication import Replication, find_replication
 from airflow_samza.planner.stages import cut_stages, with_task_counts
-from airflow_samza.planner.stream_edges import StreamEdge, build_stream_edges, check_streams
+from airflow_samza.planner.stream_edges import StreamEdge, build_stream_edges
 from airflow_samza.planner.watermark_warnings import (
     endless_state,
     histories_without_state,
@@ -104,7 +104,7 @@ class ExecutionPlanner:
         check_chooser_keys(spec, Config(config), self._systems)
         graph = collect_operator_graph(spec)
         edges = build_stream_edges(spec, graph, self._kinds)
-        errors = [*check_graph(spec), *check_streams(spec), *endless_state(graph, edges)]
+        errors = list(endless_state(graph, edges))
         counts, unknown_counts = initial_counts(edges, self._metadata)
         errors += unknown_counts
         if pinned is not None:
@@ -159,8 +159,7 @@ def plan_shape(spec: ApplicationSpec) -> ExecutionPlan:
     """
     graph = collect_operator_graph(spec)
     edges = build_stream_edges(spec, graph)
-    errors = (*check_graph(spec), *check_streams(spec), *endless_state(graph, edges))
-    raise_all([_with_place(error) for error in errors])
+    raise_all([_with_place(error) for error in endless_state(graph, edges)])
     return ExecutionPlan(
         application=spec.name,
         app_id=spec.app_id,
@@ -217,17 +216,15 @@ def _count_outputs(counts: Counts, stages: Sequence[Stage], edges: Mapping[str, 
                     counts[stream_id] = PartitionCount(stage.task_count, f"one per task of stage {stage.stage_id}")
 
 
-def _idle_streams(edges: Mapping[str, StreamEdge], graph: JobGraph) -> list[str]:
-    idle = []
+def _idle_streams(edges: Mapping[str, StreamEdge], graph: JobGraph) -> Iterator[str]:
     for stream_id, edge in edges.items():
         read = any(graph.outputs.get(op.op_id) for op in edge.readers) or edge.side_input_of
         if edge.is_intermediate and not read:
-            idle.append(f"The intermediate stream {stream_id!r} is written, but nothing reads it.")
+            yield f"The intermediate stream {stream_id!r} is written, but nothing reads it."
         elif edge.role is StreamRole.INPUT and not read:
-            idle.append(f"The input stream {stream_id!r} is declared, but nothing reads it.")
+            yield f"The input stream {stream_id!r} is declared, but nothing reads it."
         elif edge.role is StreamRole.OUTPUT and not edge.writers:
-            idle.append(f"The output stream {stream_id!r} is declared, but nothing is sent to it.")
-    return idle
+            yield f"The output stream {stream_id!r} is declared, but nothing is sent to it."
 
 
 def _unread_partitions(stages: Sequence[Stage], counts: Counts, edges: Mapping[str, StreamEdge]) -> list[str]:

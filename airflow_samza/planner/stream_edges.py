@@ -5,15 +5,13 @@ Source: planner-with-tables, "Conversion to StreamEdges".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 from airflow_samza.application.descriptors import StreamDescriptor, StreamRole
 from airflow_samza.application.operator_spec import OperatorSpec, RepartitioningSpec
 from airflow_samza.application.operator_specs import BroadcastSpec, InputOperatorSpec
-from airflow_samza.errors import DuplicateId, PlanError
 from airflow_samza.grouping import grouped
 from airflow_samza.planner.graphs import reached
 from airflow_samza.planner.job_graph import JobGraph
@@ -89,25 +87,18 @@ def build_stream_edges(
     return edges
 
 
+def operators_behind(op: OperatorSpec, graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[OperatorSpec]:
+    """Yield the operators directly behind one, over re-partitions too."""
+    yield from graph.outputs.get(op.op_id, ())
+    for written in op.written_streams:
+        yield from edges[written].readers
+
+
 def declared_kind(spec: ApplicationSpec, stream: StreamDescriptor) -> str | None:
     """Return the kind of system that the application declares for a stream."""
     name = stream.system or spec.default_system or ""
     system = spec.systems.get(name)
     return spec.config.get(f"systems.{name}.kind") or (system.kind if system else None)
-
-
-def check_streams(spec: ApplicationSpec) -> list[PlanError]:
-    """One id names one stream: an input may also be a side input, nothing else may be two things (rule P8)."""
-    roles = {"input": spec.inputs, "output": spec.outputs, "intermediate": spec.intermediates}
-    return [
-        DuplicateId(
-            f"The stream {stream_id!r} is both an {one} and an {other} stream.",
-            hint="Give each stream an id of its own; the physical name in the system may be the same.",
-            stream=stream_id,
-        )
-        for one, other in combinations(roles, 2)
-        for stream_id in sorted(roles[one].keys() & roles[other].keys())
-    ]
 
 
 def behind_unbounded(spec: ApplicationSpec) -> set[OperatorSpec]:

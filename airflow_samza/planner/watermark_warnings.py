@@ -7,7 +7,7 @@ their messages are late.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from airflow_samza.application.descriptors import StreamRole
 from airflow_samza.application.operator_spec import Emits, OperatorSpec
@@ -31,7 +31,7 @@ from airflow_samza.planner.graphs import reached
 from airflow_samza.planner.job_graph import JobGraph
 from airflow_samza.planner.paths import operator_label
 from airflow_samza.planner.plan import Stage
-from airflow_samza.planner.stream_edges import StreamEdge
+from airflow_samza.planner.stream_edges import StreamEdge, operators_behind
 
 
 def waits_for_the_end(graph: JobGraph, edges: Mapping[str, StreamEdge], stages: Sequence[Stage]) -> Iterator[str]:
@@ -134,12 +134,11 @@ def unchecked_times(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterato
     """Return a warning for each function of DataFrames that may move the event time of unbounded inputs."""
     behind = _behind_streams(graph, edges, _is_endless)
     windows = [op for op in graph.operators if isinstance(op, WindowOperatorSpec | DistinctSpec | TableJoinSpec)]
-    timed = {op.op_id for op in windows if _goes_by_event_time(op)}
+    timed = {op for op in windows if _goes_by_event_time(op)}
     for op in graph.operators:
         if isinstance(op, TransformSpec) and op.event_time is None and op.op_id in behind:
-            reached: dict[str, str] = {}
-            _follow_from([op], op.op_id, graph, edges, reached)
-            if timed & reached.keys():
+            further: set[OperatorSpec] = reached([op], lambda op: _until_clocks(op, graph, edges))
+            if timed & further:
                 yield (
                     f"{operator_label(op)} may give the event time other values, which nothing checks: messages before "
                     "the watermarks would be late. Declare how far they may lie before the former ones "
@@ -187,7 +186,7 @@ def _sources(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> dict[str, dict
         if stream_id in inputs or len(inputs) >= _NAMED or isinstance(op, ReadTimeSpec):  # whose clock makes watermarks
             continue
         inputs[stream_id] = None
-        waiting += [(behind, stream_id) for behind in _behind(op, graph, edges)]
+        waiting += [(behind, stream_id) for behind in operators_behind(op, graph, edges)]
     return sources
 
 
@@ -203,11 +202,9 @@ def _before_event_time(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> set[
     return {op.op_id for op in reached(ends, before)}
 
 
-def _behind(op: OperatorSpec, graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[OperatorSpec]:
-    """The operators directly behind one, over re-partitions too."""
-    yield from graph.outputs.get(op.op_id, ())
-    for written in op.written_streams:
-        yield from edges[written].readers
+def _until_clocks(op: OperatorSpec, graph: JobGraph, edges: Mapping[str, StreamEdge]) -> Iterator[OperatorSpec]:
+    """The operators directly behind one, without clocks, which make watermarks of their own."""
+    return (other for other in operators_behind(op, graph, edges) if not isinstance(other, ReadTimeSpec))
 
 
 def _is_endless(edge: StreamEdge) -> bool:
@@ -220,38 +217,23 @@ def _is_silent(edge: StreamEdge) -> bool:
 
 def _behind_endless(graph: JobGraph, edges: Mapping[str, StreamEdge]) -> dict[str, str]:
     """Return an input without an end for each operator that is behind one, by operator."""
-    return _behind_streams(graph, edges, _is_endless, past_clocks=True)
+    return _behind_streams(graph, edges, _is_endless, operators_behind)
 
 
 def _behind_streams(
     graph: JobGraph,
     edges: Mapping[str, StreamEdge],
     starts: Callable[[StreamEdge], bool],
-    *,
-    past_clocks: bool = False,
+    onward: Callable[[OperatorSpec, JobGraph, Mapping[str, StreamEdge]], Iterator[OperatorSpec]] = _until_clocks,
 ) -> dict[str, str]:
     """Return for each operator that such a stream reaches, over re-partitions too, the first that does."""
-    behind: dict[str, str] = {}
+    found: dict[str, str] = {}
+
+    def unseen(op: OperatorSpec) -> Iterator[OperatorSpec]:
+        return (other for other in onward(op, graph, edges) if other.op_id not in found)
+
     for stream_id, edge in edges.items():
         if starts(edge):
-            _follow_from(edge.readers, stream_id, graph, edges, behind, past_clocks=past_clocks)
-    return behind
-
-
-def _follow_from(
-    operators: Iterable[OperatorSpec],
-    stream_id: str,
-    graph: JobGraph,
-    edges: Mapping[str, StreamEdge],
-    behind: dict[str, str],
-    *,
-    past_clocks: bool = False,
-) -> None:
-    """Note the stream at every operator that it reaches; a clock on its way, which makes watermarks, ends this."""
-    waiting: list[OperatorSpec] = list(operators)
-    while waiting:
-        op = waiting.pop()
-        if op.op_id in behind or (isinstance(op, ReadTimeSpec) and not past_clocks):
-            continue
-        behind[op.op_id] = stream_id
-        waiting.extend(_behind(op, graph, edges))
+            readers: list[OperatorSpec] = list(edge.readers)
+            found.update({op.op_id: stream_id for op in reached(readers, unseen)})
+    return found

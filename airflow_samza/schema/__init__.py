@@ -5,7 +5,7 @@ Type names are Spark's (``bigint``, ``array<string>``, ``decimal(10,2)``), as a 
 """
 
 from airflow_samza.schema.annotations import declared_type
-from airflow_samza.schema.data_type import SIMPLE_TYPES, DataType, Field, key_type, type_from_arrow
+from airflow_samza.schema.data_type import SIMPLE_TYPES, DataType, Field, key_type, type_from_arrow, unquoted
 from airflow_samza.schema.ddl import parse_type
 from airflow_samza.schema.schema import Schema, parse_ddl
 
@@ -19,4 +19,5 @@ __all__ = [
     "parse_ddl",
     "parse_type",
     "type_from_arrow",
+    "unquoted",
 ]

@@ -124,6 +124,15 @@ def quoted(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_]\w*", name) else "`" + name.replace("`", "``") + "`"
 
 
+def unquoted(name: str) -> str:
+    """Return a name without its quotes.
+
+    >>> unquoted("a"), unquoted("`my ``a```")
+    ('a', 'my `a`')
+    """
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name
+
+
 @functools.lru_cache(maxsize=1024)
 def type_from_arrow(kind: pyarrow.DataType) -> DataType:
     """Return the column type of an Arrow type.

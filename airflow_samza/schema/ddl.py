@@ -6,7 +6,7 @@ import re
 from typing import NoReturn
 
 from airflow_samza.errors import SchemaError
-from airflow_samza.schema.data_type import SIMPLE_TYPES, DataType, Field
+from airflow_samza.schema.data_type import SIMPLE_TYPES, DataType, Field, unquoted
 
 _ALIASES = {
     "byte": "tinyint",
@@ -20,7 +20,7 @@ _ALIASES = {
 _TOKEN = re.compile(r"\s*(`(?:[^`]|``)*`?|'[^']*'?|[A-Za-z_][\w]*|\d+|[<>(),:]|\S)")
 """Each branch takes what it began, also a quotation without an end, so that no text is looked through twice."""
 
-_TEXT = re.compile("'.*'", re.DOTALL)
+_NAME, _NUMBER, _TEXT = r"[A-Za-z_]\w*|`(?:[^`]|``)+`", r"\d{1,9}", "'.*'"
 
 _DEEPEST = 100
 """Types within types; Spark's own parser gives up at about as many."""
@@ -33,7 +33,7 @@ def read_columns(text: str) -> tuple[Field, ...]:
     """Return the columns that a Spark DDL string names, such as ``"id bigint not null, tags array<string>"``."""
     parser = _Parser(text)
     fields: list[Field] = []
-    while not parser.at_end():
+    while parser.token:
         if fields:
             parser.take(",")
         fields.append(parser.field())
@@ -46,25 +46,26 @@ def parse_type(text: str) -> DataType:
     """Return the type that a Spark type string names."""
     parser = _Parser(text)
     kind = parser.type()
-    if not parser.at_end():
+    if parser.token:
         parser.fail("the end")
     return kind
 
 
 class _Parser:
-    """A reader of DDL, token by token."""
+    """A reader of DDL, token by token; behind the last one is an empty one."""
 
     def __init__(self, text: str) -> None:
         self.text = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
         self._depth = 0
-        self.tokens = _TOKEN.findall(text)
-        self.place = 0
+        self._tokens: list[str] = [*_TOKEN.findall(text), ""]
+        self._place = 0
 
-    def at_end(self) -> bool:
-        return self.place >= len(self.tokens)
+    @property
+    def token(self) -> str:
+        return self._tokens[self._place]
 
     def fail(self, expected: str) -> NoReturn:
-        token = "the end" if self.at_end() else repr(self.tokens[self.place][:_SHOWN])
+        token = repr(self.token[:_SHOWN]) if self.token else "the end"
         raise SchemaError(
             f"The schema {self.text!r} has {token} where {expected} should be.",
             hint="Write name and type of each column, with commas between: member_id bigint, country string. "
@@ -72,52 +73,36 @@ class _Parser:
             value=self.text,
         )
 
+    def maybe(self, *tokens: str) -> bool:
+        """Return whether these tokens follow, in any case of letters, and go on behind them then."""
+        following = [token.lower() for token in self._tokens[self._place : self._place + len(tokens)]]
+        if following == list(tokens):
+            self._place += len(tokens)
+            return True
+        return False
+
     def take(self, token: str) -> None:
         if not self.maybe(token):
             self.fail(repr(token))
 
-    def maybe(self, token: str) -> bool:
-        if not self.at_end() and self.tokens[self.place] == token:
-            self.place += 1
-            return True
-        return False
-
-    def maybe_words(self, *words: str) -> bool:
-        following = [token.lower() for token in self.tokens[self.place : self.place + len(words)]]
-        if following == list(words):
-            self.place += len(words)
-            return True
-        return False
-
-    def identifier(self) -> str:
-        if self.at_end():
-            self.fail("a column name")
-        token = self.tokens[self.place]
-        if token.startswith("`"):
-            if len(token) < 3 or not token.endswith("`"):
-                self.fail("a column name")
-            self.place += 1
-            return str(token[1:-1].replace("``", "`"))
-        if not re.fullmatch(r"[A-Za-z_]\w*", token):
-            self.fail("a column name")
-        self.place += 1
-        return str(token)
+    def taken(self, form: str, expected: str) -> str:
+        """Return the next token, which has to have a form."""
+        token = self.token
+        if not re.fullmatch(form, token, re.DOTALL):
+            self.fail(expected)
+        self._place += 1
+        return token
 
     def number(self) -> int:
-        if self.at_end() or not self.tokens[self.place].isdecimal() or len(self.tokens[self.place]) > 9:
-            self.fail("a number")
-        self.place += 1
-        return int(self.tokens[self.place - 1])
+        return int(self.taken(_NUMBER, "a number"))
 
     def field(self) -> Field:
-        name = self.identifier()
+        name = unquoted(self.taken(_NAME, "a column name"))
         self.maybe(":")
         kind = self.type()
-        nullable = not self.maybe_words("not", "null")
-        if self.maybe_words("comment"):
-            if self.at_end() or not _TEXT.fullmatch(self.tokens[self.place]):
-                self.fail("a quoted text")
-            self.place += 1
+        nullable = not self.maybe("not", "null")
+        if self.maybe("comment"):
+            self.taken(_TEXT, "a quoted text")
         return Field(name, kind, nullable)
 
     def type(self) -> DataType:
@@ -133,8 +118,8 @@ class _Parser:
         return kind
 
     def _type(self) -> DataType:
-        start = self.place
-        name = self.identifier().lower()
+        start = self._place
+        name = unquoted(self.taken(_NAME, "a column name")).lower()
         name = _ALIASES.get(name, name)
         if name in SIMPLE_TYPES:
             return DataType(name)
@@ -167,7 +152,7 @@ class _Parser:
         if name == "struct":
             fields = self._fields().values()
             return DataType("struct", children=tuple(f.type for f in fields), names=tuple(f.name for f in fields))
-        self.place = start
+        self._place = start
         self.fail("a type")
 
     def _fields(self) -> dict[str, Field]:

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_samza.application.rejections import USER_ERRORS, SourceLocation, let_interrupts_through
+from airflow_samza.application.rejections import USER_ERRORS, let_interrupts_through
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.engine.push_task import PushTask
 from airflow_samza.engine.stage_context import PushContext
 from airflow_samza.engine.worker_errors import python_failure

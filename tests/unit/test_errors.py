@@ -7,7 +7,7 @@ import pickle
 from collections.abc import Iterator
 
 from airflow_samza import errors
-from airflow_samza.application.rejections import SourceLocation
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import PartitionMismatch, PlanErrors, SamzaError, UnknownName
 
 

@@ -20,7 +20,8 @@ from airflow_samza.application.descriptors import (
 )
 from airflow_samza.application.event_times import SystemTime, time_column
 from airflow_samza.application.operator_checks import checked_doc, checked_id, former_id
-from airflow_samza.application.rejections import SourceLocation, did_you_mean, listed, reject, reject_unknown
+from airflow_samza.application.rejections import did_you_mean, listed, reject, reject_unknown
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.watermarks import WatermarkStrategy, bounded_delay, watermark_strategy
 from airflow_samza.config import INPUTS_BOUNDED, MAX_PARTITIONS, Config
 from airflow_samza.errors import ConfigError

@@ -42,7 +42,8 @@ from airflow_samza.application.operator_checks import (
     parts_of,
 )
 from airflow_samza.application.operator_specs import InputOperatorSpec
-from airflow_samza.application.rejections import SourceLocation, checked_calls, reject
+from airflow_samza.application.rejections import checked_calls, reject
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.stream import SideInput, Table
 from airflow_samza.application.times import duration_ms
 from airflow_samza.config import Config

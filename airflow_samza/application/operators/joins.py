@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -13,14 +12,10 @@ from airflow_samza.application.columns import Columns, key_columns, optional_col
 from airflow_samza.application.declarations.remote_access import GIVE_READER
 from airflow_samza.application.descriptors import StreamDescriptor, TableDescriptor, TableKind
 from airflow_samza.application.event_times import kept_time
-from airflow_samza.application.operator_checks import (
-    former_id,
-    named,
-    required_id,
-)
+from airflow_samza.application.operator_checks import check_choice, former_id, named, required_id
 from airflow_samza.application.operator_specs import MergeSpec, StreamJoinSpec, TableJoinSpec
 from airflow_samza.application.output_schemas import joined_schema, joined_streams_schema, merged_schema
-from airflow_samza.application.rejections import did_you_mean, listed, reject
+from airflow_samza.application.rejections import listed, reject
 from airflow_samza.application.stream import Stream, Table
 from airflow_samza.application.times import duration_ms, duration_text
 from airflow_samza.schema import Schema
@@ -32,45 +27,42 @@ AS_OF_EVENT_TIME = "event time"
 """The time as of which a join with a table may look rows up."""
 
 
-@dataclass(frozen=True)
-class JoinOptions:
-    """The arguments of :meth:`MessageStream.join` as the user gave them, the other side apart."""
-
-    function: Callable[[Any, Any], Any] | None
-    id: str | None
-    how: str = "inner"
-    key: Columns | None = None
-    left_key: Columns | None = None
-    right_key: Columns | None = None
-    ttl: str | int | timedelta | None = None
-    schema: object = None
-    assume_partitioned_by: Columns | None = None
-    renamed_from: str | None = None
-    on_error: object = "fail"
-    as_of: object = None
-    wait: str | int | timedelta | None = None
-
-
-def join_table(stream: Stream[Any], table: Table[Any], options: JoinOptions) -> TableJoinSpec:
-    """Return the lookup of every message of a stream in a table."""
-    descriptor, id, how = table.descriptor, options.id, options.how
-    if options.ttl is not None or options.left_key is not None or options.right_key is not None:
+def join_table(
+    stream: Stream[Any],
+    table: Table[Any],
+    function: Callable[[Any, Any], Any] | None,
+    id: str | None,
+    how: str,
+    key: Columns | None,
+    left_key: Columns | None,
+    right_key: Columns | None,
+    ttl: str | int | timedelta | None,
+    as_of: object,
+    wait: str | int | timedelta | None,
+    schema: object,
+    assume_partitioned_by: Columns | None,
+    renamed_from: str | None,
+    on_error: object,
+) -> TableJoinSpec:
+    """Return the lookup of every message of a stream in a table; parameters as :meth:`MessageStream.join`."""
+    descriptor = table.descriptor
+    if ttl is not None or left_key is not None or right_key is not None:
         reject(
             f"The join with table {descriptor.table_id!r} names "
-            f"{'ttl' if options.ttl is not None else 'left_key or right_key'}",
+            f"{'ttl' if ttl is not None else 'left_key or right_key'}",
             hint="A table join takes key= (columns of the stream); ttl, left_key and right_key belong to stream joins.",
         )
     where = named("join", id)
     stream._graph.check_same_application(table, descriptor.table_id, where)
     name = required_id(id, "join")
-    _check_how(how, _TABLE_JOINS, where)
+    check_choice("how", how, _TABLE_JOINS, where)
     if descriptor.kind is TableKind.REMOTE and descriptor.reader is None:
         reject(
             f"{where} reads the remote table {descriptor.table_id!r}, which has no reader",
             hint=GIVE_READER,
             table=descriptor.table_id,
         )
-    if options.key is None:
+    if key is None:
         lacking = [] if stream.schema is None else [column for column in descriptor.key if column not in stream.schema]
         if lacking:
             reject(
@@ -82,12 +74,12 @@ def join_table(stream: Stream[Any], table: Table[Any], options: JoinOptions) -> 
             )
         columns = descriptor.key
     else:
-        columns = key_columns(options.key, stream.schema, where)
+        columns = key_columns(key, stream.schema, where)
     _check_key_count(columns, descriptor.key, f"table {descriptor.table_id!r}", where)
-    as_of_time = _as_of_time(stream, descriptor, options, where)
-    wait_ms = _wait_ms(descriptor, options, where)
-    shape = _declared_result(stream, options, where)
-    if options.function is None:
+    as_of_time = _as_of_time(stream, descriptor, as_of, where)
+    wait_ms = _wait_ms(descriptor, wait, as_of, where)
+    shape = _declared_result(stream, function, schema, where)
+    if function is None:
         shape = joined_schema(stream.schema, descriptor.schema, descriptor.key, how, where)
     return stream._graph.add(
         TableJoinSpec,
@@ -96,26 +88,28 @@ def join_table(stream: Stream[Any], table: Table[Any], options: JoinOptions) -> 
         schema=shape,
         table=descriptor,
         key=columns,
-        function=options.function,
+        function=function,
         how=how,
         time_column=as_of_time or (stream._time(where) if descriptor.ttl_ms is not None else None),
         as_of=AS_OF_EVENT_TIME if as_of_time is not None else None,
         wait_ms=wait_ms,
-        event_time=kept_time(stream, shape) if options.function is not None else None,
-        **_common(stream, options, name, options.function or descriptor.reader, where),
+        event_time=kept_time(stream, shape) if function is not None else None,
+        assume_partitioned_by=optional_columns(assume_partitioned_by, None, where),
+        renamed_from=former_id(renamed_from, name, "join"),
+        **_on_error(stream, on_error, function or descriptor.reader, where),
     )
 
 
-def _as_of_time(stream: Stream[Any], table: TableDescriptor, options: JoinOptions, where: str) -> str | None:
+def _as_of_time(stream: Stream[Any], table: TableDescriptor, as_of: object, where: str) -> str | None:
     """Return the column of the event time as of which rows are looked up; None: ``as_of`` is not given."""
-    if options.as_of is None:
+    if as_of is None:
         return None
-    if options.as_of != AS_OF_EVENT_TIME:
+    if as_of != AS_OF_EVENT_TIME:
         reject(
-            f"{where} has as_of={options.as_of!r}",
+            f"{where} has as_of={as_of!r}",
             hint=f'Write as_of="{AS_OF_EVENT_TIME}": each message finds the row that was valid at its event time.',
             operator=where,
-            value=repr(options.as_of),
+            value=repr(as_of),
         )
     if not table.has_times:
         reason = "rows with a ttl" if table.is_pushed and table.ttl_ms is not None else "no versions of its rows"
@@ -165,32 +159,48 @@ def _check_times(side_input: StreamDescriptor, table: TableDescriptor, where: st
         )
 
 
-def _wait_ms(table: TableDescriptor, options: JoinOptions, where: str) -> int | None:
+def _wait_ms(table: TableDescriptor, wait: str | int | timedelta | None, as_of: object, where: str) -> int | None:
     """Return how long messages wait for late rows (ms); None: not at all."""
-    if options.wait is None:
+    if wait is None:
         return None
-    if options.as_of is None:
+    if as_of is None:
         reject(
-            f"{where} has wait={options.wait!r} and no as_of=",
+            f"{where} has wait={wait!r} and no as_of=",
             hint=f'Messages wait for rows of their time: say as_of="{AS_OF_EVENT_TIME}", or leave wait= out.',
             operator=where,
-            value=repr(options.wait),
+            value=repr(wait),
         )
-    wait_ms = duration_ms(options.wait)
+    wait_ms = duration_ms(wait)
     if table.retain_ms is not None and wait_ms > table.retain_ms:
         reject(
-            f"{where} has wait={options.wait!r}, and the table {table.table_id!r} keeps its rows for "
+            f"{where} has wait={wait!r}, and the table {table.table_id!r} keeps its rows for "
             f"{duration_text(table.retain_ms)} only",
             hint="Give the table a retain= that is at least as long as messages wait.",
             operator=where,
             table=table.table_id,
-            value=repr(options.wait),
+            value=repr(wait),
         )
     return wait_ms
 
 
-def join_stream(stream: Stream[Any], other: object, options: JoinOptions) -> StreamJoinSpec:
-    """Return the join of two streams."""
+def join_stream(
+    stream: Stream[Any],
+    other: object,
+    function: Callable[[Any, Any], Any] | None,
+    id: str | None,
+    how: str,
+    key: Columns | None,
+    left_key: Columns | None,
+    right_key: Columns | None,
+    ttl: str | int | timedelta | None,
+    as_of: object,
+    wait: str | int | timedelta | None,
+    schema: object,
+    assume_partitioned_by: Columns | None,
+    renamed_from: str | None,
+    on_error: object,
+) -> StreamJoinSpec:
+    """Return the join of two streams; parameters as :meth:`MessageStream.join`."""
     if not isinstance(other, Stream):
         reject(
             f"join takes a table or a stream, not {other!r}",
@@ -203,25 +213,24 @@ def join_stream(stream: Stream[Any], other: object, options: JoinOptions) -> Str
             hint="Aggregate or window it instead; to pair its messages join two maps of it.",
             operator="join",
         )
-    if options.as_of is not None or options.wait is not None:
-        said = f"as_of={options.as_of!r}" if options.as_of is not None else f"wait={options.wait!r}"
+    if as_of is not None or wait is not None:
+        said = f"as_of={as_of!r}" if as_of is not None else f"wait={wait!r}"
         reject(
-            f"{named('join', options.id)} of two streams has {said}",
+            f"{named('join', id)} of two streams has {said}",
             hint="as_of= and wait= belong to joins with a table; two streams are joined within ttl=.",
             operator="join",
         )
-    id, how, key, left_key, right_key = options.id, options.how, options.key, options.left_key, options.right_key
     where = named("join", id)
     stream._check_stream(other, where)
     name = required_id(id, "join")
-    _check_how(how, _STREAM_JOINS, where)
-    if options.ttl is None:
+    check_choice("how", how, _STREAM_JOINS, where)
+    if ttl is None:
         reject(
             f"{where} of two streams has no ttl: it would keep every message for ever",
             hint='Say how long a message waits for its partner, for example ttl="1 hour".',
             operator=where,
         )
-    ttl_ms = duration_ms(options.ttl)
+    ttl_ms = duration_ms(ttl)
     if key is not None and (left_key is not None or right_key is not None):
         reject(f"{where} names key and left_key or right_key", hint="Name key, or both others.", operator=where)
     if (left_key is None) != (right_key is None):
@@ -233,8 +242,8 @@ def join_stream(stream: Stream[Any], other: object, options: JoinOptions) -> Str
     left = _join_key(stream, key if left_key is None else left_key, where, "left")
     right = _join_key(other, key if right_key is None else right_key, where, "right")
     _check_key_count(left, right, "the other stream", where)
-    shape = _declared_result(stream, options, where)
-    if options.function is None:
+    shape = _declared_result(stream, function, schema, where)
+    if function is None:
         shape = joined_streams_schema(stream.schema, other.schema, left, right, how, where)
     return stream._graph.add(
         StreamJoinSpec,
@@ -243,12 +252,14 @@ def join_stream(stream: Stream[Any], other: object, options: JoinOptions) -> Str
         schema=shape,
         left_key=left,
         right_key=right,
-        function=options.function,
+        function=function,
         how=how,
         ttl_ms=ttl_ms,
         left_time=stream._time(where),
         right_time=other._time(where),
-        **_common(stream, options, name, options.function, where),
+        assume_partitioned_by=optional_columns(assume_partitioned_by, None, where),
+        renamed_from=former_id(renamed_from, name, "join"),
+        **_on_error(stream, on_error, function, where),
     )
 
 
@@ -265,17 +276,6 @@ def event_time_of(join: StreamJoinSpec) -> str | None:
     return join.right_time and named.get(join.right_time, join.right_time)
 
 
-def _check_how(how: object, kinds: tuple[str, ...], where: str) -> None:
-    """Reject a kind of join that is not known here."""
-    if how not in kinds:
-        reject(
-            f"{where} has how={how!r}",
-            hint=f"{did_you_mean(str(how), kinds)}It is one of {listed(kinds)}.",
-            operator=where,
-            value=repr(how),
-        )
-
-
 def _check_key_count(left: tuple[str, ...], right: tuple[str, ...], other: str, where: str) -> None:
     """Reject keys of different numbers of columns."""
     if len(left) != len(right):
@@ -287,20 +287,16 @@ def _check_key_count(left: tuple[str, ...], right: tuple[str, ...], other: str, 
         )
 
 
-def _common(stream: Stream[Any], options: JoinOptions, name: str, function: object, where: str) -> dict[str, Any]:
-    """Return the fields that both kinds of joins have; ``function`` is what may fail on a message."""
-    fields = on_error_fields(options.on_error, stream._graph, where)
+def _on_error(stream: Stream[Any], on_error: object, function: object, where: str) -> dict[str, Any]:
+    """Return the fields of ``on_error=``; ``function`` is what may fail on a message."""
+    fields = on_error_fields(on_error, stream._graph, where)
     if fields and function is None:
         reject(
             f"{where} has on_error= and no function",
             hint="A join without a function cannot fail on a message: leave on_error= out.",
             operator=where,
         )
-    return {
-        "assume_partitioned_by": optional_columns(options.assume_partitioned_by, None, where),
-        "renamed_from": former_id(options.renamed_from, name, "join"),
-        **fields,
-    }
+    return fields
 
 
 def _join_key(stream: Stream[Any], key: Columns | None, where: str, side: str) -> tuple[str, ...]:
@@ -315,13 +311,14 @@ def _join_key(stream: Stream[Any], key: Columns | None, where: str, side: str) -
     return stream._key
 
 
-def _declared_result(stream: Stream[Any], options: JoinOptions, where: str) -> Schema | None:
+def _declared_result(
+    stream: Stream[Any], function: Callable[[Any, Any], Any] | None, schema: object, where: str
+) -> Schema | None:
     """Return the columns that the function of a join makes; None: there is no function, or it does not declare them."""
-    function = options.function
     if function is not None:
         check_callable(function, where, 2, hint="Give a callable with two parameters: lambda left, right: …")
-        return declared_schema(function, options.schema, where) or stream.schema
-    if options.schema is not None:
+        return declared_schema(function, schema, where) or stream.schema
+    if schema is not None:
         reject(
             f"{where} has schema= and no function",
             hint="Without a function the columns of both sides are put together; "

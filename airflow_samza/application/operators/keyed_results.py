@@ -15,7 +15,7 @@ from airflow_samza.application.callables import check_callable, declared_schema,
 from airflow_samza.application.columns import Columns, check_column, key_columns, optional_columns
 from airflow_samza.application.descriptors import ROW_DELETED, StreamDescriptor
 from airflow_samza.application.event_times import time_column
-from airflow_samza.application.operator_checks import former_id, named, required_id
+from airflow_samza.application.operator_checks import check_choice, former_id, named, required_id
 from airflow_samza.application.operator_spec import EventTime
 from airflow_samza.application.operator_specs import AggregateSpec, ApplyChangesSpec, DistinctSpec, WindowOperatorSpec
 from airflow_samza.application.operators.sending import check_stream_takes
@@ -208,13 +208,7 @@ def distinct(
     where = named("distinct", id)
     name = required_id(id, "distinct")
     columns = key_columns(key, stream.schema, where)
-    if keep not in _KEPT:
-        reject(
-            f"{where} has keep={keep!r}",
-            hint=f"{did_you_mean(str(keep), _KEPT)}It is one of {listed(_KEPT)}.",
-            operator=where,
-            value=repr(keep),
-        )
+    check_choice("keep", keep, ("first", "last"), where)
     within_ms = None if within is None else duration_ms(within)
     last_resort = "leave within= out, if the input is bounded, to keep one message of each key"
     time = stream._time(where) if within is None else stream._required_time(where, last_resort)
@@ -235,9 +229,6 @@ def distinct(
         renamed_from=former_id(renamed_from, name, "distinct"),
         assume_partitioned_by=assumed_partitions(assume_partitioned_by, columns, stream, where),
     )
-
-
-_KEPT = ("first", "last")
 
 
 def assumed_partitions(

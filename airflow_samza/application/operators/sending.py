@@ -22,7 +22,8 @@ from airflow_samza.application.operator_specs import (
     SendToTableSpec,
 )
 from airflow_samza.application.output_schemas import unwritable
-from airflow_samza.application.rejections import SourceLocation, reject
+from airflow_samza.application.rejections import reject
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.stream import OutputStream, SideInput, Stream, Table
 from airflow_samza.schema import Schema
 
@@ -171,4 +172,4 @@ def _through(
         renamed_from=former_id(renamed_from, name, kind.op),
         **({} if key is None else {"key": key}),
     )
-    return sender._graph.add_input(InputOperatorSpec, stream)
+    return sender._graph.add_input(stream)

@@ -53,11 +53,7 @@ def arithmetic(symbol: str, left: Expression, right: Expression) -> Expression:
     kernel = _KERNELS[symbol]
     if exact:
         kernel = checked(_CHECKED_KERNELS[symbol], partial(overflow, kind))
-
-    def run(frame: Frame) -> Any:
-        return kernel(*both_operands(frame, left, right))
-
-    return Expression(kind, left.nullable or right.nullable, exact or left.fallible or right.fallible, run)
+    return of_both(kind, left, right, kernel, fails=exact)
 
 
 def overflow(kind: DataType) -> EvaluationFailure:
@@ -71,15 +67,24 @@ def does_not_fit(kind: DataType, condition: str = "ARITHMETIC_OVERFLOW") -> Eval
     return EvaluationFailure(condition, f"The result does not fit into {kind.ddl()}.")
 
 
-def both_operands(frame: Frame, left: Expression, right: Expression) -> tuple[Any, Any]:
-    """Both operands. Where the first is null Spark does not look at the second, which may have no value there."""
-    one = left.run(frame)
-    if right.fallible and left.nullable and isinstance(one, pa.Array) and one.null_count:
-        return one, right.array_where(frame, one.is_valid())
-    other = right.run(frame)
-    if isinstance(one, pa.Scalar) and isinstance(other, pa.Scalar):
-        return pa.repeat(one, frame.num_rows), other
-    return one, other
+def of_both(
+    kind: DataType, left: Expression, right: Expression, kernel: Callable[[Any, Any], Any], *, fails: bool = False
+) -> Expression:
+    """``kernel`` over both operands, of which one may be a scalar: null where one is null.
+
+    Where the first is null Spark does not look at the second, which may have no value there.
+    """
+
+    def run(frame: Frame) -> Any:
+        one = left.run(frame)
+        if right.fallible and left.nullable and isinstance(one, pa.Array) and one.null_count:
+            return kernel(one, right.array_where(frame, one.is_valid()))
+        other = right.run(frame)
+        if isinstance(one, pa.Scalar) and isinstance(other, pa.Scalar):
+            return kernel(pa.repeat(one, frame.num_rows), other)
+        return kernel(one, other)
+
+    return Expression(kind, left.nullable or right.nullable, fails or left.fallible or right.fallible, run)
 
 
 def _decimal(symbol: str, left: Expression, right: Expression) -> Expression:
@@ -93,12 +98,8 @@ def _decimal(symbol: str, left: Expression, right: Expression) -> Expression:
     if kind.precision > 38:
         raise UnsupportedExpression(f"{first.ddl()} {symbol} {second.ddl()} needs more than 38 digits")
     left, right = widened(left, first), widened(right, second)
-    target = kind.to_arrow()
-
-    def run(frame: Frame) -> Any:
-        return pc.cast(_KERNELS[symbol](*both_operands(frame, left, right)), target)
-
-    return Expression(kind, left.nullable or right.nullable, left.fallible or right.fallible, run)
+    kernel, target = _KERNELS[symbol], kind.to_arrow()
+    return of_both(kind, left, right, lambda one, other: pc.cast(kernel(one, other), target))
 
 
 def modulo(dividend: Any, divisor: Any) -> pa.Array:

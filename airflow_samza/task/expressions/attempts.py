@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from airflow_samza.schema import DataType
 from airflow_samza.task.expressions.casts import BITS, cast, read_date, read_dates
-from airflow_samza.task.expressions.coercion import is_floating, is_numeric, widened
+from airflow_samza.task.expressions.coercion import is_numeric, widened
 from airflow_samza.task.expressions.expression import (
     DOUBLE,
     EvaluationFailure,
@@ -20,20 +20,13 @@ from airflow_samza.task.expressions.expression import (
     UnsupportedExpression,
     applied,
 )
-from airflow_samza.task.expressions.text_casts import SPACE, read_booleans, read_floats, read_number
+from airflow_samza.task.expressions.text_casts import SPACE, Conversion, read_booleans, read_floats, read_number
 
 
 def try_cast(operand: Expression, kind: DataType) -> Expression:
     """``TRY_CAST(operand AS kind)``: of a text, or of anything whose cast cannot fail."""
-    if operand.type.name == "string" and kind.is_integer:
-        return applied(kind, [operand], lambda texts: _integers(texts, kind), nullable=True)
-    if operand.type.name == "string" and is_floating(kind):
-        return applied(kind, [operand], read_floats(kind, partial(_tried, read_number)), nullable=True)
-    if operand.type.name == "string" and kind.name == "boolean":
-        return applied(kind, [operand], read_booleans, nullable=True)
-    if operand.type.name == "string" and kind.name == "date":
-        tried = partial(_tried, read_date)
-        return applied(kind, [operand], lambda texts: read_dates(texts, tried), nullable=True)
+    if operand.type.name == "string" and kind.name in _OF_TEXTS:
+        return applied(kind, [operand], _OF_TEXTS[kind.name], nullable=True)
     expression = cast(operand, kind)
     if expression.fallible and not operand.fallible:
         raise UnsupportedExpression(f"a {operand.type.ddl()} is tried as {kind.ddl()}")
@@ -42,22 +35,19 @@ def try_cast(operand: Expression, kind: DataType) -> Expression:
     return Expression(kind, True, False, expression.run)
 
 
-def _integers(texts: Any, kind: DataType) -> Any:
+def _integers(name: str, texts: Any) -> Any:
     trimmed = pc.ascii_trim(texts, characters=SPACE)
     good = pc.fill_null(pc.match_substring_regex(trimmed, r"\A[+-]?[0-9]{1,18}\z"), False)
     values = pc.cast(pc.replace_substring_regex(pc.if_else(good, trimmed, None), r"\A\+", ""), pa.int64())
     long = pc.fill_null(pc.match_substring_regex(trimmed, r"\A[+-]?[0-9]{19,}\z"), False)
     if long.true_count:
+        numbers = map(int, trimmed.filter(long).to_pylist())
         values = pc.replace_with_mask(
-            values, long, pa.array([_within(int(text), 64) for text in trimmed.filter(long).to_pylist()], pa.int64())
+            values, long, pa.array([n if -(1 << 63) <= n < 1 << 63 else None for n in numbers], pa.int64())
         )
-    limit = 1 << (BITS[kind.name] - 1)
+    limit = 1 << (BITS[name] - 1)
     fits = pc.and_(pc.greater_equal(values, -limit), pc.less_equal(values, limit - 1))
-    return pc.cast(pc.if_else(fits, values, pa.scalar(None, pa.int64())), kind.to_arrow())
-
-
-def _within(value: int, bits: int) -> int | None:
-    return value if -(1 << (bits - 1)) <= value < 1 << (bits - 1) else None
+    return pc.cast(pc.if_else(fits, values, pa.scalar(None, pa.int64())), DataType(name).to_arrow())
 
 
 def _tried(function: Callable[..., Any], *values: Any) -> Any:
@@ -65,6 +55,15 @@ def _tried(function: Callable[..., Any], *values: Any) -> Any:
         return function(*values)
     except EvaluationFailure:
         return None
+
+
+_OF_TEXTS: dict[str, Conversion] = {
+    **{name: partial(_integers, name) for name in BITS},
+    **{name: read_floats(DataType(name), partial(_tried, read_number)) for name in ("float", "double")},
+    "boolean": read_booleans,
+    "date": partial(read_dates, read=partial(_tried, read_date)),
+}
+"""The conversions of texts, by the names of types: null where a text is none of the type."""
 
 
 def try_divide(left: Expression, right: Expression) -> Expression:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from airflow_samza.task.expressions.expression import Expression, Frame
+from airflow_samza.task.expressions.expression import Expression, Frame, UnsupportedExpression
 
 NESTED_LINKS = 30
 """Links of a chain that are nested calls; what is longer goes link after link."""
@@ -53,6 +53,8 @@ class Chain:
         if self._first is None:
             self._first = so_far
         link = build(replace(so_far, run=_carried, place=None))
+        if so_far.type.is_integer and link.type.name == "date":  # Spark looks at the date first
+            raise UnsupportedExpression("a date stands behind a long sum of numbers")
         self._links.append(link.run)
         return replace(link, run=self._upto(len(self._links)))
 

@@ -7,7 +7,7 @@ compile by it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,7 @@ from airflow_samza.errors import SchemaError
 from airflow_samza.schema import Field, Schema
 from airflow_samza.task.expressions.coercion import is_numeric
 from airflow_samza.task.expressions.expression import BOOLEAN, REPEATED, VOID, Expression, UnsupportedExpression, column
-from airflow_samza.task.expressions.functions import FUNCTIONS
-from airflow_samza.task.expressions.nodes import NodeCompiler, UnknownColumn as UnknownColumn
+from airflow_samza.task.expressions.nodes import FUNCTIONS, NodeCompiler, UnknownColumn as UnknownColumn
 from airflow_samza.task.expressions.predicates import is_not_null
 from airflow_samza.task.expressions.reading import brief, conjuncts, only, parsed
 
@@ -55,12 +54,12 @@ def compile_condition(text: str, schema: Schema) -> tuple[Expression, ...]:
         if expression.type != BOOLEAN:
             raise UnsupportedExpression(f"the condition is of type {expression.type.ddl()}")
     if any(expression.fallible for expression in compiled):
-        return _as_catalyst_orders(compiler, nodes, compiled)
+        return tuple(_as_catalyst_orders(compiler, nodes, compiled))
     return tuple(compiled)
 
 
-def _as_catalyst_orders(compiler: NodeCompiler, nodes: list[Any], compiled: list[Expression]) -> tuple[Expression, ...]:
-    """Return the conjuncts, each that can fail behind the null tests of its columns that Catalyst puts before it."""
+def _as_catalyst_orders(compiler: NodeCompiler, nodes: list[Any], compiled: list[Expression]) -> Iterator[Expression]:
+    """Yield the conjuncts, each that can fail behind the null tests of its columns that Catalyst puts before it."""
     from sqlglot import exp
 
     if len(compiled) > 1:
@@ -74,7 +73,6 @@ def _as_catalyst_orders(compiler: NodeCompiler, nodes: list[Any], compiled: list
             "two columns are equal beside a condition that can fail, from which Catalyst may derive another"
         )
     sure, unknown = _tested_for_null(nodes)
-    ordered: list[Expression] = []
     for node, expression in zip(nodes, compiled, strict=True):
         if expression.fallible:
             names = {str(column.parts[0].name).lower() for column in node.find_all(exp.Column)}
@@ -83,9 +81,8 @@ def _as_catalyst_orders(compiler: NodeCompiler, nodes: list[Any], compiled: list
             if len(nullable) > 1:
                 if unknown.intersection(nullable):
                     raise UnsupportedExpression("a condition can fail on a row that Catalyst may drop before")
-                ordered += [is_not_null(compiler.named(name)) for name in nullable if name in sure]
-        ordered.append(expression)
-    return tuple(ordered)
+                yield from (is_not_null(compiler.named(name)) for name in nullable if name in sure)
+        yield expression
 
 
 def _tested_for_null(nodes: list[Any]) -> tuple[set[str], set[str]]:

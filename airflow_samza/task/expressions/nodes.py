@@ -7,7 +7,18 @@ from functools import partial
 from typing import Any
 
 from airflow_samza.schema import DataType, Schema
-from airflow_samza.task.expressions import arithmetic, nested, patterns, predicates, strings
+from airflow_samza.task.expressions import (
+    arithmetic,
+    attempts,
+    conditionals,
+    dates,
+    letter_case,
+    nested,
+    numbers,
+    patterns,
+    predicates,
+    strings,
+)
 from airflow_samza.task.expressions.attempts import try_cast
 from airflow_samza.task.expressions.casts import cast
 from airflow_samza.task.expressions.chains import Chain
@@ -19,12 +30,11 @@ from airflow_samza.task.expressions.expression import (
     DECIDED_AHEAD,
     VOID,
     Expression,
+    Function,
     UnsupportedExpression,
     column,
     literal,
 )
-from airflow_samza.task.expressions.functions import FUNCTIONS
-from airflow_samza.task.expressions.letter_case import FUNCTIONS as CASE_CHANGES
 from airflow_samza.task.expressions.numbers import whole_quotient
 from airflow_samza.task.expressions.reading import (
     decimal_type,
@@ -50,12 +60,45 @@ class UnknownColumn(Exception):
         super().__init__(name)
 
 
+FUNCTIONS: dict[str, Function] = {
+    **attempts.FUNCTIONS,
+    **conditionals.FUNCTIONS,
+    **dates.FUNCTIONS,
+    **letter_case.FUNCTIONS,
+    **nested.FUNCTIONS,
+    **numbers.FUNCTIONS,
+    **patterns.FUNCTIONS,
+    **strings.FUNCTIONS,
+}
+"""Every function of the Arrow subset by its SQL name."""
+
 _SYMBOLS = {"EQ": "=", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">="}
 _PREDICATES = ("Like", "ILike", "Escape", "RegexpLike", "In", "Between", "Is", "Not")
 _ARITHMETIC = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%"}
 _LOGIC = {"And": predicates.conjunction, "Or": predicates.disjunction}
 _LINKS = ("Add", "Sub", "Mul", *_LOGIC)
 """Operators that are chained without parentheses, a + b + c, and look at all rows of their left operand."""
+
+_BOTH = ("this", "expression")
+_KNOWN = {
+    **dict.fromkeys(
+        (*_SYMBOLS, *_LOGIC, "NullSafeEQ", "NullSafeNEQ", "Is", "Dot", "IntDiv", "Extract", "Escape"), _BOTH
+    ),
+    **dict.fromkeys(_ARITHMETIC, (*_BOTH, "typed", "safe")),
+    **dict.fromkeys(("Like", "ILike"), (*_BOTH, "negate")),
+    **dict.fromkeys(("Paren", "Neg", "Not"), ("this",)),
+    **dict.fromkeys(("Bracket", "In"), ("this", "expressions")),
+    "Between": ("this", "low", "high"),
+    "Case": ("this", "ifs", "default"),
+    "Cast": ("this", "to", "_type"),
+    "DPipe": (*_BOTH, "safe"),
+    "If": ("this", "true", "false"),
+    "StrPosition": ("this", "substr", "position"),
+    "Substring": ("this", "start", "length"),
+    "Trim": (*_BOTH, "position"),
+    "TryCast": ("this", "to", "_type", "safe"),
+}
+"""The arguments that are known, by kind of node: one with others is evaluated by Catalyst."""
 
 _TYPES = {
     "BOOLEAN": "boolean",
@@ -122,22 +165,18 @@ class NodeCompiler:
 
     def _linked(self, node: Any, left: Expression) -> Expression:
         """An operator whose left operand is compiled."""
-        word = type(node).__name__
+        word = _checked(node)
         if word in _LOGIC:
-            only(node, "this", "expression")
             return _LOGIC[word](left, self.compile(node.expression))
-        only(node, "this", "expression", "typed", "safe")
         return self._calculated(_ARITHMETIC[word], left, node.expression)
 
     def _compiled(self, node: Any) -> Expression:
-        word = type(node).__name__
+        word = _checked(node)
         if isinstance(node, self._exp.Anonymous):
             return self._function(node)
         if isinstance(node, self._exp.Paren):
-            only(node, "this")
             return self.compile(node.this)
         if word in _SYMBOLS:
-            only(node, "this", "expression")
             return predicates.comparison(_SYMBOLS[word], self._side(node.this), self._side(node.expression))
         if word in _ARITHMETIC:
             return self._linked(node, self.compile(node.this))
@@ -189,7 +228,6 @@ class NodeCompiler:
         return column(places[0], field.type, field.nullable)
 
     def _dot(self, node: Any) -> Expression:
-        only(node, "this", "expression")
         if not isinstance(node.expression, self._exp.Identifier):
             raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
         field = nested.field_of(self.compile(node.this), node.expression.name)
@@ -198,20 +236,17 @@ class NodeCompiler:
         return field
 
     def _bracket(self, node: Any) -> Expression:
-        only(node, "this", "expressions")
         if len(node.expressions) != 1:
             raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
         return nested.item(self.compile(node.this), self.compile(node.expressions[0]))
 
     def _extract(self, node: Any) -> Expression:
-        only(node, "this", "expression")
         return extract(node.name, self.compile(node.expression))
 
     def _literal(self, node: Any) -> Expression:
         return number_or_text(node, negative=False)
 
     def _neg(self, node: Any) -> Expression:
-        only(node, "this")
         if isinstance(node.this, self._exp.Literal) and not node.this.is_string:
             return number_or_text(node.this, negative=True)  # Spark reads -2147483648 as one int
         if isinstance(node.this, self._exp.Cast) and isinstance(node.this.this, self._exp.Literal):
@@ -225,32 +260,27 @@ class NodeCompiler:
         return literal(None, VOID)
 
     def _nullsafeeq(self, node: Any) -> Expression:
-        only(node, "this", "expression")
         return predicates.null_safe_equal(self._side(node.this), self._side(node.expression))
 
     def _nullsafeneq(self, node: Any) -> Expression:
         return predicates.negation(self._nullsafeeq(node))
 
     def _not(self, node: Any) -> Expression:
-        only(node, "this")
         inner = node.this
         if isinstance(inner, self._exp.Is) and isinstance(inner.expression, self._exp.Null):
-            only(inner, "this", "expression")
+            _checked(inner)
             return predicates.is_not_null(self.compile(inner.this))
         return predicates.negation(self.compile(inner))
 
     def _is(self, node: Any) -> Expression:
-        only(node, "this", "expression")
         if not isinstance(node.expression, self._exp.Null):
             raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
         return predicates.is_null(self.compile(node.this))
 
     def _in(self, node: Any) -> Expression:
-        only(node, "this", "expressions")
         return predicates.contained(self._side(node.this), [self.compile(choice) for choice in node.expressions])
 
     def _between(self, node: Any) -> Expression:
-        only(node, "this", "low", "high")
         low, high = node.args["low"], node.args["high"]
         is_between = predicates.between(self._side(node.this), self.compile(low), self.compile(high))
         is_constant = self.guard.facts.is_constant
@@ -259,7 +289,6 @@ class NodeCompiler:
         return is_between
 
     def _case(self, node: Any) -> Expression:
-        only(node, "this", "ifs", "default")
         subject = self.compile(node.this) if node.this is not None else None
         branches = []
         for branch in node.args["ifs"]:
@@ -280,14 +309,18 @@ class NodeCompiler:
         if not function.takes(len(node.expressions)):
             raise UnsupportedExpression(f"{name} with {len(node.expressions)} arguments is not in the Arrow subset")
         operands = node.expressions
-        if name in CASE_CHANGES:
+        if name in letter_case.FUNCTIONS:
             operands = [self._before_case_changed(operands[0])]
         return function.build(*(self.compile(operand) for operand in operands))
 
     def _before_case_changed(self, node: Any) -> Any:
         """Catalyst drops an upper or lower below another one, which shows: lower(upper('ß')) stays 'ß'."""
         inner = bare(node)
-        if type(inner).__name__ == "Anonymous" and inner.name.lower() in CASE_CHANGES and len(inner.expressions) == 1:
+        if (
+            type(inner).__name__ == "Anonymous"
+            and inner.name.lower() in letter_case.FUNCTIONS
+            and len(inner.expressions) == 1
+        ):
             if self.guard.facts.is_constant(inner):
                 raise UnsupportedExpression("the case of a constant is changed twice")
             return self._before_case_changed(inner.expressions[0])
@@ -306,7 +339,6 @@ class NodeCompiler:
         return nested.struct_of(names, values)
 
     def _dpipe(self, node: Any) -> Expression:
-        only(node, "this", "expression", "safe")
         # Spark gives || the rank of + and -, which the reader does not.
         if any(
             isinstance(side, self._exp.Binary) and not isinstance(side, self._exp.DPipe | self._exp.Dot)
@@ -329,20 +361,18 @@ class NodeCompiler:
         raise UnsupportedExpression("an interval stands alone")
 
     def _escape(self, node: Any) -> Expression:
-        only(node, "this", "expression")
         builders = {self._exp.Like: patterns.like, self._exp.ILike: patterns.ilike}
         if type(node.this) not in builders:
             raise UnsupportedExpression(f"{shown(node)} is evaluated by Catalyst")
+        _checked(node.this)
         return self._matching(node.this, builders[type(node.this)], node.expression)
 
     def _matching(self, node: Any, build: Any, escape: Any = None) -> Expression:
-        only(node, "this", "expression", "negate")
         parts = (node.expression, escape)
         is_match: Expression = build(self._side(node.this), *(self.compile(part) for part in parts if part is not None))
         return predicates.negation(is_match) if node.args.get("negate") else is_match
 
     def _trim(self, node: Any) -> Expression:
-        only(node, "this", "expression", "position")
         position, characters = node.args.get("position"), node.args.get("expression")
         if characters is not None and not position:
             raise UnsupportedExpression("trim is given characters without BOTH, LEADING or TRAILING")
@@ -352,29 +382,24 @@ class NodeCompiler:
         )
 
     def _substring(self, node: Any) -> Expression:
-        only(node, "this", "start", "length")
         parts = (node.this, node.args.get("start"), node.args.get("length"))
         if parts[1] is None:
             raise UnsupportedExpression("substring has no position")
         return strings.substring(*(self.compile(part) for part in parts if part is not None))
 
     def _strposition(self, node: Any) -> Expression:
-        only(node, "this", "substr", "position")
         parts = (node.args["substr"], node.this, node.args.get("position"))
         return strings.locate(*(self.compile(part) for part in parts if part is not None))
 
     def _intdiv(self, node: Any) -> Expression:
-        only(node, "this", "expression")
         return whole_quotient(self.compile(node.this), self.compile(node.expression))
 
     def _if(self, node: Any) -> Expression:
-        only(node, "this", "true", "false")
         if node.args.get("false") is None:
             raise UnsupportedExpression("IF has two arguments")
         return self._choice([(self.compile(node.this), node.args["true"])], node.args["false"])
 
     def _cast(self, node: Any) -> Expression:
-        only(node, "this", "to", "_type")
         name = node.to.this.name if isinstance(node.to.this, self._exp.DataType.Type) else ""
         is_text = isinstance(node.this, self._exp.Literal) and node.this.is_string
         if name == "DATE" and is_text:
@@ -390,13 +415,20 @@ class NodeCompiler:
     ) -> Expression:  # sqlglot's name for a CAST of the Spark dialect; a real TRY_CAST has "safe"
         if not node.args.get("safe"):
             return self._cast(node)
-        only(node, "this", "to", "_type", "safe")
         kind, operand = _target(node), self.compile(node.this)
         if kind.name == "date" and operand.type.name == "string" and self.guard.facts.is_constant(node.this):
             raise UnsupportedExpression(
                 "a constant text is tried as a date, and Catalyst knows words such as 'epoch' and 'today'"
             )
         return try_cast(operand, kind)
+
+
+def _checked(node: Any) -> str:
+    """Return the kind of a node, which has no arguments but those that are known here."""
+    word = type(node).__name__
+    if word in _KNOWN:
+        only(node, *_KNOWN[word])
+    return word
 
 
 def _is_written(node: Any) -> bool:

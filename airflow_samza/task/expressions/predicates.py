@@ -6,13 +6,14 @@ With Spark's order of NaN (equal to itself, greater than all) and of -0.0 (= 0.0
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_samza.schema import DataType
-from airflow_samza.task.expressions.arithmetic import both_operands
+from airflow_samza.task.expressions.arithmetic import of_both
 from airflow_samza.task.expressions.coercion import NESTED, common_of, is_floating, widened, widest
 from airflow_samza.task.expressions.expression import (
     BOOLEAN,
@@ -35,14 +36,7 @@ def comparison(symbol: str, left: Expression, right: Expression) -> Expression:
     """``left symbol right``; null when either is null."""
     left, right = _same_type(left, right)
     floating = is_floating(left.type)
-
-    def run(frame: Frame) -> Any:
-        one, other = both_operands(frame, left, right)
-        if isinstance(one, pa.Scalar):
-            one = pa.repeat(one, frame.num_rows)
-        return compared(symbol, one, other, floating)
-
-    return Expression(BOOLEAN, left.nullable or right.nullable, left.fallible or right.fallible, run)
+    return of_both(BOOLEAN, left, right, lambda one, other: compared(symbol, one, other, floating))
 
 
 def _same_type(left: Expression, right: Expression) -> tuple[Expression, Expression]:
@@ -185,10 +179,7 @@ def contained(operand: Expression, choices: Sequence[Expression]) -> Expression:
     def run(frame: Frame) -> Any:
         value = operand.array(frame)
         floating = is_floating(kind)
-        is_in = None
-        for choice in choices:
-            equal = compared("=", value, choice.run(frame), floating)
-            is_in = equal if is_in is None else pc.or_kleene(is_in, equal)
+        is_in = reduce(pc.or_kleene, (compared("=", value, choice.run(frame), floating) for choice in choices))
         return pc.or_kleene(is_in, pa.scalar(None, pa.bool_())) if some_null else is_in
 
     return Expression(BOOLEAN, nullable, operand.fallible, run)

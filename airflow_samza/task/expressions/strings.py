@@ -6,7 +6,7 @@ A character is a code point, positions start at 1, and what is trimmed is the sp
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import pyarrow as pa
@@ -109,9 +109,7 @@ def concat_ws(separator: Expression, *operands: Expression) -> Expression:
 
     def run(frame: Frame) -> Any:
         first, *others = (operand.array(frame) for operand in operands)
-        alone = first.is_null()
-        for other in others:
-            alone = pc.and_(alone, other.is_null())
+        alone = reduce(pc.and_, (each.is_null() for each in (first, *others)))
         # A row of nothing but nulls would be missing from Arrow's result.
         return pc.binary_join_element_wise(pc.if_else(alone, "", first), *others, between, null_handling="skip")
 

@@ -20,7 +20,8 @@ from airflow_samza.application.expectations import (
     UNIQUE,
     check_expected_columns,
 )
-from airflow_samza.application.rejections import SourceLocation, did_you_mean
+from airflow_samza.application.rejections import did_you_mean
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import InvalidApplication, SchemaError, UnknownName
 from airflow_samza.quoting import are_shown, one_line
 from airflow_samza.runs.records.expectations import SAMPLES, Checked

@@ -14,7 +14,8 @@ from typing import Any
 
 from airflow_samza.application.callables import name_of
 from airflow_samza.application.operator_spec import OperatorSpec
-from airflow_samza.application.rejections import SourceLocation, let_interrupts_through
+from airflow_samza.application.rejections import let_interrupts_through
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import MessageError, SamzaError
 from airflow_samza.quoting import error_text, quoted
 

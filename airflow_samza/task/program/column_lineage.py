@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import reduce
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.bad_records import DEAD_LETTERS
@@ -66,14 +67,13 @@ class _Lineage:
     ) -> None:
         self.spec = spec
         resolver = SchemaResolver(spec, reported, [], contents)
-        compiled = resolver.resolve()
-        self.schemas = {op_id: compiled[op_id].schema for op_id in compiled}
+        self.compiled = resolver.resolve()
         self.streams = resolver.streams
         self.schemas_of_tables = resolver.tables
         self.contents = contents or {}
         self.flows: dict[str, Flow] = {}
         self.tables = {name: self._fed(table) for name, table in spec.tables.items()}
-        surroundings = Flows(compiled, self.contents, self.tables)
+        surroundings = Flows(self.compiled, self.contents, self.tables)
         while True:
             before = dict(self.tables)
             for operator in spec.operators:
@@ -127,14 +127,10 @@ class _Lineage:
 
     def _read(self, operator: OperatorSpec) -> Flow:
         """Return all that comes to an operator; of an input, what lies in its stream."""
-        read = Flow()
-        for source in operator.inputs:
-            read = read.with_(self.flows[source.op_id])
+        read = [self.flows[source.op_id] for source in operator.inputs]
         if isinstance(operator, InputOperatorSpec):
-            read = of_stream(operator.stream.stream_id, self.schemas.get(operator.op_id))
-        for table in operator.tables:
-            read = read.with_(self.tables[table.table_id])
-        return read
+            read = [of_stream(operator.stream.stream_id, self.compiled[operator.op_id].schema)]
+        return reduce(Flow.with_, [*read, *(self.tables[table.table_id] for table in operator.tables)], Flow())
 
     def _fed(self, table: TableDescriptor) -> Flow:
         """Return the flow of a table that side inputs fill; nothing is known of a remote one."""

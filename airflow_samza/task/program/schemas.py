@@ -6,7 +6,8 @@ task; ``catalyst``: by Spark's engine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.bad_records import DEAD_LETTERS
@@ -14,7 +15,7 @@ from airflow_samza.application.descriptors import StreamDescriptor, TableDescrip
 from airflow_samza.application.expectations import dead_letter_streams, expecting_streams
 from airflow_samza.application.operator_spec import ARROW, OperatorSpec, RepartitioningSpec
 from airflow_samza.application.operator_specs import InputOperatorSpec, SendToSpec, SendToTableSpec, TableJoinSpec
-from airflow_samza.errors import SamzaError, SchemaError
+from airflow_samza.errors import SamzaError
 from airflow_samza.grouping import grouped
 from airflow_samza.runs.records.run_plan import TopicContent
 from airflow_samza.schema import Schema
@@ -80,13 +81,9 @@ class SchemaResolver(SchemaLookup):
 
     def _resolve_one(self, operator: OperatorSpec) -> None:
         inputs = tuple(self.operators[source.op_id].schema for source in operator.inputs)
-        try:
+        compiled = CompiledOperator(operator, inputs, None, ARROW, "")
+        with self._collected_errors():
             compiled = self._compiled(operator, inputs)
-        except (SamzaError, SchemaError) as error:
-            if self._errors is None:
-                raise
-            self._errors.append(error)
-            compiled = CompiledOperator(operator, inputs, None, ARROW, "")
         self.operators[operator.op_id] = compiled
         if isinstance(operator, RepartitioningSpec) and inputs[0] is not None:
             sent = (
@@ -113,11 +110,13 @@ class SchemaResolver(SchemaLookup):
             schema = self.reported.get(table.side_inputs[0]) or (stream.schema if stream is not None else None)
         if schema is not None:
             self.tables[table.table_id] = schema
-            self._check_pushes(table, schema)
+            with self._collected_errors():
+                check_expectations(table.location, table.expect, schema, f"table {table.table_id!r}")
 
-    def _check_pushes(self, table: TableDescriptor, schema: Schema) -> None:
+    @contextmanager
+    def _collected_errors(self) -> Iterator[None]:
         try:
-            check_expectations(table.location, table.expect, schema, f"table {table.table_id!r}")
+            yield
         except SamzaError as error:
             if self._errors is None:
                 raise

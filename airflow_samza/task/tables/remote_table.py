@@ -17,7 +17,7 @@ from cachetools import TTLCache
 from airflow_samza.application.callables import name_of
 from airflow_samza.application.declarations.remote_access import GIVE_READER, GIVE_WRITER, RemoteAccess
 from airflow_samza.application.descriptors import TableDescriptor
-from airflow_samza.application.rejections import SourceLocation
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.errors import RemoteTableError, SamzaError
 from airflow_samza.quoting import quoted
 from airflow_samza.schema import Schema

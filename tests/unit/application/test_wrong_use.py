@@ -12,7 +12,7 @@ import pytest
 
 import airflow_samza
 from airflow_samza import avg, count, hopping, max_, session, stream_application, sum_, tumbling
-from airflow_samza.application.rejections import SourceLocation
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.watermarks import bounded_delay
 from airflow_samza.errors import SamzaError
 

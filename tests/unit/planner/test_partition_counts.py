@@ -16,7 +16,6 @@ from airflow_samza.errors import (
     PartitionMismatch,
     Unreachable,
     UnresolvedPartitions,
-    UnsupportedShape,
 )
 from airflow_samza.planner.planner import ExecutionPlanner, HostAffinityInBatch
 from tests.support.planner_applications import ROW, errors_of, files, keyed, left, plan_of, spec_of
@@ -279,43 +278,6 @@ def test_the_configuration_of_the_environment_overrides_the_application() -> Non
         )
 
     assert plan_of(describe, {"job.intermediate.stream.partitions": "3"}).stage("p").task_count == 3
-
-
-def test_a_table_fed_by_side_inputs_cannot_be_written() -> None:
-    from dataclasses import replace
-
-    from airflow_samza.application.operator_specs import SendToTableSpec
-
-    def describe(app: Any) -> None:
-        app.pushed_table("t", key="k", schema=ROW, partitions=8)
-        keyed(app, "a").send_to(app.local_table("own", key="k", schema=ROW))
-
-    spec = spec_of(describe)  # the API rejects it at the call; a graph that was built otherwise is rejected here
-    writer = next(op for op in spec.operators if isinstance(op, SendToTableSpec))
-    operators = tuple(replace(op, table=spec.tables["t"]) if op is writer else op for op in spec.operators)
-    with pytest.raises(UnsupportedShape, match="read-only"):
-        ExecutionPlanner().plan(replace(spec, operators=operators))
-
-
-def test_a_remote_table_without_a_writer_cannot_be_written() -> None:
-    from dataclasses import replace
-
-    from airflow_samza.application.operator_specs import SendToTableSpec
-
-    def describe(app: Any) -> None:
-        app.remote_table("read", key="k", reader=lambda key: None, schema=ROW)
-        written = app.remote_table(
-            "written", key="k", reader=lambda key: None, writer=lambda key, row: None, schema=ROW
-        )
-        keyed(app, "a").send_to(written)
-        keyed(app, "b").send_to(written)
-
-    spec = spec_of(describe)
-    _, writer = (op for op in spec.operators if isinstance(op, SendToTableSpec))
-    ExecutionPlanner().plan(spec)
-    operators = tuple(replace(op, table=spec.tables["read"]) if op is writer else op for op in spec.operators)
-    with pytest.raises(UnsupportedShape, match="filled by others and read-only here"):
-        ExecutionPlanner().plan(replace(spec, operators=operators))
 
 
 def test_of_two_inputs_that_cannot_be_joined_the_later_one_is_to_be_repartitioned() -> None:

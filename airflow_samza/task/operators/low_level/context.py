@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from airflow_samza.application.descriptors import StreamDescriptor
 from airflow_samza.application.operator_specs import TaskSpec
-from airflow_samza.application.rejections import SourceLocation, did_you_mean, listed, reject
+from airflow_samza.application.rejections import did_you_mean, listed, reject
+from airflow_samza.application.source_location import SourceLocation
 from airflow_samza.application.task_api import RequestScope
 from airflow_samza.control.watermarks import END_OF_TIME, NONE_YET
 from airflow_samza.errors import InvalidApplication, SchemaError, StageError, UnknownName

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import Any
 
 from airflow_samza.application.event_times import stamped_schema
@@ -158,10 +159,7 @@ def _one_for_one(flows: Flows, operator: OperatorSpec, flow: Flow) -> Flow:
 
 
 def _merged(flows: Flows, operator: MergeSpec, *inputs: Flow) -> Flow:
-    merged = Flow()
-    for flow in inputs:
-        merged = merged.with_(flow)
-    return merged
+    return reduce(Flow.with_, inputs, Flow())
 
 
 def _where(flows: Flows, operator: WhereSpec, flow: Flow) -> Flow:

@@ -12,7 +12,7 @@ from airflow_samza.errors import SamzaError
 from airflow_samza.task.expressions import nodes
 from airflow_samza.task.expressions.compiler import UnknownColumn, compile_projection
 from airflow_samza.task.expressions.expression import UnsupportedExpression
-from airflow_samza.task.expressions.functions import FUNCTIONS
+from airflow_samza.task.expressions.nodes import FUNCTIONS
 from airflow_samza.task.expressions.reading import parsed
 from tests.support.catalogue import ALL
 from tests.support.referee import FULL, SCHEMA

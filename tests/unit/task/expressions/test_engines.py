@@ -26,7 +26,7 @@ from airflow_samza.task.expressions.expression import (
     Frame,
     UnsupportedExpression,
 )
-from airflow_samza.task.expressions.functions import FUNCTIONS
+from airflow_samza.task.expressions.nodes import FUNCTIONS
 from airflow_samza.task.program.schemas import SchemaResolver
 
 ROOT = Path(__file__).parents[4]

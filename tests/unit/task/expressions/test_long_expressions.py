@@ -205,3 +205,11 @@ def test_a_plan_shows_the_beginning_of_a_long_list_that_rules_out_rows() -> None
     text = str(ColumnBound("s", "in", tuple(map(str, range(50_000)))))
     assert text.endswith("… (50000 values)")
     assert len(text) < 200
+
+
+def test_a_date_behind_a_long_sum_is_left_to_catalyst_which_looks_at_the_date_first() -> None:
+    dated = Schema.of("i int, u date")
+    (short,) = compile_projection(["i + i + u AS r"], dated).expressions
+    assert short.type.name == "date"
+    with pytest.raises(UnsupportedExpression, match="a date stands behind a long sum"):
+        compile_projection([" + ".join(["i"] * 40 + ["u"]) + " AS r"], dated)
