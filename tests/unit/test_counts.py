@@ -18,8 +18,8 @@ PACKAGE = Path(airflow_samza.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 LIMITS = {
-    "statements": 72_091,
-    "files": 805,
+    "statements": 70_900,
+    "files": 804,
     "files in one folder": 27,
     "kinds of records": 54,
     "error classes": 40,
