@@ -37,15 +37,20 @@ T = TypeVar("T")
 Kind = TypeVar("Kind", bound=type)
 
 
+FORMS: dict[type, durable] = {}
+"""The forms of all kinds of records whose modules are loaded."""
+
+
 @dataclass(frozen=True)
-class Form:
-    """The form of one kind of record.
+class durable:  # noqa: N801 (a decorator reads as a word)
+    """The form of one kind of record; as a decorator it registers a dataclass as a kind of durable record.
 
     ``title`` names the kind in a sentence, ``version`` is the format that is written, and ``upgrades`` make of the JSON
-    object of format n that of format n + 1. ``later`` are the keys that were added without a new format, each with the
-    value that a record without it has; any other key that is missing is an error. ``beside`` are fields of the value
-    that are found elsewhere, and no part of its record. A record that only ``reports``, or whose presence is all that
-    counts, may lack keys: its fields then have their defaults.
+    object of format n that of format n + 1: every older format needs one, since what was written once is read for ever.
+    ``later`` are the keys that were added without a new format, each with the value that a record without it has; any
+    other key that is missing is an error. ``beside`` are fields of the value that are found elsewhere, and no part of
+    its record. A record that only ``reports``, or whose presence is all that counts, may lack keys: its fields then
+    have their defaults.
     """
 
     title: str
@@ -56,34 +61,15 @@ class Form:
     reports: bool = False
     upgrades: Mapping[int, Callable[[Json], Json]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Check that records of all formats can be read."""
+        if sorted(self.upgrades) != list(range(1, self.version)):
+            raise AssertionError(f"{self.title}: format {self.version} needs upgrades from each format before it")
 
-FORMS: dict[type, Form] = {}
-"""The forms of all kinds of records whose modules are loaded."""
-
-
-def durable(
-    title: str,
-    version: int = 1,
-    *,
-    hint: str = HINT,
-    later: Mapping[str, object] | None = None,
-    beside: tuple[str, ...] = (),
-    reports: bool = False,
-    upgrades: Mapping[int, Callable[[Json], Json]] | None = None,
-) -> Callable[[Kind], Kind]:
-    """Register a dataclass as a kind of durable record; the arguments are those of :class:`Form`.
-
-    Every older format needs an upgrade: what was written once is read for ever.
-    """
-    form = Form(title, version, hint, dict(later or {}), beside, reports, dict(upgrades or {}))
-    if sorted(form.upgrades) != list(range(1, version)):
-        raise AssertionError(f"{title}: format {version} needs upgrades from each format before it")
-
-    def register(kind: Kind) -> Kind:
-        FORMS[kind] = form
+    def __call__(self, kind: Kind) -> Kind:
+        """Register a dataclass."""
+        FORMS[kind] = self
         return kind
-
-    return register
 
 
 def encode(record: object) -> bytes:
@@ -143,7 +129,7 @@ def parse_object(data: bytes, location: str, hint: str = HINT) -> Json:
     return fields
 
 
-def _upgraded(fields: Json, form: Form, location: str) -> Json:
+def _upgraded(fields: Json, form: durable, location: str) -> Json:
     version = fields.pop(FORMAT, 1)
     if type(version) is not int or version < 1:
         raise unreadable(location, f"its {FORMAT!r} is {version!r}, which is no format version", form.hint)

@@ -140,14 +140,19 @@ class GraphBuilder:
         policy = stream.on_error
         policies = (policy, *(each.policy for each in stream.expect))
         beside = dict.fromkeys(output for each in policies if each is not None for output in each.side_outputs)
-        fields = {
-            "stream": stream,
-            "schema": stream.schema,
-            "on_error": policy,
-            "side_outputs": tuple(beside),
-            "renamed_from": stream.renamed_from,
-        }
-        return self._operator(InputOperatorSpec, stream.stream_id, (), stream.location, fields)
+        return self._operator(
+            InputOperatorSpec,
+            stream.stream_id,
+            (),
+            stream.location,
+            {
+                "stream": stream,
+                "schema": stream.schema,
+                "on_error": policy,
+                "side_outputs": tuple(beside),
+                "renamed_from": stream.renamed_from,
+            },
+        )
 
     def _operator(
         self,

@@ -64,10 +64,39 @@ class _Side:
         return tuple(self.key.index(column) for column in self.partitioning.key)
 
 
-@dataclass
+def check_keys(
+    spec: ApplicationSpec,
+    graph: JobGraph,
+    edges: Mapping[str, StreamEdge],
+    states: Mapping[str, EdgeState],
+    streams: Mapping[str, Partitioning],
+    counts: Counts,
+) -> KeyFindings:
+    """Check every join, keyed window and aggregation of the application, by operator id."""
+    files = frozenset(stream_id for stream_id, edge in edges.items() if has_splits(spec, edge))
+    findings = KeyFindings(graph, edges, states, streams, counts, files)
+    for join in graph.joins:
+        if isinstance(join, StreamJoinSpec):
+            findings.stream_join(join)
+        else:
+            findings.table_join(join)
+    for op in sorted(graph.operators, key=lambda op: op.op_id):
+        if op.grouped_by is not None:
+            findings.keyed_operator(op, op.grouped_by) if op.grouped_by else findings.unkeyed_operator(op)
+    return findings
+
+
+@dataclass(frozen=True)
 class KeyFindings:
     """Errors and warnings about an application's keys, and what operators have to check while they run."""
 
+    graph: JobGraph
+    edges: Mapping[str, StreamEdge]
+    states: Mapping[str, EdgeState]
+    streams: Mapping[str, Partitioning]
+    counts: Counts
+    files: frozenset[str]
+    """The streams whose partitions are parts of files, or ranges of another kind."""
     errors: list[PlanError] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     checks: list[KeyCheck] = field(default_factory=list)
@@ -87,42 +116,8 @@ class KeyFindings:
         if check not in self.checks:
             self.checks.append(check)
 
-
-def check_keys(
-    spec: ApplicationSpec,
-    graph: JobGraph,
-    edges: Mapping[str, StreamEdge],
-    states: Mapping[str, EdgeState],
-    streams: Mapping[str, Partitioning],
-    counts: Counts,
-) -> KeyFindings:
-    """Check every join, keyed window and aggregation of the application, by operator id."""
-    findings = KeyFindings()
-    files = frozenset(stream_id for stream_id, edge in edges.items() if has_splits(spec, edge))
-    check = _Check(graph, edges, states, streams, counts, findings, files)
-    for join in graph.joins:
-        if isinstance(join, StreamJoinSpec):
-            check.stream_join(join)
-        else:
-            check.table_join(join)
-    for op in sorted(graph.operators, key=lambda op: op.op_id):
-        if op.grouped_by is not None:
-            check.keyed_operator(op, op.grouped_by) if op.grouped_by else check.unkeyed_operator(op)
-    return findings
-
-
-@dataclass(frozen=True)
-class _Check:
-    graph: JobGraph
-    edges: Mapping[str, StreamEdge]
-    states: Mapping[str, EdgeState]
-    streams: Mapping[str, Partitioning]
-    counts: Counts
-    findings: KeyFindings
-    files: frozenset[str]
-    """The streams whose partitions are parts of files, or ranges of another kind."""
-
     def stream_join(self, join: StreamJoinSpec) -> None:
+        """Check that the rows of one key of two streams meet."""
         left, right = (
             self._side(
                 op,
@@ -140,6 +135,7 @@ class _Check:
             self._lie_together(join, left, right)
 
     def table_join(self, join: TableJoinSpec) -> None:
+        """Check that messages meet the rows that they look up."""
         stream = self._side(join.inputs[0], join.key, _assumed(join.assume_partitioned_by, join.key, join.table.key))
         table = _Side(UNKNOWN, join.table.key, join.table.schema, "", 0, table=join.table.table_id)
         sources = list(self._sources_of(join))
@@ -147,7 +143,7 @@ class _Check:
             return
         constraining = [source for source in sources if source.partitioning.kind != "broadcast"]
         if not sources:
-            self.findings.warnings.append(
+            self.warnings.append(
                 f"Nothing fills the table {join.table.table_id!r} that {operator_label(join)} looks up: no send_to, "
                 "no side input."
             )
@@ -165,6 +161,7 @@ class _Check:
                     self._lie_together(join, stream, source)
 
     def keyed_operator(self, op: OperatorSpec, key: tuple[str, ...]) -> None:
+        """Check that the messages of one key come to one task."""
         state = self.states[op.inputs[0].op_id]
         partitioning = state.partitioning
         if state.partitions == 1 or partitioning.kind == "broadcast":
@@ -175,14 +172,14 @@ class _Check:
         if _assumes(op) and not is_certain and state.partitions != DIFFERENT:
             return
         if partitioning.kind == "keyed" and set(partitioning.key) <= set(key) and state.partitions != DIFFERENT:
-            self.findings.add_check(op, 0, partitioning, state.partitions)
+            self.add_check(op, 0, partitioning, state.partitions)
             return
         names = streams_arriving(op)
         if partitioning.kind == "keyed" and state.partitions == DIFFERENT:
             why = f"{_listed(names)} have different partition counts"
         else:
             why = _how_it_lies(_listed(names), partitioning, state.lost, self.edges, several=len(names) > 1)
-        self.findings.errors.append(
+        self.errors.append(
             PartitioningMismatch(
                 f"{operator_label(op)} is keyed by {columns_text(key)}, but the rows of one key may lie in several "
                 f"partitions: {why}.",
@@ -200,7 +197,7 @@ class _Check:
         for stream_id in streams_arriving(op):
             stream = self.edges[stream_id].descriptor
             if stream_id in self.files and (not stream.bounded or stream.slice_by == "checkpoint"):
-                self.findings.errors.append(
+                self.errors.append(
                     PartitioningMismatch(
                         f"{operator_label(op)} has assume_partitioned_by=, and the files of {stream_id!r} that come "
                         "from one run or epoch to the next are read in whichever partition has room: rows of one key "
@@ -222,7 +219,7 @@ class _Check:
         if state.partitions in (0, 1) or state.partitioning.kind == "broadcast":  # 0: not counted yet
             return
         count = "several" if state.partitions == DIFFERENT else state.partitions
-        self.findings.warnings.append(
+        self.warnings.append(
             f"{operator_label(op)} has no key, so each task makes its own result of what it reads: "
             f"{_listed(streams_arriving(op))} has {count} partitions. "
             "Give it a key; or put .broadcast(id=…) before it, for one result of all messages."
@@ -263,7 +260,7 @@ class _Check:
             (a, b, one, other) for a, b, one, other in types if one is not None and other is not None and one != other
         ]
         for a, b, one, other in wrong:
-            self.findings.errors.append(
+            self.errors.append(
                 PartitioningMismatch(
                     f"{operator_label(join)} compares {a!r} of {left.name} ({one}) with {b!r} of {right.name} "
                     f"({other}): equal values of different types lie in different partitions.",
@@ -292,7 +289,7 @@ class _Check:
             return False  # one partition that all tasks read: the counts alone decide (rule P4)
         if partitioning.kind == "unknown":
             if not join.assume_partitioned_by:
-                self.findings.warnings.append(
+                self.warnings.append(
                     f"{operator_label(join)}: {self._how_side_lies(side)}; rows of one key that lie apart "
                     f"would not meet. Re-partition it by {columns_text(side.key)}, or set "
                     f"assume_partitioned_by={columns_text(side.key)}."
@@ -300,14 +297,14 @@ class _Check:
             return False
         if partitioning.kind == "keyed" and side.positions is not None:
             if checking is not None:
-                self.findings.add_check(checking, number, partitioning, side.partitions)
+                self.add_check(checking, number, partitioning, side.partitions)
             return True
         streams = side.streams
         path = path_to_join(self.graph, self.edges, streams[0], join) if streams else ()
         lies = self._how_side_lies(side)
         said = bool(join.assume_partitioned_by) and not self.files.isdisjoint(streams)
         verb = "looks keys up" if isinstance(join, ForeignKeySpec) else "joins"
-        self.findings.errors.append(
+        self.errors.append(
             PartitioningMismatch(
                 f"{operator_label(join)} {verb} by {columns_text(side.key)}, but {lies}; the path to the join is "
                 f"{' → '.join(path)}.",
@@ -334,7 +331,7 @@ class _Check:
         same_types = all(a is None or b is None or a == b for a, b in types)
         if left.positions == right.positions and one.partitioner == other.partitioner and same_types:
             return
-        self.findings.errors.append(
+        self.errors.append(
             PartitioningMismatch(
                 f"{operator_label(join)} joins {left.name}, partitioned by {_described(one)}, with {right.name}, "
                 f"partitioned by {_described(other)}: rows of one key lie in partitions of different numbers.",

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.code_digest import CodeDigests, Place
 from airflow_samza.application.declarations.serdes import AVRO, REGISTRY
-from airflow_samza.application.operator_spec import OperatorSpec
 from airflow_samza.planner.plan import ExecutionPlan, Stage
 
 _PLACE = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_][\w.]*)")
@@ -82,8 +81,6 @@ def _code_of(value: Any) -> Iterator[Any]:
             yield content
             continue
         for part in content if isinstance(content, tuple) else (content,):
-            if isinstance(part, OperatorSpec) or part is None or isinstance(part, bool | int | float):
-                continue
             if isinstance(part, str):
                 yield from _places(part) if each.name in ("serde", "processor") else ()
             elif callable(part):

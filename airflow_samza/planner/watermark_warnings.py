@@ -55,10 +55,7 @@ def histories_without_state(graph: JobGraph, edges: Mapping[str, StreamEdge]) ->
     behind = _behind_endless(graph, edges)
     for send in graph.operators:
         if isinstance(send, SendToSpec) and send.grouped_by is not None:
-            waiting: list[OperatorSpec] = list(send.inputs)
-            while waiting:
-                op = waiting.pop()
-                waiting += op.inputs
+            for op in sorted(reached(send.inputs, lambda op: op.inputs), key=lambda op: op.op_id):
                 if isinstance(op, ApplyChangesSpec) and op.scd_type == 2 and op.op_id not in behind:
                     yield (
                         f"{operator_label(op)} keeps a history that runs add to, and its input has an end, so that a "

@@ -11,6 +11,7 @@ from typing import Any
 
 from airflow_samza.task.expressions.expression import UnsupportedExpression
 from airflow_samza.task.expressions.reading import parsed
+from airflow_samza.task.expressions.tree_facts import below
 
 
 @dataclass(frozen=True)
@@ -45,27 +46,20 @@ def column_use(text: str) -> ColumnUse | None:
     body = tree.this if isinstance(tree, exp.Alias) else tree
     values: set[str] = set()
     conditions: set[str] = set()
-    waiting = [(body, False)]
-    while waiting:  # without recursion: an expression may have thousands of terms
-        node, decides = waiting.pop()
+    for node, decides in below(body, False, _decides):
         if isinstance(node, exp.Column):
             (conditions if decides else values).add(node.parts[0].name.lower())
-            continue
-        deciding = _deciding(node)
-        waiting += [(child, decides or any(child is part for part in deciding)) for child in node.iter_expressions()]
     is_column = isinstance(body, exp.Column) and len(body.parts) == 1
     return ColumnUse(str(tree.alias_or_name), frozenset(values), frozenset(conditions), is_column)
 
 
-def _deciding(node: Any) -> list[Any]:
-    """Return the parts of a node that decide about its value and are no part of it."""
+def _decides(node: Any, decides: bool, child: Any) -> bool:
+    """Return whether the child of a node decides about its value and is no part of it, or its parent does."""
     from sqlglot import exp
 
-    if isinstance(node, exp.If | exp.Case):
-        return [node.this] if node.this is not None else []
     if isinstance(node, exp.Anonymous) and str(node.this).lower() in ("if", "nvl2"):
-        return list(node.expressions[:1])
-    return []
+        return decides or any(child is first for first in node.expressions[:1])
+    return decides or (isinstance(node, exp.If | exp.Case) and child is node.this)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -18,6 +18,7 @@ from airflow_samza.task.expressions.expression import BOOLEAN, REPEATED, VOID, E
 from airflow_samza.task.expressions.nodes import FUNCTIONS, NodeCompiler, UnknownColumn as UnknownColumn
 from airflow_samza.task.expressions.predicates import is_not_null
 from airflow_samza.task.expressions.reading import brief, conjuncts, only, parsed
+from airflow_samza.task.expressions.tree_facts import below
 
 _NULL_IN_NULL_OUT = (
     *("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "Add", "Sub", "Mul", "Div", "Mod", "IntDiv", "Neg", "Not", "Paren"),
@@ -177,6 +178,11 @@ def unknown_columns(texts: Sequence[str], schema: Schema) -> list[str]:
         exp.ILike,
         exp.DPipe,
     )
+
+    def is_certain(part: Any, certain: bool, child: Any) -> bool:
+        is_function = isinstance(part, exp.Anonymous) and part.name.lower() in FUNCTIONS
+        return certain and (is_function or (isinstance(part, plain) and not isinstance(part, exp.Dot)))
+
     columns = {name.lower() for name in schema.names}
     missing: list[str] = []
     for text in texts:
@@ -186,14 +192,9 @@ def unknown_columns(texts: Sequence[str], schema: Schema) -> list[str]:
             continue
         if isinstance(node, exp.Alias):
             columns.add(node.alias.lower())  # a later expression of the same select may use it
-        waiting = [(node, True)]
-        while waiting:  # without recursion, and every node once: an expression may have thousands of terms
-            part, certain = waiting.pop()
+        for part, certain in below(node, True, is_certain):
             if isinstance(part, exp.Column):
                 sure = certain and not part.args.get("table") and not isinstance(part.this, exp.Star)
                 if sure and part.name.lower() not in columns:
                     missing.append(part.name)
-            is_function = isinstance(part, exp.Anonymous) and part.name.lower() in FUNCTIONS
-            certain = certain and (is_function or (isinstance(part, plain) and not isinstance(part, exp.Dot)))
-            waiting += [(child, certain) for child in reversed(list(part.iter_expressions()))]
     return missing

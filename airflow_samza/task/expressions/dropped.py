@@ -7,7 +7,6 @@ concerned: one that has a value on every row has the same value in any order (de
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +23,7 @@ from airflow_samza.task.expressions.expression import (
     UnsupportedExpression,
     literal,
 )
-from airflow_samza.task.expressions.tree_facts import COMPARISONS, TreeFacts, Words, bare
+from airflow_samza.task.expressions.tree_facts import COMPARISONS, TreeFacts, Words, bare, below
 
 _CONDITIONAL = ("Case", "If")
 _NULL_TAKING = ("Case", "If", "And", "Or", "Paren")
@@ -159,7 +158,7 @@ class Guard:
         seen: Counter[Words] = Counter()
         guarded: dict[Words, list[bool]] = {}
         for node in nodes:
-            for part, is_guarded in _with_guards(node):
+            for part, is_guarded in below(node, False, _is_guarded):
                 expression = self._expressions.get(id(part))
                 if expression is None or not expression.fallible or type(part).__name__ in ("Paren", "Column"):
                     continue
@@ -196,20 +195,15 @@ def _widest(kinds: list[DataType]) -> DataType | None:
         return None
 
 
-def _with_guards(node: Any) -> Iterator[tuple[Any, bool]]:
-    """Every node below, and whether a condition before it decides if it is evaluated."""
-    waiting = [(node, False)]
-    while waiting:
-        node, guarded = waiting.pop()
-        yield node, guarded
-        kind = type(node).__name__
-        for place, child in enumerate(node.iter_expressions()):
-            behind = (
-                kind in _CONDITIONAL
-                or (kind in ("And", "Or") and child is node.expression)
-                or (kind == "Anonymous" and place > 0)
-            )
-            waiting.append((child, guarded or behind))
+def _is_guarded(node: Any, guarded: bool, child: Any) -> bool:
+    """Return whether a condition before the child of a node decides if it is evaluated."""
+    kind = type(node).__name__
+    return (
+        guarded
+        or kind in _CONDITIONAL
+        or (kind in ("And", "Or") and child is node.expression)
+        or (kind == "Anonymous" and child is not next(node.iter_expressions()))
+    )
 
 
 def folded(constant: Expression) -> Expression:

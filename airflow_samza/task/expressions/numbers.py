@@ -177,12 +177,7 @@ def _signum(values: Any) -> Any:
 
 def square_root(operand: Expression) -> Expression:
     """``sqrt(operand)``, a double; NaN for what is negative."""
-
-    def kernel(values: Any) -> Any:
-        with np.errstate(all="ignore"):
-            return masked(np.sqrt(values_of(values)), values, pa.float64())
-
-    return applied(DOUBLE, [_as_double("sqrt", operand)], kernel)
+    return applied(DOUBLE, [_as_double("sqrt", operand)], pc.sqrt)
 
 
 def _as_double(name: str, operand: Expression) -> Expression:

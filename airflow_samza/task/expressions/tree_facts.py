@@ -5,6 +5,7 @@ No function here recurses: a tree may be deeper than Python's stack.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
 
 COMPARISONS = ("EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ")
@@ -23,6 +24,18 @@ def bare(node: Any) -> Any:
     while type(node).__name__ == "Paren":
         node = node.this
     return node
+
+
+def below(node: Any, told: bool, tell: Callable[[Any, bool, Any], bool]) -> Iterator[tuple[Any, bool]]:
+    """Yield a node and all below it, in order, each with what is told of it.
+
+    ``tell`` gets its parent, what is told of that, and the node itself.
+    """
+    waiting = [(node, told)]
+    while waiting:
+        parent, known = waiting.pop()
+        yield parent, known
+        waiting += [(child, tell(parent, known, child)) for child in reversed(list(parent.iter_expressions()))]
 
 
 def atoms(*nodes: Any) -> list[Any]:
@@ -65,21 +78,12 @@ class TreeFacts:
 
     def operands(self, node: Any) -> tuple[int, int | None]:
         """Return the number of operands of a sum or product with those inside it, and the first constant's place."""
-        waiting = [node]
-        while waiting:
-            top = waiting[-1]
-            sides = [bare(top.this), bare(top.expression)]
-            inner = {id(side) for side in sides if type(side) is type(top)}
-            unknown = [side for side in sides if id(side) in inner and id(side) not in self._operands]
-            if unknown:
-                waiting += unknown
-                continue
-            waiting.pop()
+        for top in _inner_first(node, _same_inside, self._operands):
             count, first = 0, None
-            for side in sides:
-                more, constant = (
-                    self._operands[id(side)] if id(side) in inner else (1, 0 if self.is_constant(side) else None)
-                )
+            for side in (bare(top.this), bare(top.expression)):
+                more, constant = 1, 0 if self.is_constant(side) else None
+                if type(side) is type(top):
+                    more, constant = self._operands[id(side)]
                 if first is None and constant is not None:
                     first = count + constant
                 count += more
@@ -87,25 +91,30 @@ class TreeFacts:
         return self._operands[id(node)]
 
     def _facts(self, node: Any) -> tuple[Any, bool, Words]:
-        waiting = [node]
-        while waiting:
-            top = waiting[-1]
-            if id(top) in self._facts_by_id:
-                waiting.pop()
-                continue
-            children = list(top.iter_expressions())
-            unknown = [child for child in children if id(child) not in self._facts_by_id]
-            if unknown:
-                waiting += unknown
-                continue
+        for top in _inner_first(node, lambda top: top.iter_expressions(), self._facts_by_id):
             constant = type(top).__name__ != "Column"
             number, one, other = _own_words(top)
-            for child in children:
+            for child in top.iter_expressions():
                 _, child_constant, words = self._facts_by_id[id(child)]
                 constant = constant and child_constant
                 number, one, other = number + words[0], (one + words[1]) & _MASK, (other + words[2]) & _MASK
             self._facts_by_id[id(top)] = (top, constant, (number, one, other))
         return self._facts_by_id[id(node)]
+
+
+def _same_inside(node: Any) -> list[Any]:
+    return [side for side in (bare(node.this), bare(node.expression)) if type(side) is type(node)]
+
+
+def _inner_first(node: Any, inside: Callable[[Any], Iterable[Any]], known: Container[int]) -> Iterator[Any]:
+    """Yield a node and what is inside of it, inner nodes first, as far as their ids are not known by then."""
+    waiting = [] if id(node) in known else [node]
+    while waiting:
+        unknown = [inner for inner in inside(waiting[-1]) if id(inner) not in known]
+        if unknown:
+            waiting += unknown
+        else:
+            yield waiting.pop()
 
 
 def _own_words(node: Any) -> Words:
