@@ -5,7 +5,7 @@ Source: planner-with-tables (streams, tables, side inputs) and rule P11 (keys), 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -212,6 +212,14 @@ class StreamDescriptor:
     def read_schema(self) -> Schema | None:
         """The columns that its system reads: those of events, of which messages are made."""
         return self.schema if self.events is None or self.schema is None else self.events.events(self.schema)
+
+    def physical_name(self, config: Mapping[str, str]) -> str:
+        """Return the name of a stream in its system.
+
+        Default: that with which it is declared
+        """
+        stream = self.stream_id
+        return config.get(f"streams.{stream}.samza.physical.name", "").strip() or self.topic or stream
 
 
 class FilledTable:

@@ -95,8 +95,7 @@ def table_place(
             hint="Leave partitioner= out where the table is declared.",
             table=table,
         )
-    topic = spec.config.get(f"streams.{stream.stream_id}.samza.physical.name", stream.stream_id)
-    return TablePlace(name, topic, stream, binding)
+    return TablePlace(name, stream.physical_name(spec.config), stream, binding)
 
 
 def prepare_push(

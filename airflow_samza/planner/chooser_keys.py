@@ -77,8 +77,7 @@ def _read(spec: ApplicationSpec, config: Config, stream_id: str, bound: str | No
     declared = config.text(f"streams.{stream_id}.samza.system") or spec.stream(stream_id).system
     declared = declared or config.text("job.default.system") or spec.default_system
     names = [name for name in (bound, declared) if name is not None]
-    physical = config.text(f"streams.{stream_id}.samza.physical.name", stream_id) or stream_id
-    return _Read(stream_id, physical, tuple(dict.fromkeys(names)))
+    return _Read(stream_id, spec.stream(stream_id).physical_name(config), tuple(dict.fromkeys(names)))
 
 
 def _no_key(key: str, keys: list[str] | tuple[str, ...], config: Config) -> ConfigError:

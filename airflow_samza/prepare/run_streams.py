@@ -76,7 +76,7 @@ def described(stream: StreamDescriptor, spec: ApplicationSpec, request: RunReque
     )
     feeds = stream.role is StreamRole.SIDE_INPUT
     return StreamSpec(
-        name=physical_name(stream, spec),
+        name=stream.physical_name(spec.config),
         partitions=stream.partitions,
         schema=stream.read_schema.ddl() if stream.read_schema is not None else None,
         key=_table_key(stream, spec) if feeds and not stream.key else stream.key,
@@ -110,11 +110,6 @@ def reject_uncut(spec: ApplicationSpec, streams: Mapping[str, BoundStream], kind
                 value="timestamp",
                 stream=stream_id,
             )
-
-
-def physical_name(stream: StreamDescriptor, spec: ApplicationSpec) -> str:
-    """Return the name of a stream in its system."""
-    return spec.config.get(f"streams.{stream.stream_id}.samza.physical.name", stream.topic or stream.stream_id)
 
 
 def _rendered(template: str, stream: StreamDescriptor, spec: ApplicationSpec, request: RunRequest) -> str:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.prepare.bound_systems import kind_of, system_name
 from airflow_samza.prepare.input_versions import lake_inputs, why_unlimited
-from airflow_samza.prepare.run_streams import physical_name
 from airflow_samza.provider.lineage.dataset_names import table_dataset
 from airflow_samza.provider.lineage.outlets import asset_uri
 from airflow_samza.system_kinds import traits_of
@@ -119,7 +118,7 @@ def _inputs(hook: SamzaHook, spec: ApplicationSpec, mode: str) -> dict[str, _Inp
         declared = spec.systems.get(system)
         binding = bindings.get(system) or SystemBinding(kind, dict(declared.options) if declared is not None else {})
         options = dict(stream.options)
-        table = options.get("table") or physical_name(stream, spec)
+        table = options.get("table") or stream.physical_name(spec.config)
         name = table if "." in table or not traits.namespace else f"{traits.namespace}.{table}"
         uri = asset_uri(table_dataset(table, system, binding))
         why = why_unlimited(stream, kind, mode)

@@ -24,6 +24,7 @@ READERS = {
     "config.py": "",
     "storage/backends.py": "stores",
     "chooser/settings.py": "reading",
+    "application/descriptors.py": "reading",
     "task/loop/reading.py": "reading",
 }
 """Modules whose functions read configuration keys, and the section of these; empty: as headings in the module say."""

@@ -269,7 +269,6 @@ class PlanningOperator(SamzaOperator):
         named: Mapping[str, str],
         deadline: float | None,
     ) -> None:
-        from airflow_samza.prepare.run_streams import physical_name
         from airflow_samza.provider.triggers.sections import SamzaSectionsTrigger
 
         wait = Config(spec.config).state_lease_wait_ms / 1000 or SECTION_WAIT_SECONDS
@@ -278,7 +277,7 @@ class PlanningOperator(SamzaOperator):
                 **self.hook.place_of_root,
                 poll_interval=STATE_POLL_SECONDS,
                 deadline=deadline,
-                sections={name: [physical_name(spec.inputs[name], spec), run] for name, run in named.items()},
+                sections={name: [spec.inputs[name].physical_name(spec.config), run] for name, run in named.items()},
                 interval=list(request.interval.iso()) if request.interval is not None else None,
                 partition_key=request.partition_key,
                 until=time.time() + wait,

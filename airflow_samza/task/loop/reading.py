@@ -267,7 +267,6 @@ def chooser_settings(
 
     - ``samza.system``: the system in the name ``system.stream`` by which keys of choosers address the input; it moves
     no stream. Default: that of the application
-    - ``samza.physical.name``: the name of the stream in its system. Default: the stream's id
     """
     config = Config(spec.config)
     names: dict[str, str] = {}
@@ -276,7 +275,7 @@ def chooser_settings(
         stream = spec.stream(stream_id)
         system = config.text(f"streams.{stream_id}.samza.system") or stream.system
         system = system or config.text("job.default.system") or spec.default_system or bound or EMBEDDED
-        physical = config.text(f"streams.{stream_id}.samza.physical.name", stream_id)
+        physical = stream.physical_name(config)
         name = f"{bound or system}.{physical}"
         if name in names.values():  # configuration gives two inputs one name: each is read all the same
             name = f"{name}@{stream_id}"

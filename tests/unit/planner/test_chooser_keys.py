@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from airflow_samza import stream_application
 from airflow_samza.errors import ConfigError
 from airflow_samza.planner.planner import ExecutionPlanner
+from airflow_samza.task.loop.reading import chooser_settings
 from airflow_samza.testing import TestDriver
 
 
@@ -94,6 +96,20 @@ def test_the_names_of_configuration_count() -> None:
     planned({**named, "task.chooser.priorities.eu.page.views": "1"})
     with pytest.raises(ConfigError, match="names no stream"):
         planned({**named, "task.chooser.priorities.kafka.views": "1"})
+
+
+def test_a_side_input_that_a_table_names_with_dots_has_that_name() -> None:
+    def dotted(app: Any) -> None:
+        views = app.input_stream("views", system="kafka", schema="k string", partitions=2)
+        names = app.table("names", key="k", schema="k string, name string", side_inputs=["kafka.page.names"])
+        views.partition_by("k", id="by-k").join(names, id="named").send_to(app.output_stream("out"))
+
+    spec = stream_application("app")(dotted).spec()
+    for key in ("task.chooser.priorities.kafka.page.names", "systems.kafka.streams.page.names.samza.priority"):
+        ExecutionPlanner({key: "1"}, dict.fromkeys(spec.side_inputs, 2)).plan(spec)
+        settings, names = chooser_settings(replace(spec, config={key: "1"}), dict.fromkeys(spec.side_inputs, "kafka"))
+        assert set(names.values()) == {"kafka.page.names"}
+        assert settings.priorities == {"kafka.page.names": 1}
 
 
 def test_where_a_stream_lies_is_known_when_a_run_is_planned() -> None:
