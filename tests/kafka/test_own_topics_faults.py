@@ -29,7 +29,7 @@ BATCHES = 40
 def own_topics(address: str, root: Path, patience: float = 120.0, **settings: int) -> OwnTopics:
     binding = SystemBinding("kafka", {"bootstrap.servers": address, **settings})
     found = OwnTopics(Brokers(access_of("events", binding), patience), str(root))
-    found.admin.create([STREAM])
+    found.create([STREAM])
     return found
 
 

@@ -219,7 +219,7 @@ class Heads(SystemHeads):
         """Return the metadata of streams of a system; none of them where they cannot be had."""
         try:
             with self._opened.asking(name):
-                return self._systems[name].admin.metadata(streams)
+                return self._systems[name].metadata(streams)
         except SamzaError as error:
             self.why = unknown_lag(name, error.sentence)
             return {}

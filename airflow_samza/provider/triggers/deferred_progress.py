@@ -102,7 +102,7 @@ class WatchedSystems(SystemHeads):
         try:
             if name not in self._bound:
                 self._bound[name] = self._bind(name)
-            return self._bound[name].admin.metadata(streams)
+            return self._bound[name].metadata(streams)
         except Exception as error:
             self.needs_connections = bool(self._systems)
             if str(error) != self._problem:

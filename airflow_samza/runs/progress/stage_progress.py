@@ -277,7 +277,7 @@ def _side_inputs(
         if ranges is None or "sections" in (slice_ or {}):
             continue
         system = systems.get(bound.system)
-        metadata = system.admin.metadata([bound.spec]).get(bound.spec.name) if system is not None else None
+        metadata = system.metadata([bound.spec]).get(bound.spec.name) if system is not None else None
         heads = metadata.head if metadata is not None else ()
         for partition, (begin, end) in enumerate(ranges):
             head = max(int(heads[partition] or 0), int(end)) if partition < len(heads) else None
@@ -419,7 +419,7 @@ def _heads(systems: Mapping[str, System], run: RunPlan, intent: Intent, stream_i
         return []
     if run.is_own(stream_id) and read_intent.writer is not None:
         bound = run.intermediate(stream_id, Generation.parse(read_intent.writer))
-    metadata = system.admin.metadata([bound.spec]).get(bound.spec.name)
+    metadata = system.metadata([bound.spec]).get(bound.spec.name)
     return list(metadata.head) if metadata is not None else []
 
 

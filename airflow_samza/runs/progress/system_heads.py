@@ -24,8 +24,7 @@ class SystemHeads(Mapping[str, System], ABC):
     def __getitem__(self, name: str) -> System:
         if name not in self._names:
             raise KeyError(name)
-        admin = SimpleNamespace(metadata=partial(self.ask, name))  # all of a system that reports need
-        return cast(System, SimpleNamespace(admin=admin))
+        return cast(System, SimpleNamespace(metadata=partial(self.ask, name)))  # all that reports need of a system
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

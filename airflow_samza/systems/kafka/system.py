@@ -56,11 +56,6 @@ class KafkaSystem(KafkaOutputs):
         """The topics between stages."""
         return OwnTopics(self.brokers, self._root)
 
-    @property
-    def admin(self) -> KafkaSystem:
-        """The system is its own admin."""
-        return self
-
     def wait_at_most(self, seconds: float) -> None:
         """Give up brokers that do not answer a question for so long."""
         self.brokers.patience = seconds
@@ -83,7 +78,7 @@ class KafkaSystem(KafkaOutputs):
         own = [stream for stream in streams if is_own(stream)]
         if own:
             others = [stream for stream in streams if not is_own(stream)]
-            return {**self.own_topics.admin.metadata(own), **(self.metadata(others) if others else {})}
+            return {**self.own_topics.metadata(own), **(self.metadata(others) if others else {})}
         patience = min(CHECK_PATIENCE, self.brokers.patience)
         check_brokers(self.brokers.access, patience)
         check_readable(self.brokers.access, [stream.name for stream in streams if not stream.written], patience)
@@ -172,7 +167,7 @@ class KafkaSystem(KafkaOutputs):
 
     def create(self, streams: Sequence[StreamSpec]) -> None:
         """Make the topics between stages and of outputs that are missing, and where messages wait for the commit."""
-        self.own_topics.admin.create([stream for stream in streams if is_own(stream)])
+        self.own_topics.create([stream for stream in streams if is_own(stream)])
         super().create([stream for stream in streams if not is_own(stream)])
 
     def producer(self, stream: StreamSpec, writer: str) -> SegmentWriter | KafkaProducer:

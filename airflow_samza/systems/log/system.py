@@ -84,11 +84,6 @@ class LogSystem:
         # (decision 9).
         self.durable = str(binding.options.get("durable", "false")).lower() == "true"
 
-    @property
-    def admin(self) -> LogSystem:
-        """The system is its own admin."""
-        return self
-
     def topic(self, name: str) -> Topic:
         """Return the topic of this name; one that is missing is a TopicError."""
         return with_store(open_topic(self.filesystem, self.name, name), self.store)

@@ -31,7 +31,6 @@ class Answering:
 
     def __init__(self, binding: SystemBinding, error: Exception | None = None) -> None:
         self.binding, self.error = binding, error
-        self.admin = self
         self.patience: float | None = None
 
     def wait_at_most(self, seconds: float) -> None:
@@ -77,7 +76,7 @@ def watched(said: list[str]) -> WatchedSystems:
 
 
 def heads(systems: WatchedSystems) -> dict[str, StreamMetadata]:
-    return systems["events"].admin.metadata([VIEWS])
+    return systems["events"].metadata([VIEWS])
 
 
 def test_a_system_is_bound_by_its_connection_when_it_is_asked_and_waits_for_seconds(bound: list[Answering]) -> None:

@@ -61,7 +61,6 @@ class Heads:
 
     def __init__(self, *heads: int) -> None:
         self.heads = heads
-        self.admin = self
 
     def metadata(self, streams: list[StreamSpec]) -> dict[str, StreamMetadata]:
         return {stream.name: StreamMetadata(len(self.heads), (0,) * len(self.heads), self.heads) for stream in streams}
