@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_samza.control.messages import EndOfStreamMessage, ProducerEnds
-from airflow_samza.control.task_counts import TaskCounts
+from airflow_samza.control.messages import EndOfStreamMessage, ProducerEnds, TaskCounts
 from airflow_samza.planner.plan import ExecutionPlan
 
 

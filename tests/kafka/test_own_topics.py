@@ -14,8 +14,7 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage, decode
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.kafka.own_topics.frames import unframed
-from airflow_samza.systems.kafka.own_topics.store import broker_topic
-from airflow_samza.systems.kafka.own_topics.system import OwnTopics
+from airflow_samza.systems.kafka.own_topics.store import OwnTopics, broker_topic
 from airflow_samza.systems.kafka.system import KafkaSystem
 from airflow_samza.systems.log.maintenance import sweep
 from airflow_samza.systems.log.system import LogSystem

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_samza.systems.kafka.own_topics.system import OwnTopics
+from airflow_samza.systems.kafka.own_topics.store import OwnTopics
 from airflow_samza.systems.kafka.system import KafkaSystem
 from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, SystemBinding
 from tests.kafka.test_own_topics import noise

@@ -16,8 +16,8 @@ from functools import partial
 from airflow_samza.errors import StorageUnavailable, TopicError
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.kafka.brokers import Brokers
+from airflow_samza.systems.kafka.failures import markers_missing
 from airflow_samza.systems.kafka.reading import messages_up_to
-from airflow_samza.systems.kafka.write_failures import markers_missing
 
 TOPIC = "airflow-samza-publications"
 """The name of the topic of markers, unless the system's option ``publications.topic`` gives another."""

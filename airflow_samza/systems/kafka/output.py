@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from airflow_samza.errors import ConfigError, SchemaError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.kafka.columns import bind_key_serde
+from airflow_samza.systems.kafka.failures import too_large
 from airflow_samza.systems.kafka.output_options import HEADERS_COLUMN, KEY_COLUMN, TIMESTAMP_COLUMN, OutputOptions
-from airflow_samza.systems.kafka.write_failures import too_large
-from airflow_samza.systems.log.producer import stage
+from airflow_samza.systems.log.commits import stage
 from airflow_samza.systems.log.topic import Topic
 from airflow_samza.systems.serdes.binding import bind_serde
 from airflow_samza.systems.serdes.serde import Serde

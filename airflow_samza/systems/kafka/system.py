@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from airflow_samza.systems.capabilities import Compaction, ExpiringTopic
-from airflow_samza.systems.delivery import Delivery
+from airflow_samza.systems.capabilities import Compaction, Delivery, ExpiringTopic
 from airflow_samza.systems.kafka.access import access_of
 from airflow_samza.systems.kafka.access_check import (
     PATIENCE as CHECK_PATIENCE,
@@ -24,7 +23,7 @@ from airflow_samza.systems.kafka.input_range import fix_range, missing_messages,
 from airflow_samza.systems.kafka.output import KafkaProducer
 from airflow_samza.systems.kafka.output_options import OutputOptions
 from airflow_samza.systems.kafka.outputs import KafkaOutputs
-from airflow_samza.systems.kafka.own_topics.system import OwnTopics, is_own
+from airflow_samza.systems.kafka.own_topics.store import OwnTopics, is_own
 from airflow_samza.systems.kafka.reading import KafkaConsumer
 from airflow_samza.systems.log.segments import SegmentWriter
 from airflow_samza.systems.serdes.serde import Serde

@@ -17,7 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.errors import ConfigError, StageLost
 from airflow_samza.system_kinds import EMBEDDED
-from airflow_samza.systems.delivery import Delivery
+from airflow_samza.systems.capabilities import Delivery
 from airflow_samza.systems.filesystems.filesystem import root_identity
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.log.consumer import LogConsumer
