@@ -5,7 +5,7 @@ Inputs, outputs and runs' own topics raise by it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -22,9 +22,6 @@ from airflow_samza.systems.kafka.connection_failures import (
     missing_right,
 )
 from airflow_samza.systems.producers_seen import TAKE_THE_NEWER
-
-if TYPE_CHECKING:
-    from airflow_samza.systems.kafka.brokers import Brokers
 
 UNKNOWN_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 """Codes of a topic that does not exist."""
@@ -145,37 +142,37 @@ _TOO_FEW = frozenset({KafkaError.NOT_ENOUGH_REPLICAS, KafkaError.NOT_ENOUGH_REPL
 
 
 def write_failed(
-    error: KafkaError, *, topic: str, brokers: Brokers, delivery: Delivery, key: bytes | None = None
+    error: KafkaError, *, topic: str, access: KafkaAccess, delivery: Delivery, key: bytes | None = None
 ) -> SamzaError:
     """Return the error of messages that the brokers did not take."""
-    about: dict[str, Any] = {"stream": topic, "system": brokers.system}
+    about: dict[str, Any] = {"stream": topic, "system": access.system}
     if error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-        return missing_right(brokers.access, TRANSACTION, TRANSACTIONAL_IDS, WRITE)
+        return missing_right(access, TRANSACTION, TRANSACTIONAL_IDS, WRITE)
     if error.code() in _NO_RIGHTS:
-        return missing_right(brokers.access, TOPIC, topic, WRITE)
+        return missing_right(access, TOPIC, topic, WRITE)
     if error.code() in _DELETED_TOPIC:
         return TopicError(
-            f"The topic {topic!r} of the system {brokers.system!r} is gone, or has fewer partitions than when the run "
+            f"The topic {topic!r} of the system {access.system!r} is gone, or has fewer partitions than when the run "
             "was planned.",
             hint="Create it again with the planned partition count; the next try publishes what is left.",
             **about,
         )
     if error.code() in _TOO_FEW:
         return StorageUnavailable(
-            f"Too few replicas of {topic!r} in the system {brokers.system!r} are in sync to take messages.",
+            f"Too few replicas of {topic!r} in the system {access.system!r} are in sync to take messages.",
             hint="Look for brokers that are away (min.insync.replicas of the topic). The next try continues where this "
             f"one has stopped: {_kept(topic, delivery)}.",
             **about,
         )
     if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
         return TopicError(
-            f"The brokers of the system {brokers.system!r} did not take a message for {topic!r} with the key "
+            f"The brokers of the system {access.system!r} did not take a message for {topic!r} with the key "
             f"{shown_key(key)}: it is larger than they permit.",
             hint="Raise max.message.bytes of the topic and try again; the next try publishes what is left.",
             **about,
         )
     return StorageUnavailable(
-        f"The brokers {brokers.access.addresses} of the system {brokers.system!r} did not take the messages for "
+        f"The brokers {access.addresses} of the system {access.system!r} did not take the messages for "
         f"{topic!r}: {error.str()}.",
         hint="Check that they run, can be reached from here, and have enough replicas of the topic in sync. The next "
         f"try continues where this one has stopped: {_kept(topic, delivery)}.",

@@ -175,4 +175,4 @@ class Writer:
         if error.code() in FENCED:
             return Fenced(error.str())
         delivery = IN_TRANSACTIONS if self._transactional else ONE_BY_ONE
-        return write_failed(error, topic=self._topic, brokers=self._brokers, delivery=delivery, key=key)
+        return write_failed(error, topic=self._topic, access=self._brokers.access, delivery=delivery, key=key)

@@ -151,7 +151,7 @@ class Sender:
 
     def _failed(self, error: KafkaError) -> Exception:
         self.abort()
-        return write_failed(error, topic=self._topic, brokers=self._brokers, delivery=PUBLISHED_ONCE)
+        return write_failed(error, topic=self._topic, access=self._brokers.access, delivery=PUBLISHED_ONCE)
 
 
 class MessageSegmentWriter(SegmentWriter):
