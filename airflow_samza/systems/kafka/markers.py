@@ -137,8 +137,8 @@ class Markers:
         return StorageUnavailable(
             f"The markers in {self.name!r} of the system {self.brokers.system!r} could not be read up to their end for "
             f"{self.brokers.patience:.0f} s.",
-            hint="Check that its brokers run; another publication that died there holds readers up for a minute at "
-            "most.",
+            hint="Check that its brokers run; another publication that died there holds readers up for "
+            "a minute at most.",
             stream=keys.topic,
             system=self.brokers.system,
         )
