@@ -50,7 +50,7 @@ def views_by_profile(app: Any) -> None:
 
 def push(log: LogSystem, rows: int) -> None:
     """Write a version of profiles in the order of their keys, as the job of a push does."""
-    log.admin.create([TOPIC])
+    log.create([TOPIC])
     producer, schema = log.producer(TOPIC, "first"), Schema.of(str(TOPIC.schema)).to_arrow()
     random, tiers = np.random.default_rng(1), pa.array(["gold", "silver", "bronze", "none"])
     for first in range(0, rows, _AT_A_TIME):

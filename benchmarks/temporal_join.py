@@ -76,7 +76,7 @@ def put_views(log: LogSystem, file: Path, rows: int) -> None:
 
 def push(log: LogSystem, rows_file: Path, members: int) -> None:
     """Push a version for each day as the job of a push does, and write their rows to a file for the others."""
-    log.admin.create([TOPIC])
+    log.create([TOPIC])
     random = np.random.default_rng(1)
     schema = Schema.of(str(TOPIC.schema)).to_arrow()
     tiers = pa.array(["gold", "silver", "bronze", "none"])

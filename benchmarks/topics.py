@@ -91,7 +91,7 @@ def write_and_read(table: pa.Table, partitions: int, repeat: int, directory: Pat
         def write(system: LogSystem | MemorySystem = system, written: list[StreamSpec] = written) -> None:
             stream = StreamSpec(f"{label}/{len(written)}", partitions=partitions)
             written.append(stream)
-            system.admin.create([stream])
+            system.create([stream])
             producer = system.producer(stream, "task-0")
             for batch in batches:
                 producer.write_keyed(batch, ["page_id"])

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, Generic
 
-from airflow_samza.chooser.message_chooser import E, Envelope, Partition
-from airflow_samza.chooser.offsets import PartitionHead, is_known, whole_number
+from airflow_samza.chooser.message_chooser import E, Envelope, Partition, PartitionHead, is_known, whole_number
 from airflow_samza.errors import TopicError
 
 Rank = Callable[[E], Any]

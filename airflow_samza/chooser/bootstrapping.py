@@ -14,12 +14,15 @@ from airflow_samza.chooser.message_chooser import (
     MessageChooser,
     OrderedChooser,
     Partition,
+    PartitionHead,
+    is_known,
     last_offset,
     restore_chooser,
     snapshot_of,
     stream_name,
+    unknown_head,
+    whole_number,
 )
-from airflow_samza.chooser.offsets import PartitionHead, is_known, unknown_head, whole_number
 
 
 class HeadGate(Generic[E]):

@@ -17,8 +17,7 @@ from airflow_samza.application.rejections import imported
 from airflow_samza.chooser.alignment import RoundRobinChooser
 from airflow_samza.chooser.batching import BatchingChooser, HeldBatches
 from airflow_samza.chooser.bootstrapping import BootstrappingChooser, HeadGate
-from airflow_samza.chooser.message_chooser import MessageChooser, OrderedChooser, Partition, stream_name
-from airflow_samza.chooser.offsets import PartitionHead
+from airflow_samza.chooser.message_chooser import MessageChooser, OrderedChooser, Partition, PartitionHead, stream_name
 from airflow_samza.chooser.settings import ChooserSettings
 from airflow_samza.chooser.tiered_priority import PriorityTiers, TieredPriorityChooser
 from airflow_samza.config import CHOOSER_CLASS, Config
@@ -69,7 +68,8 @@ def layered(context: ChooserContext, factory: ChooserFactory = _round_robin) -> 
     If that can tell what comes next (:class:`OrderedChooser`), so can the whole.
     """
     settings = context.settings
-    priorities, tiers = _tiers(context, factory)
+    priorities = {stream: settings.priority(stream) for stream in {*settings.priorities, *settings.bootstrap}}
+    tiers = {priority: factory(context) for priority in sorted({0, *priorities.values()}, reverse=True)}
 
     def priority_of(ssp: Partition) -> int:
         return settings.priority(stream_name(ssp))
@@ -118,13 +118,6 @@ def check_chooser(config: Config) -> None:
     """Reject a ``task.chooser.class`` that names nothing, before anything runs."""
     if config.chooser_class is not None:
         _factory(config.chooser_class)
-
-
-def _tiers(context: ChooserContext, factory: ChooserFactory) -> tuple[dict[str, int], dict[int, MessageChooser[Any]]]:
-    """Return the priorities in effect by stream, and a chooser for each of them and for streams without one."""
-    settings = context.settings
-    priorities = {stream: settings.priority(stream) for stream in {*settings.priorities, *settings.bootstrap}}
-    return priorities, {priority: factory(context) for priority in sorted({0, *priorities.values()}, reverse=True)}
 
 
 def _factory(name: str) -> Callable[[ChooserContext], object]:

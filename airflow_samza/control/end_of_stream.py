@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_samza.control.messages import EndOfStreamMessage, ProducerEnds
-from airflow_samza.control.task_counts import TaskCounts
+from airflow_samza.control.messages import EndOfStreamMessage, ProducerEnds, TaskCounts
 from airflow_samza.planner.plan import ExecutionPlan
 
 
@@ -29,7 +28,6 @@ class _Partition:
     tasks: set[str] = field(default_factory=set)
     total: int | None = None
     ended: bool = False
-    emitted: bool = False
     final: bool = True
 
 
@@ -130,20 +128,15 @@ class EndOfStreamBookkeeping:
                 "total_tasks": state.total,
                 "tasks": sorted(state.tasks) if names_of_ended or not state.ended else [],
                 "ended": state.ended,
-                "emitted": state.emitted,
+                "emitted": state.ended,
                 "final": state.final,
             }
             for (stream, partition), state in sorted(self._partitions.items())
             if state.tasks or state.ended
         ]
 
-    def restore(self, checkpoint: Iterable[Mapping[str, Any]]) -> list[PartitionEnded]:
-        """Restore what :meth:`checkpoint` wrote; return the ends that were reached before it and not emitted yet.
-
-        A checkpoint without ``emitted`` was taken with the offsets behind the messages that it names: its ends were
-        emitted.
-        """
-        pending: list[PartitionEnded] = []
+    def restore(self, checkpoint: Iterable[Mapping[str, Any]]) -> None:
+        """Restore what :meth:`checkpoint` wrote. What had ended by then was emitted, too."""
         for entry in checkpoint:
             stream, partition = str(entry["stream"]), int(entry["partition"])
             state = self._partitions.get((stream, partition))
@@ -156,19 +149,13 @@ class EndOfStreamBookkeeping:
             state.ended = bool(entry.get("ended", False)) or (
                 state.total is not None and len(state.tasks) >= state.total
             )
-            state.emitted = bool(entry.get("emitted", state.ended))
             if state.total is not None:
                 self._counts.restore(stream, state.total)
-            if state.ended and not state.emitted:
-                state.emitted = True
-                pending.append(PartitionEnded(stream, partition, state.final))
-        return pending
 
     def _end(self, stream: str, partition: int, state: _Partition) -> PartitionEnded | None:
-        state.ended = True
-        if state.emitted:
+        if state.ended:
             return None
-        state.emitted = True
+        state.ended = True
         return PartitionEnded(stream, partition, state.final)
 
 

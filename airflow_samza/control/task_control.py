@@ -108,13 +108,13 @@ class TaskControl:
         return {"end_of_stream": self.ends.checkpoint(names_of_ended=False), "watermarks": self.watermarks.checkpoint()}
 
     @understood("of a task's checkpoint")
-    def restore(self, checkpoint: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[ControlEvent]:
-        """Restore what :meth:`checkpoint` wrote; returns ends that were reached before it and not emitted yet."""
+    def restore(self, checkpoint: Mapping[str, Iterable[Mapping[str, Any]]]) -> None:
+        """Restore what :meth:`checkpoint` wrote."""
         self.watermarks.restore(checkpoint.get("watermarks", ()))
         self._stream_watermarks = {
             stream: self.watermarks.stream_watermark(stream) for stream in self._stream_watermarks
         }
-        return self._ended(self.ends.restore(checkpoint.get("end_of_stream", ())))
+        self.ends.restore(checkpoint.get("end_of_stream", ()))
 
     def _moved(self, moved: list[WatermarkAdvanced]) -> list[ControlEvent]:
         events: list[ControlEvent] = [*moved]

@@ -11,8 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from airflow_samza.control.messages import EndOfStreamMessage, ProducerEnds, WatermarkMessage
-from airflow_samza.control.task_counts import TaskCounts
+from airflow_samza.control.messages import EndOfStreamMessage, ProducerEnds, TaskCounts, WatermarkMessage
 from airflow_samza.records import understood
 
 NONE_YET = -1

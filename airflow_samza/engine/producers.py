@@ -130,7 +130,7 @@ class Producers:
 
     def _is_there(self, stream_id: str, writer: StageHandle) -> bool:
         bound = self._run.intermediate(stream_id, written_by(self._files, writer))
-        return bool(self._systems[bound.system].admin.metadata([bound.spec]))
+        return bool(self._systems[bound.system].metadata([bound.spec]))
 
     def _finished(self, stream_id: str) -> Generation:
         """Return the newest finished generation of the stage that writes a topic, of this plan."""

@@ -92,7 +92,7 @@ def push_stream(request: PushRequest, schema: Schema) -> StreamSpec:
 
 def make_topic(system: System, request: PushRequest, stream: StreamSpec) -> None:
     """Make the push stream; reject one that is there with other columns or partitions than the table has."""
-    topic = system.admin.metadata([stream]).get(stream.name)
+    topic = system.metadata([stream]).get(stream.name)
     columns = Schema.of(str(stream.schema))
     if topic is not None and topic.schema is not None:
         existing = Schema.of(topic.schema)
@@ -117,7 +117,7 @@ def make_topic(system: System, request: PushRequest, stream: StreamSpec) -> None
             table=request.table,
         )
     if topic is None:
-        system.admin.create([stream])
+        system.create([stream])
 
 
 def _listed(schema: Schema) -> str:

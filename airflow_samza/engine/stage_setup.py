@@ -95,7 +95,7 @@ def make_topics(context: StageContext, outputs: Mapping[str, BoundStream]) -> No
             if identity != topics.topics[stream_id]:
                 what = "it was deleted" if identity is None else "it was deleted and made anew"
                 raise other_topic(bound.spec.through or bound.spec.name, what)
-        system.admin.create([bound.spec])
+        system.create([bound.spec])
         if isinstance(system, PublishesForGood) and not context.run.is_own(stream_id):
             run, handle = context.run, context.handle
             claim = output_claim(run, handle.stage_id, handle.generation, carries_state=run.keeps_state)
@@ -116,7 +116,7 @@ def program_source(
     schemas = dict(run.schemas)
     for stream_id, bound in inputs.items():
         if run.is_own(stream_id):
-            metadata = systems[bound.system].admin.metadata([bound.spec])
+            metadata = systems[bound.system].metadata([bound.spec])
             ddl = metadata[bound.spec.name].schema if bound.spec.name in metadata else None
             if ddl is not None:
                 schemas[stream_id] = ddl

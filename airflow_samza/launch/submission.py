@@ -38,7 +38,7 @@ from airflow_samza.runs.stages.stage_state import (
     superseded_by,
 )
 from airflow_samza.secrecy import shown
-from airflow_samza.systems.delivery import Delivery, after_a_retry
+from airflow_samza.systems.capabilities import Delivery, after_a_retry
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.filesystems.pace import Looks

@@ -128,7 +128,7 @@ def prepare_push(
     partitions = place.stream.partitions
     if partitions is None:
         system = bind_systems({place.system: place.binding}, files.root)[place.system]
-        metadata = system.admin.metadata([StreamSpec(place.topic)]).get(place.topic)
+        metadata = system.metadata([StreamSpec(place.topic)]).get(place.topic)
         if metadata is None:
             raise PushError(
                 f"The table {table!r} of {spec.name!r} does not say how many partitions it has, and nothing was "

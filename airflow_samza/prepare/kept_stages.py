@@ -162,7 +162,7 @@ def _missing_output(
             if all(decisions[reader.stage_id].kept for reader in readers):
                 continue
             bound = run.intermediate(stream_id, Generation.parse(generation))
-            if bound.spec.name not in systems[bound.system].admin.metadata([bound.spec]):
+            if bound.spec.name not in systems[bound.system].metadata([bound.spec]):
                 return f"its topic {stream_id} is deleted, and a stage that runs has to read it"
         system: object = systems.get(bound.system)
         if stream_id in sent and isinstance(system, RemembersWriters):

@@ -359,7 +359,7 @@ def _create_topics(run: RunPlan, systems: Mapping[str, System]) -> None:
             if not is_table and (not own or stream.spec.schema is not None):  # None: the stage creates it
                 topics.setdefault(stream.system, []).append(stream.spec)
     for name, specs in topics.items():
-        systems[name].admin.create(specs)
+        systems[name].create(specs)
 
 
 def _check_outputs(run: RunPlan, systems: Mapping[str, System]) -> None:

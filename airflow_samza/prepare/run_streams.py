@@ -143,7 +143,7 @@ def stream_metadata(
     )
     by_stream: dict[str, StreamMetadata] = {}
     for name, streams in by_system.items():
-        metadata = systems[name].admin.metadata([stream.spec for stream in streams])
+        metadata = systems[name].metadata([stream.spec for stream in streams])
         for stream in streams:
             if stream.spec.name in metadata:
                 by_stream[stream.stream_id] = metadata[stream.spec.name]

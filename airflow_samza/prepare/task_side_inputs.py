@@ -18,8 +18,7 @@ from airflow_samza.errors import TopicError
 from airflow_samza.runs.records.epoch_records import Intent
 from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.runs.tables.table_version import sections_since
-from airflow_samza.storage.offsets_file import STALE_SECONDS
-from airflow_samza.storage.side_inputs import Place
+from airflow_samza.storage.offsets_file import STALE_SECONDS, Place
 from airflow_samza.systems.capabilities import CompactsTopics, HasSections, IdentifiesTopics, ReadsBySection
 from airflow_samza.systems.system import Envelope, OffsetRange, System, SystemConsumer, SystemStreamPartition
 from airflow_samza.task.loop.reading import TaskInput
@@ -97,7 +96,7 @@ class SideInputs:
     def behind(self, stream_id: str, partition: int, slice_: Slice) -> Iterator[Envelope]:
         """Read what has come to a partition since its range was fixed."""
         bound = self._streams[stream_id]
-        head = self._systems[bound.system].admin.metadata([bound.spec])[bound.spec.name].head[partition]
+        head = self._systems[bound.system].metadata([bound.spec])[bound.spec.name].head[partition]
         return self.read(stream_id, partition, slice_, OffsetRange(int(slice_["offsets"][partition][1]), head))
 
     def _inputs(self, tables: SideTables, stream_id: str, slice_: Slice, task: int) -> Iterator[TaskInput]:

@@ -36,7 +36,7 @@ from airflow_samza.runs.records.stage_result import OutputResult
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 
 if TYPE_CHECKING:
-    from airflow_samza.storage.key_files import Files
+    from airflow_samza.storage.snapshots import Files
 
 _OUTCOMES = {"fail": FAILED, "warn": WARNED, "drop": DROPPED, "dead letter": DEAD_LETTERS}
 

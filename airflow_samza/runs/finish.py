@@ -38,8 +38,14 @@ from airflow_samza.runs.stages.running_times import spans_before
 from airflow_samza.runs.stages.stage_state import StageHandle, newest_attempt, newest_request
 from airflow_samza.runs.state_history.held_versions import hold_read
 from airflow_samza.runs.state_history.state_at_end import before_commit
-from airflow_samza.systems.capabilities import LocatesStreams, ReplacesSlots, TellsWhatIsRead
-from airflow_samza.systems.delivery import Delivery, after_a_retry, delivery_of
+from airflow_samza.systems.capabilities import (
+    Delivery,
+    LocatesStreams,
+    ReplacesSlots,
+    TellsWhatIsRead,
+    after_a_retry,
+    delivery_of,
+)
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.object_store import requests
 from airflow_samza.systems.system import Publication, StreamSpec, System

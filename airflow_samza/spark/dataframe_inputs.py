@@ -117,7 +117,7 @@ class _Reading:
             reach("read-after-record")
         run = self._context.run
         spec = dataclasses.replace(self._bound.spec, schema=reading.schema)
-        self._system.admin.create([spec])
+        self._system.create([spec])
         publication = Publication(
             producer=f"{run.producer('read-by-spark')}/{safe(self._stream.stream_id)}",
             generation=f"{run.generation}.1",
@@ -145,7 +145,7 @@ class _Reading:
                 for note in notes:
                     log.info("from_dataframe %r: %s", self._stream.stream_id, note)
                 schema = self._bound.spec.schema or Schema.of(arrow_schema(frame.schema)).ddl()
-                self._system.admin.create([dataclasses.replace(self._bound.spec, schema=schema)])
+                self._system.create([dataclasses.replace(self._bound.spec, schema=schema)])
                 staged = self._stage(frame, schema)
         reach("read-before-record")
         rows = sum(int(described.get("total_rows", 0)) for described in staged.values())

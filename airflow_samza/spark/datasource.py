@@ -85,7 +85,7 @@ class SamzaDataSource(DataSource):
     def schema(self) -> str:
         """Return the columns of the topic, and the metadata's where they were asked for."""
         system, stream = named_topic(self.options)
-        declared = system.admin.metadata([stream])
+        declared = system.metadata([stream])
         if stream.name not in declared:
             system.topic(stream.name)  # says that it is missing, and what to do
         ddl = declared[stream.name].schema
@@ -155,7 +155,7 @@ class SamzaWriter(DataSourceArrowWriter):
         self._key = tuple(name.strip() for name in options.get("key", "").split(",") if name.strip())
         system, stream = named_topic(options)
         if stream.partitions is not None:
-            system.admin.create([stream])
+            system.create([stream])
         if system.topic(stream.name).partitions > 1 and not self._key:
             raise ConfigError(
                 f"The topic {stream.name!r} has several partitions, and no key says which row goes where.",

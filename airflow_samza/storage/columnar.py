@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -79,14 +79,6 @@ class ColumnarTable:
         index, counting = make_index([whole.column(name) for name in self.key])
         assert counting is None
         return ColumnarTable(whole, self.key, index, self.ignored + later.ignored)
-
-    def since(self, column: str, oldest: Any) -> ColumnarTable:
-        """Return the rows whose ``column`` is not before ``oldest`` (what has outlived its time to live goes).
-
-        A null stays.
-        """
-        old = pc.less(self.rows.column(column), pa.scalar(oldest, self.rows.schema.field(column).type)).fill_null(False)
-        return self if not pc.any(old).as_py() else ColumnarTable.of(self.rows.filter(pc.invert(old)), self.key)
 
     # -- files ---------------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Sequence
-from typing import Any, BinaryIO, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from airflow_samza.partitioner import partition_array
 from airflow_samza.storage.columnar import with_keys
 from airflow_samza.storage.key_index import as_rows
+from airflow_samza.storage.snapshots import Files
 
 BUCKETS = 64
 
@@ -32,16 +33,6 @@ AT_ONCE = 1 << 22
 
 _IN_MEMORY = 1 << 24
 """Bytes of the file that a task keeps in memory."""
-
-
-class Files(Protocol):
-    """Protocol of the storage under a root, as these files need it."""
-
-    def open_output(self, path: str, *, durable: bool = True) -> BinaryIO:
-        """Return a new file to write."""
-
-    def open_input(self, path: str) -> pa.NativeFile:
-        """Return a file to read."""
 
 
 class KeyGatherer:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -33,22 +32,6 @@ _ROW_BITS = np.uint64(32)
 _ROW = np.uint64(0xFFFFFFFF)
 MOST_ROWS = (1 << 32) - 2
 """A hash table keeps a row's number, and as many bits of its key's hash, in one word."""
-
-
-class KeyIndex(Protocol):
-    """Index from keys to rows."""
-
-    def find(self, keys: Sequence[pa.Array], columns: Sequence[pa.Array]) -> Numbers:
-        """Return the row (int64) of each key in ``columns``, -1 where there is none.
-
-        ``keys`` are the key columns of the rows.
-        """
-
-    def parts(self) -> tuple[str, Numbers, int | None]:
-        """Return its array with a name, and the key of the first place (None: keys are hashed).
-
-        :func:`index_from` makes it again.
-        """
 
 
 def make_index(keys: Sequence[pa.Array]) -> tuple[KeyIndex, Numbers | None]:
@@ -103,11 +86,11 @@ class RangeIndex:
     places: Numbers
 
     def parts(self) -> tuple[str, Numbers, int | None]:
-        """Return the places, and the key of the first one."""
+        """Return the places with a name, and the key of the first one; :func:`index_from` makes the index again."""
         return "places", self.places, self.least
 
     def find(self, keys: Sequence[pa.Array], columns: Sequence[pa.Array]) -> Numbers:
-        """Return the row of each key."""
+        """Return the row (int64) of each key in ``columns``, -1 where there is none; ``keys`` are those of the rows."""
         column = _plain(columns[0])
         numbers = whole_numbers(column)
         assert numbers is not None
@@ -197,11 +180,11 @@ class HashIndex:
     slots: Numbers
 
     def parts(self) -> tuple[str, Numbers, int | None]:
-        """Return the slots."""
+        """Return the slots with a name; None says that keys are hashed."""
         return "slots", self.slots, None
 
     def find(self, keys: Sequence[pa.Array], columns: Sequence[pa.Array]) -> Numbers:
-        """Return the row of each key."""
+        """Return the same as of :class:`RangeIndex`."""
         stored = _Keys(keys)
         rows = len(columns[0])
         if rows <= _CHUNK:
@@ -235,6 +218,10 @@ class HashIndex:
             next_ = np.flatnonzero(going_on)
             left, at = left[next_], (at[next_] + 1) & (size - 1)
         return places
+
+
+KeyIndex = RangeIndex | HashIndex
+"""An index from keys to rows."""
 
 
 class _Keys:

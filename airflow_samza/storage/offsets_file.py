@@ -20,9 +20,11 @@ from typing import Any
 
 from airflow_samza.application.times import duration_text
 from airflow_samza.storage.local_store import not_written
-from airflow_samza.storage.side_inputs import Place
 
 logger = logging.getLogger(__name__)
+
+Place = tuple[str, int]
+"""A partition of a side input: its stream, and the number."""
 
 FORMAT = 1
 

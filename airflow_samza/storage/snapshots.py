@@ -28,10 +28,13 @@ State = Mapping[str, Mapping[str, pa.Table]]
 
 
 class Files(Protocol):
-    """Protocol of the storage under a root, as snapshots need it."""
+    """Protocol of the storage under a root, as snapshots and files of keys need it."""
 
     def open_output(self, path: str, *, durable: bool = True) -> BinaryIO:
         """Return a new file to write."""
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """Return a file to read."""
 
     def read(self, path: str) -> bytes:
         """Return the content of a file; a missing one raises FileNotFoundError."""

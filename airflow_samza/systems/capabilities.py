@@ -1,7 +1,7 @@
 """Capabilities that some systems have beside those of every :class:`~airflow_samza.systems.system.System`.
 
 A system has one by having its methods; callers ask with ``isinstance`` and do without it, or reject the stream, where
-the system lacks it. They stand by role: reading, writing, versions of tables, topics.
+the system lacks it. They stand by role: reading, writing, versions of tables, topics, delivery.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from airflow_samza.errors import TopicError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.output_slots import OutputSlot, SlotWriter
 from airflow_samza.systems.sections import Section
-from airflow_samza.systems.system import ColumnBound, Envelope, StreamSpec, SystemProducer, SystemStreamPartition
+from airflow_samza.systems.system import (
+    ColumnBound,
+    Envelope,
+    StreamSpec,
+    System,
+    SystemProducer,
+    SystemStreamPartition,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -486,3 +493,48 @@ class ExpiresTopics(Protocol):
 
     def expiring(self, name: str) -> ExpiringTopic | None:
         """Return the topic of this name, or None."""
+
+
+# Delivery of outputs
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Delivery of an output: whether readers get each message exactly once where a process dies, or at least once.
+
+    ``how`` says by what (exactly once), or when a message comes again (at least once).
+    """
+
+    exactly_once: bool
+    how: str
+
+    def __str__(self) -> str:
+        return f"{'exactly' if self.exactly_once else 'at least'} once: {self.how}"
+
+
+@runtime_checkable
+class TellsDelivery(Protocol):
+    """A system some of whose outputs may get a message again, although ``publish`` was called for the same epoch."""
+
+    def delivery(self, stream: StreamSpec) -> Delivery:
+        """Return the delivery of an output, from what is known of it without asking."""
+
+
+PUBLISHED_ONCE = Delivery(True, "publishing again changes nothing")
+"""The delivery that every system owes whose publications carry their names with them (``System.publish``)."""
+
+
+def delivery_of(system: System, stream: StreamSpec) -> Delivery:
+    """Return the delivery of an output of a system."""
+    return system.delivery(stream) if isinstance(system, TellsDelivery) else PUBLISHED_ONCE
+
+
+def after_a_retry(deliveries: Mapping[str, Delivery]) -> str:
+    """Return what a next try keeps, and what may come twice of it, as the end of a sentence.
+
+    ``deliveries`` are those of all that the work reaches, by the words for it (``the output 'views'``).
+    """
+    repeated = [f"{what} ({delivery.how})" for what, delivery in deliveries.items() if not delivery.exactly_once]
+    if not repeated:
+        return "what is staged is kept, and nothing is doubled"
+    return f"what is staged is kept, and only what is delivered at least once may come twice: {', '.join(repeated)}"

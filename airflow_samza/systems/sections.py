@@ -13,10 +13,8 @@ from typing import Any
 
 from airflow_samza.control.messages import ControlMessage, EndOfStreamMessage, WatermarkMessage
 from airflow_samza.control.sections import SectionBookkeeping
+from airflow_samza.systems.output_slots import Owner
 from airflow_samza.systems.system import ControlEnvelope, SystemStreamPartition
-
-Owner = tuple[str, str]
-"""Producer and generation of a commit."""
 
 
 @dataclass

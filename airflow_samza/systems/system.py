@@ -1,4 +1,4 @@
-"""Protocols of systems: admins, consumers and producers, and the values that name places in a stream.
+"""Protocols of systems, consumers and producers, and the values that name places in a stream.
 
 A partition is an ordered sequence of offsets (0, 1, 2, …). Intermediate streams carry user messages and control
 messages
@@ -241,16 +241,6 @@ class StreamMetadata:
     schema: str | None = None
 
 
-class SystemAdmin(Protocol):
-    """Admin of streams; calls take many streams at once."""
-
-    def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
-        """Return the metadata of those streams that exist, by name; a stream that is missing is left out."""
-
-    def create(self, streams: Sequence[StreamSpec]) -> None:
-        """Make the streams that are missing; one that exists with another partition count is an error."""
-
-
 class SystemConsumer(Protocol):
     """Consumer of input ranges of one task's partitions."""
 
@@ -319,11 +309,16 @@ class Publication(NamedTuple):
 
 @runtime_checkable
 class System(Protocol):
-    """System that is bound: the factory of the three, and the publisher of staged output."""
+    """System that is bound: it describes and makes streams, makes consumers and producers, and publishes staged output.
 
-    @property
-    def admin(self) -> SystemAdmin:
-        """The admin of streams."""
+    Questions about streams take many at once.
+    """
+
+    def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
+        """Return the metadata of those streams that exist, by name; a stream that is missing is left out."""
+
+    def create(self, streams: Sequence[StreamSpec]) -> None:
+        """Make the streams that are missing; one that exists with another partition count is an error."""
 
     def slice(self, stream: StreamSpec) -> dict[str, Any]:
         """Fix the input range of a run, as JSON: the plan asks once, the run's record keeps it, every consumer gets it.

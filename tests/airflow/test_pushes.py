@@ -64,7 +64,7 @@ class Live:
 @pytest.fixture(scope="module")
 def live(flights: Any) -> Live:
     airflow = flights.airflow
-    log_of(flights).admin.create([StreamSpec("sales", 1, "number bigint, item string")])
+    log_of(flights).create([StreamSpec("sales", 1, "number bigint, item string")])
     first = push(flights, tea=2, milk=1)
     succeeds(flights, "prices_push", first)
     sell(flights, (1, "tea"), (2, "salt"))

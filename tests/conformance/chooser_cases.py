@@ -20,8 +20,7 @@ from airflow_samza.chooser.alignment import (
 from airflow_samza.chooser.batching import BatchingChooser
 from airflow_samza.chooser.bootstrapping import BootstrappingChooser
 from airflow_samza.chooser.default import ChooserContext, make_chooser
-from airflow_samza.chooser.message_chooser import MessageChooser
-from airflow_samza.chooser.offsets import PartitionHead, is_known
+from airflow_samza.chooser.message_chooser import MessageChooser, PartitionHead, is_known
 from airflow_samza.chooser.settings import ChooserSettings, InputChoice
 from airflow_samza.chooser.tiered_priority import TieredPriorityChooser
 from airflow_samza.config import Config

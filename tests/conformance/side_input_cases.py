@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
 from airflow_samza import stream_application
 from airflow_samza.errors import SamzaError, TopicError
-from airflow_samza.storage.side_inputs import Place, apply_entries
+from airflow_samza.storage.offsets_file import Place
 from airflow_samza.systems.system import MessageRun, SystemStreamPartition
+from airflow_samza.task.tables.side_inputs import apply_entries
 from tests.conformance.shape import fields
 from tests.support.side_input_tasks import NotThere, SideInputTask, Topics
 
@@ -73,7 +74,7 @@ def run_processing_case(case: Mapping[str, Any]) -> None:
         _run_tasks(case, expect)
         return
     store, processor = _Recorded(case.get("store", {})), _Processor(case)
-    apply_entries(store, processor.process(case.get("message"), store))
+    apply_entries(cast(Any, store), processor.process(case.get("message"), store))
     puts = expect.get("put")
     if puts is not None:
         assert store.puts == [tuple(pair) for pair in puts]

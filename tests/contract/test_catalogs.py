@@ -92,7 +92,7 @@ def test_whoever_planned_wrote_or_committed_holds_no_connection(catalog: Catalog
         lambda: catalog.publication([1]),
         lambda: system.publish(OUTPUT, catalog.publication([1])),
         lambda: system.slice_within(stream("web.out"), ()),
-        lambda: system.admin.metadata([stream("web.out")]),
+        lambda: system.metadata([stream("web.out")]),
         lambda: system.slot_writers(OUTPUT, day(1)),
     ):
         act()

@@ -68,7 +68,7 @@ def run(*arguments: object) -> list[str]:
 @pytest.mark.extended
 def test_fifty_racing_writers_lose_and_double_nothing(tmp_path: Path) -> None:
     system, writers, commits = log(tmp_path), 50, 3
-    system.admin.create([StreamSpec("race", partitions=PARTITIONS)])
+    system.create([StreamSpec("race", partitions=PARTITIONS)])
     run("race", tmp_path, "race", writers, commits)
     messages, control = contents(system, "race")
     expected = {
@@ -87,7 +87,7 @@ def test_a_writer_killed_at_any_operation_of_a_commit_loses_and_doubles_nothing(
 ) -> None:
     monkeypatch.setattr(log_commits, "SNAPSHOT_EVERY", 2)  # so that the crashes reach the writing of a snapshot, too
     template = log(tmp_path / "template")
-    template.admin.create([StreamSpec("topic", partitions=PARTITIONS)])
+    template.create([StreamSpec("topic", partitions=PARTITIONS)])
     template.publish(StreamSpec("topic"), Publication("earlier", "1.1", 0, {}, ()))
     counting = FaultyFilesystem(tmp_path / "count")
     shutil.copytree(tmp_path / "template/topics/topic", tmp_path / "count/topics/topic")
@@ -141,7 +141,7 @@ def test_a_disk_that_fails_at_any_operation_leaves_the_topic_whole(
     while True:
         operation += 1
         name = f"topic-{operation}"
-        plain.admin.create([StreamSpec(name, partitions=PARTITIONS)])
+        plain.create([StreamSpec(name, partitions=PARTITIONS)])
         filesystem = FaultyFilesystem(tmp_path, operation, failing_with(number), lasting=lasting)
         system = LogSystem("log", SystemBinding("log"), filesystem=filesystem)
         failure = attempt(system, name)
@@ -163,7 +163,7 @@ def test_a_disk_that_fails_at_any_operation_leaves_the_topic_whole(
 @pytest.mark.extended
 def test_readers_never_see_half_a_commit_while_writers_are_at_work(tmp_path: Path) -> None:
     system, writers, commits = log(tmp_path), 4, 10
-    system.admin.create([StreamSpec("busy", partitions=PARTITIONS)])
+    system.create([StreamSpec("busy", partitions=PARTITIONS)])
     process = subprocess.Popen([sys.executable, str(SCRIPT), "race", str(tmp_path), "busy", str(writers), str(commits)])
     seen: set[tuple[int, int]] = set()
     try:
@@ -185,7 +185,7 @@ def test_readers_never_see_half_a_commit_while_writers_are_at_work(tmp_path: Pat
 
 def test_a_control_message_is_seen_by_every_partition(tmp_path: Path) -> None:
     system = log(tmp_path)
-    system.admin.create([StreamSpec("ends", partitions=PARTITIONS)])
+    system.create([StreamSpec("ends", partitions=PARTITIONS)])
     publish(system, "ends", "attempt")
     consumer = system.consumer(StreamSpec("ends"))
     for partition in range(PARTITIONS):

@@ -76,7 +76,7 @@ def test_what_is_published_to_brokers_is_what_a_slice_holds_and_is_read_back(kaf
 def assert_publishes_three(kind: str, system: System, name: str, **options: str) -> None:
     said = tuple(options.items())
     out = StreamSpec(name, partitions=1, schema="id bigint, name string", written=True, options=said)
-    system.admin.create([out])
+    system.create([out])
     system.check_writable(out)
     writer = system.producer(out, "attempt")
     writer.write(0, batch(0, 3))
@@ -101,7 +101,7 @@ def assert_holds_three(kind: str, system: System, name: str) -> None:
     assert (fixed["kind"], fixed["partitions"]) == (kind, 1)
     runs = [run for run in system.consumer(read, fixed).read(ssp(0, read), None) if isinstance(run, MessageRun)]
     assert [row["id"] for run in runs for row in run.batch.to_pylist()] == [0, 1, 2]
-    (metadata,) = system.admin.metadata([read]).values()
+    (metadata,) = system.metadata([read]).values()
     assert metadata.partitions == 1
 
 
@@ -144,7 +144,7 @@ def test_what_is_published_to_a_table_is_what_a_slice_holds_and_is_read_back(tmp
 
 def test_a_table_that_is_missing_is_made_only_where_the_output_says_so(tmp_path: Path) -> None:
     system, out = bound("iceberg", tmp_path), StreamSpec("web.out", schema="id bigint", written=True)
-    system.admin.create([out])
+    system.create([out])
     with pytest.raises(SamzaError, match="has no Iceberg catalog"):
         system.check_writable(out)
     with catalog_at(tmp_path), pytest.raises(SamzaError, match=r"The table web.out .* does not exist") as caught:
@@ -164,7 +164,7 @@ def test_a_topic_that_brokers_do_not_have_is_an_error_of_ours_and_no_metadata(ka
 
 def assert_knows_nothing(system: System) -> None:
     nothing = StreamSpec("nothing", schema="id bigint")
-    assert system.admin.metadata([nothing]) == {}
+    assert system.metadata([nothing]) == {}
     with pytest.raises(SamzaError, match="nothing"):
         system.slice(nothing)
 
@@ -188,7 +188,7 @@ def test_the_traits_of_a_kind_agree_with_its_capabilities(kind: str, tmp_path: P
 @having(ReportsNews)
 def test_reports_news_when_something_was_committed_after_a_slice(system: TopicSystem) -> None:
     assert isinstance(system, ReportsNews)
-    system.admin.create([STREAM])
+    system.create([STREAM])
     before = system.slice(STREAM)
     assert not system.has_news(STREAM, before)
     publish(system, 0, {0: batch(0, 1)})
@@ -203,7 +203,7 @@ def test_a_topic_that_was_made_anew_has_another_identity(system: TopicSystem) ->
     assert system.identity(STREAM) is None
     found = []
     for _ in range(2):
-        system.admin.create([STREAM])
+        system.create([STREAM])
         found.append(system.identity(STREAM))
         topic = system.expiring(STREAM.name)
         assert topic is not None
@@ -215,7 +215,7 @@ def test_a_topic_that_was_made_anew_has_another_identity(system: TopicSystem) ->
 def test_a_topic_has_a_date_when_it_is_there(system: TopicSystem) -> None:
     assert isinstance(system, HasSections)
     assert system.creation_time(STREAM.name) is None
-    system.admin.create([STREAM])
+    system.create([STREAM])
     assert system.creation_time(STREAM.name) == system.creation_time(STREAM.name) is not None
 
 
@@ -223,7 +223,7 @@ def test_a_topic_has_a_date_when_it_is_there(system: TopicSystem) -> None:
 def test_remembers_the_newest_generation_of_a_writer(system: TopicSystem) -> None:
     assert isinstance(system, RemembersWriters)
     assert system.standing(STREAM, "app/run/stage") is None
-    system.admin.create([STREAM])
+    system.create([STREAM])
     for generation in ("1.9", "1.10"):
         publish(system, 0, {0: batch(0, 1)}, generation=generation)
         assert system.standing(STREAM, "app/run/stage") == generation
@@ -233,7 +233,7 @@ def test_remembers_the_newest_generation_of_a_writer(system: TopicSystem) -> Non
 @having(HasSections)
 def test_names_what_was_read_and_superseded_since(system: TopicSystem) -> None:
     assert isinstance(system, HasSections)
-    system.admin.create([STREAM])
+    system.create([STREAM])
     publish(system, 0, {1: batch(0, 2)})
     fixed = system.slice(STREAM)
     assert system.superseded(STREAM, fixed, [0, 0, 0], [0, 2, 0]) == []
@@ -247,7 +247,7 @@ def test_names_what_was_read_and_superseded_since(system: TopicSystem) -> None:
 def test_counts_how_far_each_writer_has_come(system: TopicSystem) -> None:
     assert isinstance(system, HasSections)
     assert system.written_ends(STREAM) == {}
-    system.admin.create([STREAM])
+    system.create([STREAM])
     publish(system, 0, {0: batch(0, 2)})
     publish(system, 0, {0: batch(0, 3), 2: batch(0, 1)}, producer="app/run/another")
     assert system.written_ends(STREAM) == {"app/run/stage": (2, 0, 0), "app/run/another": (5, 0, 1)}
@@ -272,23 +272,23 @@ def test_the_place_of_files_is_the_folder_that_their_path_names(tmp_path: Path) 
 def test_a_topic_that_expires_is_marked_held_and_deleted(system: TopicSystem) -> None:
     assert isinstance(system, ExpiresTopics)
     assert system.expiring(STREAM.name) is None
-    system.admin.create([STREAM])
+    system.create([STREAM])
     topic = system.expiring(STREAM.name)
     assert topic is not None
     for at in (None, 5, 7, None):
         topic.expire(at)
         assert topic.expires_at == at
     assert not topic.delete(lambda: True)
-    assert system.admin.metadata([STREAM])
+    assert system.metadata([STREAM])
     assert topic.delete()
     assert not topic.delete()
-    assert system.admin.metadata([STREAM]) == {}
+    assert system.metadata([STREAM]) == {}
 
 
 @having(DiscardsStaged)
 def test_discarded_output_leaves_the_topic_as_it_was(system: TopicSystem, tmp_path: Path) -> None:
     assert isinstance(system, DiscardsStaged)
-    system.admin.create([STREAM])
+    system.create([STREAM])
     publish(system, 0, {0: batch(0, 1)})
     files = sorted(tmp_path.rglob("*"))
     writer = system.producer(STREAM, "given up")
@@ -297,4 +297,4 @@ def test_discarded_output_leaves_the_topic_as_it_was(system: TopicSystem, tmp_pa
     for _ in range(2):
         system.discard(STREAM, staged)
     assert sorted(tmp_path.rglob("*")) == files
-    assert system.admin.metadata([STREAM])[STREAM.name].head == (1, 0, 0)
+    assert system.metadata([STREAM])[STREAM.name].head == (1, 0, 0)

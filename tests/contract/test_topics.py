@@ -57,14 +57,14 @@ def _pairs(system: TopicSystem, partition: int, offsets: OffsetRange | None) -> 
 def test_another_owner_of_a_topic_is_rejected_whatever_it_wants(system: TopicSystem) -> None:
     mine = replace(STREAM, owner=("views", "1", "by-member", "run-1"))
     other = replace(STREAM, owner=("views-1-by", "1", "member", "run-1"))
-    system.admin.create([mine])
-    system.admin.create([mine, STREAM])  # whoever names no owner is not asked
+    system.create([mine])
+    system.create([mine, STREAM])  # whoever names no owner is not asked
     said = (
         "belongs to application 'views' with the id '1', stream 'by-member', run 'run-1', not to application "
         "'views-1-by'"
     )
     calls: list[Callable[[], object]] = [
-        lambda: system.admin.create([other]),
+        lambda: system.create([other]),
         lambda: system.slice(other),
         lambda: system.consumer(other),
         lambda: system.producer(other, "attempt"),
@@ -79,20 +79,20 @@ def test_another_owner_of_a_topic_is_rejected_whatever_it_wants(system: TopicSys
 
 
 def test_a_topic_is_made_once_and_keeps_its_count(system: TopicSystem) -> None:
-    assert system.admin.metadata([STREAM]) == {}
-    system.admin.create([STREAM])
-    system.admin.create([STREAM])
-    metadata = system.admin.metadata([STREAM])[STREAM.name]
+    assert system.metadata([STREAM]) == {}
+    system.create([STREAM])
+    system.create([STREAM])
+    metadata = system.metadata([STREAM])[STREAM.name]
     assert (metadata.partitions, metadata.head, metadata.oldest) == (3, (0, 0, 0), (0, 0, 0))
     with pytest.raises(TopicError, match="has 3 partitions, not 4"):
-        system.admin.create([StreamSpec(STREAM.name, partitions=4)])
+        system.create([StreamSpec(STREAM.name, partitions=4)])
     with pytest.raises(TopicError, match="has the schema"):
-        system.admin.create([StreamSpec(STREAM.name, partitions=3, schema="id string")])
+        system.create([StreamSpec(STREAM.name, partitions=3, schema="id string")])
     with pytest.raises(TopicError, match="without a partition count"):
-        system.admin.create([StreamSpec("other")])
+        system.create([StreamSpec("other")])
     for count in (0, 65_537, 10**9):
         with pytest.raises(TopicError, match=f"cannot have {count} partitions"):
-            system.admin.create([StreamSpec("other", partitions=count)])
+            system.create([StreamSpec("other", partitions=count)])
     assert system.topics() == [STREAM.name]
 
 
@@ -103,7 +103,7 @@ def test_a_missing_topic_is_named(system: TopicSystem) -> None:
 
 
 def test_an_empty_topic_is_read_as_an_empty_table(system: TopicSystem) -> None:
-    system.admin.create([STREAM])
+    system.create([STREAM])
     consumer = system.consumer(STREAM)
     assert list(consumer.read(ssp(0), OffsetRange(0, 0))) == []
     assert consumer.schema is not None
@@ -111,7 +111,7 @@ def test_an_empty_topic_is_read_as_an_empty_table(system: TopicSystem) -> None:
 
 
 def test_rows_are_read_back_in_order_at_their_offsets_with_control_messages_after_them(system: TopicSystem) -> None:
-    system.admin.create([STREAM])
+    system.create([STREAM])
     end = EndOfStreamMessage("task-0", 1, stream_id="views")
     first = publish(system, 0, {0: batch(0, 5), 2: batch(10, 2)}, (WatermarkMessage("task-0", 1, timestamp=9),))
     assert first["offsets"] == [[0, 6], [0, 1], [0, 3]]
@@ -132,7 +132,7 @@ def test_rows_are_read_back_in_order_at_their_offsets_with_control_messages_afte
 
 
 def test_a_slice_is_cut_at_the_exact_message(system: TopicSystem) -> None:
-    system.admin.create([STREAM])
+    system.create([STREAM])
     publish(system, 0, {0: batch(0, 10)}, (WatermarkMessage("task-0", 1, timestamp=1),))
     publish(system, 1, {0: batch(10, 10)})
     assert ids(system, 0, OffsetRange(3, 7)) == [(3, 3), (4, 4), (5, 5), (6, 6)]
@@ -146,7 +146,7 @@ def test_a_slice_is_cut_at_the_exact_message(system: TopicSystem) -> None:
 
 
 def test_columns_are_read_in_the_order_asked_for(system: TopicSystem) -> None:
-    system.admin.create([STREAM])
+    system.create([STREAM])
     publish(system, 0, {0: batch(0, 3)})
     consumer = system.consumer(STREAM)
     for columns in (["name"], ["name", "id"], []):
@@ -159,7 +159,7 @@ def test_columns_are_read_in_the_order_asked_for(system: TopicSystem) -> None:
 
 
 def test_publishing_again_changes_nothing(system: TopicSystem) -> None:
-    system.admin.create([STREAM])
+    system.create([STREAM])
     first = publish(system, 0, {0: batch(0, 4)})
     again = publish(system, 0, {0: batch(0, 4)})
     assert (first["duplicate"], again["duplicate"]) == (False, True)
@@ -168,18 +168,18 @@ def test_publishing_again_changes_nothing(system: TopicSystem) -> None:
 
 
 def test_nothing_is_seen_before_it_is_published_nor_after_an_abort(system: TopicSystem) -> None:
-    system.admin.create([STREAM])
+    system.create([STREAM])
     writer = system.producer(STREAM, "a")
     write_keyed(writer, batch(0, 100))
     writer.finish()
     aborted = system.producer(STREAM, "b")
     write_keyed(aborted, batch(0, 100))
     aborted.abort()
-    assert system.admin.metadata([STREAM])[STREAM.name].head == (0, 0, 0)
+    assert system.metadata([STREAM])[STREAM.name].head == (0, 0, 0)
 
 
 def test_keyed_rows_go_to_the_partition_of_their_key_in_their_order(system: TopicSystem) -> None:
-    system.admin.create([STREAM])
+    system.create([STREAM])
     writer = system.producer(STREAM, "a")
     for start in range(0, 1000, 100):
         write_keyed(writer, batch(start, 100))
@@ -191,7 +191,7 @@ def test_keyed_rows_go_to_the_partition_of_their_key_in_their_order(system: Topi
 
 @pytest.mark.parametrize("system", [found for found in systems_with() if name_of(found) != "kafka"], indirect=True)
 def test_tasks_come_one_after_the_other_whatever_order_they_were_staged_in(system: TopicSystem) -> None:
-    system.admin.create([STREAM])
+    system.create([STREAM])
     staged = {}
     for task in (1, 0):
         writer = system.producer(STREAM, f"task-{task}")
@@ -202,14 +202,14 @@ def test_tasks_come_one_after_the_other_whatever_order_they_were_staged_in(syste
 
 
 def test_a_later_generation_supersedes_the_former_ones_output_and_never_its_offsets(system: TopicSystem) -> None:
-    system.admin.create([STREAM])
+    system.create([STREAM])
     publish(system, 0, {0: batch(0, 3)})
     publish(system, 0, {0: batch(100, 2)}, producer="somebody else")
     opened = system.consumer(STREAM)
     before = system.slice(STREAM)
     publish(system, 0, {0: batch(50, 4)}, generation="1.10")
     assert ids(system, 0) == [(3, 100), (4, 101), (5, 50), (6, 51), (7, 52), (8, 53)]
-    metadata = system.admin.metadata([STREAM])[STREAM.name]
+    metadata = system.metadata([STREAM])[STREAM.name]
     assert (metadata.oldest[0], metadata.head[0]) == (3, 9)
     for consumer in (
         opened,
@@ -220,7 +220,7 @@ def test_a_later_generation_supersedes_the_former_ones_output_and_never_its_offs
 
 
 def test_a_zombie_is_rejected_and_told_who_won(system: TopicSystem) -> None:
-    system.admin.create([STREAM])
+    system.create([STREAM])
     publish(system, 0, {0: batch(0, 3)}, generation="1.10")
     with pytest.raises(TopicError, match=r"Generation 1\.9 of app/run/stage may no longer write") as rejected:
         publish(system, 0, {0: batch(50, 4)}, generation="1.9")
@@ -231,7 +231,7 @@ def test_a_zombie_is_rejected_and_told_who_won(system: TopicSystem) -> None:
 
 
 def test_a_slice_reads_the_same_when_the_topic_has_grown(system: TopicSystem) -> None:
-    system.admin.create([STREAM])
+    system.create([STREAM])
     publish(system, 0, {0: batch(0, 3)})
     fixed = system.slice(STREAM)
     assert fixed["offsets"] == [[0, 3], [0, 0], [0, 0]]
@@ -249,7 +249,7 @@ def test_a_source_without_control_messages_ends_with_one_of_its_own(system: Topi
         *_, last = system.consumer(StreamSpec("plain")).read(SystemStreamPartition("topics", "plain", partition), None)
         assert isinstance(last, ControlEnvelope)
         assert last.message == EndOfStreamMessage(None, 1, stream_id="plain")
-    system.admin.create([STREAM])  # a stream that nobody has written to yet has not ended
+    system.create([STREAM])  # a stream that nobody has written to yet has not ended
     assert list(system.consumer(STREAM).read(ssp(0), None)) == []
     (end,) = system.consumer(STREAM, system.slice(STREAM)).read(
         ssp(0), None
@@ -269,7 +269,7 @@ def test_append_is_all_or_nothing_and_makes_the_topic_when_told_the_count(system
         system.append(
             "plain", iter([pa.record_batch({"id": [1]}), pa.record_batch({"id": [1], "other": [2]})]), key=["id"]
         )
-    assert sum(system.admin.metadata([StreamSpec("plain")])["plain"].head) == 3
+    assert sum(system.metadata([StreamSpec("plain")])["plain"].head) == 3
 
 
 @pytest.mark.parametrize(
@@ -284,13 +284,13 @@ def test_append_is_all_or_nothing_and_makes_the_topic_when_told_the_count(system
 def test_rows_of_another_shape_are_rejected_when_they_are_written(
     system: TopicSystem, rows: dict[str, list[object]], said: str
 ) -> None:
-    system.admin.create([STREAM])
+    system.create([STREAM])
     with pytest.raises(SchemaError, match=said):
         system.producer(STREAM, "a").write(0, pa.record_batch(rows))
 
 
 def test_rows_that_fit_are_brought_into_the_topics_form(system: TopicSystem) -> None:
-    system.admin.create([STREAM])
+    system.create([STREAM])
     rows = pa.record_batch(
         {"name": pa.array(["a", "b", "a"]).dictionary_encode(), "id": pa.array([1, 2, 3], pa.int16())}
     )
@@ -303,7 +303,7 @@ def test_rows_that_fit_are_brought_into_the_topics_form(system: TopicSystem) -> 
 
 def test_a_null_in_a_column_declared_not_null_is_rejected(system: TopicSystem) -> None:
     strict = StreamSpec("strict", partitions=1, schema="id bigint not null")
-    system.admin.create([strict])
+    system.create([strict])
     with pytest.raises(SchemaError, match="declared not null, and 1 of 2 rows have none"):
         system.producer(strict, "a").write(0, pa.record_batch({"id": [1, None]}))
 
@@ -334,7 +334,7 @@ def sections_slice(system: TopicSystem, *runs: str) -> dict[str, object]:
 
 
 def test_a_reader_of_a_section_sees_one_run_of_an_interleaved_stream(system: TopicSystem) -> None:
-    system.admin.create([STREAM])
+    system.create([STREAM])
     end = {run: EndOfStreamMessage("task-0", 1, run, "shared") for run in ("monday", "tuesday")}
     publish(system, 0, {0: batch(0, 2)}, producer="views/monday/stage")
     publish(system, 0, {0: batch(10, 2)}, producer="views/tuesday/stage")
@@ -352,7 +352,7 @@ def test_a_reader_of_a_section_sees_one_run_of_an_interleaved_stream(system: Top
 
 
 def test_a_section_is_what_its_newest_generation_wrote(system: TopicSystem) -> None:
-    system.admin.create([STREAM])
+    system.create([STREAM])
     end = EndOfStreamMessage("task-0", 1, "monday", "shared")
     publish(system, 0, {0: batch(0, 2)}, (end,), producer="views/monday/stage")
     publish(system, 0, {0: batch(5, 1)}, (end,), "1.2", producer="views/monday/stage")
@@ -361,7 +361,7 @@ def test_a_section_is_what_its_newest_generation_wrote(system: TopicSystem) -> N
 
 
 def test_a_later_epoch_of_a_reader_knows_the_ends_before_it(system: TopicSystem) -> None:
-    system.admin.create([STREAM])
+    system.create([STREAM])
     for run in ("monday", "tuesday"):
         publish(
             system,
@@ -380,7 +380,7 @@ def test_a_later_epoch_of_a_reader_knows_the_ends_before_it(system: TopicSystem)
 
 
 def test_sections_that_end_a_slice_end_no_stream(system: TopicSystem) -> None:
-    system.admin.create([STREAM])
+    system.create([STREAM])
     publish(
         system,
         0,

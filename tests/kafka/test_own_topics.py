@@ -14,8 +14,7 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage, decode
 from airflow_samza.errors import TopicError
 from airflow_samza.systems.kafka.own_topics.frames import unframed
-from airflow_samza.systems.kafka.own_topics.store import broker_topic
-from airflow_samza.systems.kafka.own_topics.system import OwnTopics
+from airflow_samza.systems.kafka.own_topics.store import OwnTopics, broker_topic
 from airflow_samza.systems.kafka.system import KafkaSystem
 from airflow_samza.systems.log.maintenance import sweep
 from airflow_samza.systems.log.system import LogSystem
@@ -35,7 +34,7 @@ END = EndOfStreamMessage("task-0", 1, stream_id="views")
 @pytest.fixture
 def between(kafka: Kafka, tmp_path: Path) -> OwnTopics:
     made = KafkaSystem("events", SystemBinding("kafka", {"bootstrap.servers": kafka.address}), str(tmp_path)).own_topics
-    made.admin.create([STREAM])
+    made.create([STREAM])
     return made
 
 
@@ -139,7 +138,7 @@ def test_a_topic_with_another_count_at_the_brokers_is_rejected(between: OwnTopic
     other = StreamSpec("views/run 2/1.1", partitions=2)
     between.store.brokers.create(broker_topic(identity, other.name), 5)
     with pytest.raises(TopicError, match="has 5 partitions, and the run was planned with 2"):
-        between.admin.create([other])
+        between.create([other])
     assert between.topics() == [STREAM.name]
     assert topics.system.brokers.find(broker_topic(identity, other.name)) is not None
 
@@ -182,7 +181,7 @@ def test_the_log_under_the_root_leaves_them_alone_and_says_where_they_lie(betwee
 
 def test_two_roots_with_runs_of_one_name_have_topics_of_their_own(between: OwnTopics, tmp_path: Path) -> None:
     other = OwnTopics(between.store.brokers, str(tmp_path / "other"))
-    other.admin.create([STREAM])
+    other.create([STREAM])
     publish(other, 0, {0: batch(0, 3)})
     assert at_brokers(other) != at_brokers(between)
     assert ids(between) == []

@@ -11,7 +11,7 @@ import pytest
 from airflow_samza.errors import StorageUnavailable
 from airflow_samza.systems.kafka.access import access_of
 from airflow_samza.systems.kafka.brokers import Brokers
-from airflow_samza.systems.kafka.own_topics.system import OwnTopics
+from airflow_samza.systems.kafka.own_topics.store import OwnTopics
 from airflow_samza.systems.kafka.own_topics.writing import Sender
 from airflow_samza.systems.system import MessageRun, Publication, SystemBinding
 from demo.kafka import Kafka
@@ -29,7 +29,7 @@ BATCHES = 40
 def own_topics(address: str, root: Path, patience: float = 120.0, **settings: int) -> OwnTopics:
     binding = SystemBinding("kafka", {"bootstrap.servers": address, **settings})
     found = OwnTopics(Brokers(access_of("events", binding), patience), str(root))
-    found.admin.create([STREAM])
+    found.create([STREAM])
     return found
 
 

@@ -65,5 +65,5 @@ def grant(admin: AdminClient, operation: AclOperation) -> None:
 
 def plan(kafka: Kafka, root: Path) -> bool:
     here = Here(root, bindings={"events": SystemBinding("kafka", logged_in(kafka, USER))})
-    here.log.admin.create([StreamSpec("lines", 1, "n bigint")])
+    here.log.create([StreamSpec("lines", 1, "n bigint")])
     return bool(here.plan(f"{APPS}:passing_on", "run"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_samza.systems.kafka.own_topics.system import OwnTopics
+from airflow_samza.systems.kafka.own_topics.store import OwnTopics
 from airflow_samza.systems.kafka.system import KafkaSystem
 from airflow_samza.systems.system import MessageRun, Publication, StreamSpec, SystemBinding
 from tests.kafka.test_own_topics import noise
@@ -51,7 +51,7 @@ def test_reading_that_is_held_up_reads_all(system: KafkaSystem, topics: Topics) 
 
 def test_topics_between_stages_that_are_held_up_hold_all(system: KafkaSystem) -> None:
     between: OwnTopics = system.own_topics
-    between.admin.create([STREAM])
+    between.create([STREAM])
     writer, sent = between.producer(STREAM, "task-0"), noise(10, 100_000)
     for number in range(10):
         writer.write(0, sent.slice(number, 1))

@@ -13,8 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from airflow_samza.chooser.alignment import AlignmentChooser
 from airflow_samza.chooser.default import ChooserContext, make_chooser
-from airflow_samza.chooser.message_chooser import MessageChooser, stream_name
-from airflow_samza.chooser.offsets import PartitionHead
+from airflow_samza.chooser.message_chooser import MessageChooser, PartitionHead, stream_name
 from airflow_samza.chooser.runs import RunChooser
 from airflow_samza.chooser.settings import ChooserSettings
 from airflow_samza.systems.system import SystemStreamPartition as Ssp

@@ -44,7 +44,7 @@ class Stage:
 
     def __init__(self, folder: Path, application: str) -> None:
         self.here = Here(folder)
-        self.here.log.admin.create([StreamSpec("views", 2, "member_id bigint, page string")])
+        self.here.log.create([StreamSpec("views", 2, "member_id bigint, page string")])
         profiles(self.here, m1="gold")
         views(self.here, 1)
         self.run = self.here.plan(f"tests.support.side_input_apps:{application}", "run-1", mode=CONTINUOUS)

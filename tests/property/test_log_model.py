@@ -59,7 +59,7 @@ class LogMachine(RuleBasedStateMachine):
     def start(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
         self.system = LogSystem("log", SystemBinding("log", {"root": self.folder.name}))
-        self.system.admin.create([STREAM])
+        self.system.create([STREAM])
         self.commits: list[Modelled] = []
         self.head = [0, 0]
         self.floor = 0
@@ -130,7 +130,7 @@ class LogMachine(RuleBasedStateMachine):
     def reads_what_the_model_says(self) -> None:
         if not hasattr(self, "commits"):
             return
-        metadata = self.system.admin.metadata([STREAM])["topic"]
+        metadata = self.system.metadata([STREAM])["topic"]
         assert list(metadata.head) == self.head
         for partition in range(2):
             assert metadata.oldest[partition] >= self.oldest[partition], "oldest went back"

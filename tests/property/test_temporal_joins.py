@@ -23,7 +23,7 @@ from airflow_samza.runs.tables.retention import expire_versions
 from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.runs.tables.table_version import TableVersion
 from airflow_samza.schema import Schema
-from airflow_samza.storage.row_versions import RowVersions, VersionChange
+from airflow_samza.storage.timed_rows import RowVersions, VersionChange
 from airflow_samza.systems.log.maintenance import sweep
 from airflow_samza.systems.system import SystemBinding
 from tests.support import as_of_cases

@@ -91,4 +91,4 @@ def test_a_failing_write_leaves_nothing(spark: SparkSession, log: LogSystem) -> 
         frame.write.format("samza").options(root=log.filesystem.root, topic="bad", key="word", partitions="2").mode(
             "append"
         ).save()
-    assert log.admin.metadata([StreamSpec("bad")])["bad"].head == (0, 0)
+    assert log.metadata([StreamSpec("bad")])["bad"].head == (0, 0)

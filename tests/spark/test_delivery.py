@@ -151,7 +151,7 @@ class Publishing:
 
     def publish_twice(self, system: SparkSystem, spec: StreamSpec) -> None:
         """Publishes three epochs, each twice: somebody has died between the write and the record of it."""
-        system.admin.create([spec])
+        system.create([spec])
         for number in range(EPOCHS):
             staged = self._staged(system, spec, number)
             publication = Publication("app/run/stage", "1.1", number, {0: staged}, final=number == EPOCHS - 1)
@@ -225,7 +225,7 @@ def test_changes_are_upserted_into_a_database_by_key(publishing: Publishing) -> 
     system = publishing.system(output)
     columns = "n bigint not null, m bigint, _deleted boolean"
     spec = dataclasses.replace(publishing.stream(output), schema=columns, through="a-1-changes/r1/1.1")
-    system.admin.create([spec])
+    system.create([spec])
     options = {**system.table(spec).options, "dbtable": "numbers"}
     made = publishing.spark.createDataFrame([(0, 0), (9, 9)], "N bigint, M bigint")
     made.write.format("jdbc").options(**options).save()

@@ -36,7 +36,7 @@ def table(messages: list[dict[str, Any]], **kinds: str) -> pa.Table:
 
 def rows(log: LogSystem, topic: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    heads = log.admin.metadata([StreamSpec(topic)])[topic].head
+    heads = log.metadata([StreamSpec(topic)])[topic].head
     consumer = log.consumer(StreamSpec(topic))
     for partition, head in enumerate(heads):
         for envelope in consumer.read(SystemStreamPartition("log", topic, partition), OffsetRange(0, head)):

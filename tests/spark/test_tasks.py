@@ -44,7 +44,7 @@ class Visits:
         return [result.epochs for result in self.runtime.run_stages(self.prepared)]
 
     def rows(self, topic: str) -> list[tuple[Any, ...]]:
-        (consumer, found) = self.log.consumer(StreamSpec(topic)), self.log.admin.metadata([StreamSpec(topic)])[topic]
+        (consumer, found) = self.log.consumer(StreamSpec(topic)), self.log.metadata([StreamSpec(topic)])[topic]
         rows: list[tuple[Any, ...]] = []
         for partition in range(found.partitions):
             place = SystemStreamPartition("log", topic, partition)

@@ -120,5 +120,5 @@ def test_offsets_in_the_progress_are_json_by_partition(spark: SparkSession, log:
     progress: Any = query.lastProgress
     end = progress["sources"][0]["endOffset"]
     read = json.loads(end) if isinstance(end, str) else end
-    heads = log.admin.metadata([SHARED])["shared"].head
+    heads = log.metadata([SHARED])["shared"].head
     assert {int(partition): offset for partition, offset in read["offsets"].items()} == dict(enumerate(heads))

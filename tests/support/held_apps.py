@@ -73,7 +73,7 @@ class Scores(Here):
 
     def in_topic(self, topic: str = "topic") -> list[int]:
         """Return the ids that readers see in a topic of the log."""
-        if topic not in self.log.admin.metadata([StreamSpec(topic)]):
+        if topic not in self.log.metadata([StreamSpec(topic)]):
             return []
         return sorted(row["id"] for row in self.rows(topic))
 

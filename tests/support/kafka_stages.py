@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from airflow_samza.systems.kafka.own_topics.system import OwnTopics
+from airflow_samza.systems.kafka.own_topics.store import OwnTopics
 from airflow_samza.systems.kafka.system import KafkaSystem
 from airflow_samza.systems.system import SystemBinding
 from tests.support.dying_runners import Runners

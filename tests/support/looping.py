@@ -84,7 +84,7 @@ class Place:
 
     def rows(self, topic: str) -> list[dict[str, Any]]:
         """The user messages of a topic."""
-        found = self.log.admin.metadata([StreamSpec(topic)])[topic]
+        found = self.log.metadata([StreamSpec(topic)])[topic]
         consumer = self.log.consumer(StreamSpec(topic))
         rows: list[dict[str, Any]] = []
         for partition in range(found.partitions):

@@ -58,7 +58,7 @@ class Runs:
 
     def make(self, topic: str, schema: Schema, partitions: int) -> None:
         """A topic without messages."""
-        self.log.admin.create([StreamSpec(topic, partitions, schema.ddl())])
+        self.log.create([StreamSpec(topic, partitions, schema.ddl())])
 
     def send(self, topic: str, schema: Schema, rows: list[dict[str, Any]]) -> None:
         """Appends messages, by their first column."""

@@ -35,7 +35,7 @@ class Pushes:
     def __post_init__(self) -> None:
         self.files = open_filesystem(str(self.path))
         self.system = LogSystem("log", SystemBinding("log"), filesystem=self.files)
-        self.system.admin.create([TOPIC])
+        self.system.create([TOPIC])
 
     def __reduce__(self) -> tuple[object, ...]:
         return (Pushes, (self.path,))

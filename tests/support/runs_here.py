@@ -84,7 +84,7 @@ class Here:
 
     def _rows(self, topic: str) -> Iterator[dict[str, Any]]:
         spec = StreamSpec(topic)
-        found = self.log.admin.metadata([spec])[topic]
+        found = self.log.metadata([spec])[topic]
         with contextlib.closing(self.log.consumer(spec)) as consumer:
             for partition in range(found.partitions):
                 offsets = OffsetRange(found.oldest[partition], found.head[partition])

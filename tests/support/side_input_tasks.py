@@ -14,7 +14,7 @@ from airflow_samza.prepare.side_inputs import SideInputSlices
 from airflow_samza.prepare.task_side_inputs import TOPIC_IDENTITY, SideInputs
 from airflow_samza.runs.records.epoch_records import InputIntent, Intent
 from airflow_samza.runs.records.run_plan import SIDE_INPUT, BoundStream
-from airflow_samza.storage.side_inputs import Place
+from airflow_samza.storage.offsets_file import Place
 from airflow_samza.systems.filesystems.memory import MemoryFilesystem
 from airflow_samza.systems.system import MessageRun, OffsetRange, StreamSpec, SystemStreamPartition
 from airflow_samza.task.loop.reading import TaskInput

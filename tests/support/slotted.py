@@ -48,7 +48,7 @@ class Slotted:
         self.system: System = self.bound()
         made = (("table", "web.out"), ("create", "true")) if kind in TABLES else ()
         self.stream = StreamSpec("out", partitions=1, schema="id bigint", written=True, options=made)
-        self.system.admin.create([self.stream])
+        self.system.create([self.stream])
 
     def stage(
         self, ids: Sequence[int], stage: str = "stage", generation: str = "1.1", epoch: int = 0, run: str = ""
@@ -96,7 +96,7 @@ class Slotted:
         # What another process would see: nothing is remembered from before.
         system = self.system if self.kind == "memory" else Slotted.bound(self)
         read = StreamSpec("out", partitions=1, schema="id bigint", options=self.stream.options[:1])
-        whole = None if self.kind in WHOLE else OffsetRange(0, system.admin.metadata([read])["out"].head[0])
+        whole = None if self.kind in WHOLE else OffsetRange(0, system.metadata([read])["out"].head[0])
         found = system.consumer(read).read(SystemStreamPartition("here", "out", 0), whole)
         return sorted(id for run in found if isinstance(run, MessageRun) for id in run.batch.column("id").to_pylist())
 

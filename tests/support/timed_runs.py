@@ -163,7 +163,7 @@ class World:
     def _lines(self) -> dict[int, list[int]]:
         """Return the lines of each partition, in order."""
         found: dict[int, list[int]] = {}
-        metadata = self.log.admin.metadata([StreamSpec("lines")])["lines"]
+        metadata = self.log.metadata([StreamSpec("lines")])["lines"]
         with contextlib.closing(self.log.consumer(StreamSpec("lines"))) as consumer:
             for partition, head in enumerate(metadata.head):
                 place = SystemStreamPartition("log", "lines", partition)

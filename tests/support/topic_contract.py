@@ -13,7 +13,7 @@ from airflow_samza.control.messages import ControlMessage
 from airflow_samza.system_kinds import SystemKind, find_kind, kinds
 from airflow_samza.systems.bindings import bind_system
 from airflow_samza.systems.capabilities import HasSections, WritesByKey
-from airflow_samza.systems.kafka.own_topics.system import OwnTopics
+from airflow_samza.systems.kafka.own_topics.store import OwnTopics
 from airflow_samza.systems.kafka.system import KafkaSystem
 from airflow_samza.systems.system import (
     Publication,

@@ -12,7 +12,7 @@ from tests.support.scalar_partitioner import partition_of
 
 def topic_rows(log: LogSystem, topic: str) -> list[dict[str, Any]]:
     """The messages as dicts; none where there is no such topic."""
-    known = log.admin.metadata([StreamSpec(topic)]).get(topic)
+    known = log.metadata([StreamSpec(topic)]).get(topic)
     rows: list[dict[str, Any]] = []
     if known is None:
         return rows

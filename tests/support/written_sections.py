@@ -18,7 +18,7 @@ SHARED = StreamSpec("shared", partitions=3, schema="word string, n bigint")
 def shared_log(root: Path) -> LogSystem:
     """Return a log with an empty topic ``shared`` of three partitions."""
     system = LogSystem("log", SystemBinding("log", {"root": str(root)}))
-    system.admin.create([SHARED])
+    system.create([SHARED])
     return system
 
 

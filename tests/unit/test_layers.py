@@ -52,7 +52,6 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("producers_seen", "system"),
         ("sections", "topic_rejections", "topic_rows"),
         ("capabilities",),
-        ("delivery",),
         ("log",),
         ("files",),
         ("serdes",),

@@ -22,9 +22,8 @@ from airflow_samza.runs.records.run_plan import BoundStream
 from airflow_samza.runs.tables.pins import HISTORY
 from airflow_samza.storage.columnar import ColumnarTable
 from airflow_samza.storage.local_store import LocalStores, default_folder
-from airflow_samza.storage.offsets_file import LocalOffsets, OffsetsFile
-from airflow_samza.storage.row_versions import RowVersions
-from airflow_samza.storage.side_inputs import Place
+from airflow_samza.storage.offsets_file import LocalOffsets, OffsetsFile, Place
+from airflow_samza.storage.timed_rows import RowVersions
 from airflow_samza.task.loop.side_tables import SideTable, SideTables
 from airflow_samza.task.loop.task_tables import side_partitions
 from airflow_samza.task.program.stage_program import StageProgram

@@ -94,7 +94,7 @@ def compaction_task(
     tasks: list[int],
 ) -> CompactionTask:
     """Return the work of some tasks of the compaction of a version."""
-    metadata = system.admin.metadata([StreamSpec(folder.topic)]).get(folder.topic)
+    metadata = system.metadata([StreamSpec(folder.topic)]).get(folder.topic)
     if metadata is None:
         raise TopicError(f"The push stream {folder.topic!r} is gone.", hint="Push the table anew.", stream=folder.topic)
     stream = StreamSpec(folder.topic, metadata.partitions, metadata.schema, version.key)

@@ -21,7 +21,7 @@ from airflow_samza.runs.tables.pins import (
     sections_in,
     slice_of_sections,
 )
-from airflow_samza.storage.row_versions import RowVersions
+from airflow_samza.storage.timed_rows import RowVersions
 from airflow_samza.systems.system import MessageRun
 from airflow_samza.task.loop.side_tables import SideTable, SideTables
 from airflow_samza.task.loop.task_tables import Filled

@@ -119,7 +119,7 @@ class RunTopic:
         if self.system is None:
             raise NotFound(f"The system {self.bound.system!r} cannot be opened here.", rule="storage")
         with self.asking():
-            metadata = self.system.admin.metadata([self.spec]).get(self.spec.name)
+            metadata = self.system.metadata([self.spec]).get(self.spec.name)
         if metadata is None:
             raise NotFound(
                 f"The topic {self.spec.name!r} is not there.",

@@ -212,7 +212,7 @@ def _deleted_topics(
             has_written = files.exists(handle.folder.result)
             if writer in seen or system is None or not has_written:
                 continue
-            if bound.spec.name not in system.admin.metadata([bound.spec]):
+            if bound.spec.name not in system.metadata([bound.spec]):
                 seen.add(writer)
                 left.append(writer)
                 yield writer, stream_id

@@ -60,7 +60,7 @@ def heads_of(systems: Mapping[str, System]) -> Heads:
 
     def heads(bound: BoundStream) -> Sequence[int]:
         system = systems.get(bound.system)
-        metadata = system.admin.metadata([bound.spec]).get(bound.spec.name) if system is not None else None
+        metadata = system.metadata([bound.spec]).get(bound.spec.name) if system is not None else None
         return metadata.head if metadata is not None else ()
 
     return heads

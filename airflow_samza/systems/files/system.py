@@ -77,11 +77,6 @@ class FilesSystem:
                 key=unknown,
             )
 
-    @property
-    def admin(self) -> FilesSystem:
-        """The system is its own admin."""
-        return self
-
     def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
         """Return the declared partition counts of streams whose path exists, and schemas found where none is declared.
 

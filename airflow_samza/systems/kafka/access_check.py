@@ -15,7 +15,7 @@ from confluent_kafka.admin import AclOperation, AdminClient
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.systems.kafka.access import KafkaAccess
-from airflow_samza.systems.kafka.broker_answers import ANSWER_SECONDS, answer_to
+from airflow_samza.systems.kafka.brokers import ANSWER_SECONDS, answer_to
 from airflow_samza.systems.kafka.clients import CLIENT_LOG
 from airflow_samza.systems.kafka.connection_failures import (
     DELETE,
@@ -26,11 +26,11 @@ from airflow_samza.systems.kafka.connection_failures import (
     TRANSACTION,
     WRITE,
     connection_failure,
+    has_other_protocol,
     missing_right,
     rejected_setting,
 )
 from airflow_samza.systems.kafka.failures import error_of
-from airflow_samza.systems.kafka.listeners import has_other_protocol
 from airflow_samza.systems.kafka.pools import Shared, guarded, released
 
 PATIENCE = 30.0

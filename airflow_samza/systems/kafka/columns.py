@@ -41,7 +41,6 @@ _TYPES = {
     TIMESTAMP: ("timestamp", "bigint"),
     HEADERS: ("array<struct<key:string,value:binary>>",),
 }
-_DEFAULT_SERDE = "json"
 
 ON_EXPIRED = "on_expired"
 REJECT, SKIP = "reject", "skip"
@@ -78,7 +77,7 @@ class MessageColumns:
                     value=name,
                 )
             facts = {name: name for name in whole.names}
-            return cls(stream.name, whole, facts, pa.schema([]), _DEFAULT_SERDE, () if stream.deletes else None)
+            return cls(stream.name, whole, facts, pa.schema([]), JSON, () if stream.deletes else None)
         declared = Schema.of(stream.schema)
         for name, fact in options.items():
             if name not in declared:
@@ -102,7 +101,7 @@ class MessageColumns:
         payload = pa.schema([field for field in whole if field.name not in options])
         inside = stream.key if set(stream.key) <= set(payload.names) else ()
         deleting = inside if stream.deletes else None
-        return cls(stream.name, whole, options, payload, stream.serde or _DEFAULT_SERDE, deleting)
+        return cls(stream.name, whole, options, payload, stream.serde or JSON, deleting)
 
     def check_sliced(self, timestamp: str | None, system: str) -> None:
         """Reject a data interval over any other column than that of the messages' own timestamps."""
@@ -122,7 +121,7 @@ class MessageColumns:
     def value_serde(self, system: str, options: Mapping[str, Any], columns: Sequence[str] | None = None) -> Serde:
         """Return the serde of the values, by the system's options; one of JSON reads the wanted columns only."""
         schema = self.payload
-        if self.serde == _DEFAULT_SERDE and columns is not None:
+        if self.serde == JSON and columns is not None:
             schema = pa.schema([self.schema.field(name) for name in columns if name not in self.facts])
         return bind_serde(self.serde, schema, self.stream, options=options, system=system)
 

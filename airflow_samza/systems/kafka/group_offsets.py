@@ -15,8 +15,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 
 from airflow_samza.errors import SamzaError, TopicError
-from airflow_samza.systems.kafka.broker_answers import answer_to
-from airflow_samza.systems.kafka.brokers import Brokers
+from airflow_samza.systems.kafka.brokers import Brokers, answer_to
 from airflow_samza.systems.kafka.clients import WarmConsumer, admin
 from airflow_samza.systems.kafka.connection_failures import GROUP, READ, connection_failure, missing_right
 from airflow_samza.systems.kafka.failures import error_of

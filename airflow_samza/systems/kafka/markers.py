@@ -11,15 +11,13 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-
-from confluent_kafka import KafkaError, Message, TopicPartition
+from functools import partial
 
 from airflow_samza.errors import StorageUnavailable, TopicError
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.kafka.brokers import Brokers
-from airflow_samza.systems.kafka.clients import PASSING, consumer
-from airflow_samza.systems.kafka.failures import failed
-from airflow_samza.systems.kafka.write_failures import markers_missing
+from airflow_samza.systems.kafka.failures import markers_missing
+from airflow_samza.systems.kafka.reading import messages_up_to
 
 TOPIC = "airflow-samza-publications"
 """The name of the topic of markers, unless the system's option ``publications.topic`` gives another."""
@@ -28,9 +26,6 @@ PARTITIONS = 16
 """Neighbours in a partition wait for each other's open transactions, which end with their marker: milliseconds."""
 
 _CONFIG = {"cleanup.policy": "compact"}
-_BATCH = 10_000
-_POLL_SECONDS = 0.02
-"""Time after which a client gives what has come: it waits for a whole batch, and holes fill none."""
 
 
 @dataclass(frozen=True)
@@ -121,43 +116,32 @@ class Markers:
 
         Everything whose transaction had begun when it was called is waited for: what it shows, is so.
         """
-        place = TopicPartition(self.name, self.partition(keys))
-        scope, values = keys.scope.encode(), dict[str, bytes]()
-        waiting = self.brokers.waiting(f"Markers in {self.name!r}")
-        with consumer(self.brokers.access) as warm:
-            position, end = self.brokers.bounds(self.name, place.partition)
-            warm.read_from(place.topic, place.partition, position)
-            while position < end:
-                messages = warm.client.consume(_BATCH, _POLL_SECONDS)
-                for message in messages:
-                    position = max(position, self._take(message, scope, values))
-                if not messages:
-                    waiting.still(warm.trouble.str() if warm.trouble is not None else "a publication is open there")
-                if waiting.is_over:
-                    raise StorageUnavailable(
-                        f"The markers in {self.name!r} of the system {self.brokers.system!r} could not be read up to "
-                        f"their end for {self.brokers.patience:.0f} s.",
-                        hint="Check that its brokers run; another publication that died there holds readers up for "
-                        "a minute at most.",
-                        stream=keys.topic,
-                        system=self.brokers.system,
-                    )
-        waiting.over()
+        place, scope, values = self.partition(keys), keys.scope.encode(), dict[str, bytes]()
+        position, end = self.brokers.bounds(self.name, place)
+        for messages in messages_up_to(
+            self.brokers,
+            self.name,
+            place,
+            position,
+            end,
+            reason="a publication is open there",
+            too_silent=partial(self._unread, keys),
+        ):
+            for message in messages:
+                key, value = message.key(), message.value()
+                if key is not None and value is not None and key.startswith(scope):
+                    values[key.decode()] = value
         return values
 
-    def _take(self, message: Message, scope: bytes, values: dict[str, bytes]) -> int:
-        """Take a message or report; return the offset that is known to be reached, 0 if none is."""
-        error, offset = message.error(), message.offset()
-        if error is not None:
-            if error.code() == KafkaError._PARTITION_EOF:
-                return int(offset or 0)
-            if error.code() in PASSING or error.retriable():
-                return 0
-            raise failed(self.brokers.access, error, self.name, self.brokers.patience)
-        key, value = message.key(), message.value()
-        if key is not None and value is not None and key.startswith(scope):
-            values[key.decode()] = value
-        return int(offset or 0) + 1
+    def _unread(self, keys: MarkerKeys) -> StorageUnavailable:
+        return StorageUnavailable(
+            f"The markers in {self.name!r} of the system {self.brokers.system!r} could not be read up to their end for "
+            f"{self.brokers.patience:.0f} s.",
+            hint="Check that its brokers run; another publication that died there holds readers up for "
+            "a minute at most.",
+            stream=keys.topic,
+            system=self.brokers.system,
+        )
 
 
 def marker_of(values: Mapping[str, bytes], key: str) -> Marker | None:

@@ -13,12 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_samza.application.declarations.serdes import JSON
 from airflow_samza.errors import ConfigError, SchemaError
 from airflow_samza.schema import Schema
 from airflow_samza.systems.kafka.columns import bind_key_serde
+from airflow_samza.systems.kafka.failures import too_large
 from airflow_samza.systems.kafka.output_options import HEADERS_COLUMN, KEY_COLUMN, TIMESTAMP_COLUMN, OutputOptions
-from airflow_samza.systems.kafka.write_failures import too_large
-from airflow_samza.systems.log.producer import stage
+from airflow_samza.systems.log.commits import stage
 from airflow_samza.systems.log.topic import Topic
 from airflow_samza.systems.serdes.binding import bind_serde
 from airflow_samza.systems.serdes.serde import Serde
@@ -31,7 +32,6 @@ STAGED = "key binary, value binary, partition int, timestamp bigint, headers arr
 BY_KEY = -1
 _SCHEMA = Schema.of(STAGED).to_arrow()
 _HEADERS = _SCHEMA.field("headers").type
-_DEFAULT_SERDE = "json"
 
 
 class MessageEncoder:
@@ -54,9 +54,7 @@ class MessageEncoder:
         # A column that is a message's key, time or headers by an option is not in its value as well.
         payload = pa.schema([field for field in schema if field.name not in options.columns.values()])
         self._payload = payload.names
-        self.serde: Serde = bind_serde(
-            stream.serde or _DEFAULT_SERDE, payload, stream.name, options=settings, system=system
-        )
+        self.serde: Serde = bind_serde(stream.serde or JSON, payload, stream.name, options=settings, system=system)
         self._key_serde = bind_key_serde(schema, self._key, stream.name) if self._key else None
         for column, fact, is_fit, types in (
             (self._time, "timestamp", _is_time, "a timestamp, or a bigint of milliseconds since 1970"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from airflow_samza.application.rejections import did_you_mean
 from airflow_samza.errors import ConfigError
-from airflow_samza.systems.delivery import Delivery
+from airflow_samza.systems.capabilities import Delivery
 from airflow_samza.systems.system import StreamSpec
 
 DELIVERY, EXACTLY_ONCE, AT_LEAST_ONCE = "delivery", "exactly_once", "at_least_once"

@@ -19,11 +19,11 @@ from datetime import datetime, timedelta, timezone
 import pyarrow as pa
 
 from airflow_samza.errors import StorageUnavailable
-from airflow_samza.systems.delivery import Delivery
+from airflow_samza.systems.capabilities import Delivery
 from airflow_samza.systems.generations import parse_generation
+from airflow_samza.systems.kafka.failures import TRANSACTIONAL_IDS, contended, markers_missing, superseded
 from airflow_samza.systems.kafka.markers import Marker, MarkerKeys, Markers, marker_of
 from airflow_samza.systems.kafka.pools import closed_before_forks
-from airflow_samza.systems.kafka.write_failures import TRANSACTIONAL_IDS, contended, markers_missing, superseded
 from airflow_samza.systems.kafka.writing import TRANSACTION_SECONDS, Fenced, Writer
 from airflow_samza.systems.system import Publication
 

@@ -7,7 +7,8 @@ no more, at or behind the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -17,7 +18,7 @@ from confluent_kafka import KafkaError, Message
 
 from airflow_samza.control.messages import EndOfStreamMessage
 from airflow_samza.systems.kafka.brokers import Brokers
-from airflow_samza.systems.kafka.clients import WarmConsumer, consumer
+from airflow_samza.systems.kafka.clients import consumer
 from airflow_samza.systems.kafka.column_reader import ColumnReader, offset_of, taken
 from airflow_samza.systems.kafka.columns import HEADERS, OFFSET, TIMESTAMP, VALUE, MessageColumns
 from airflow_samza.systems.kafka.failures import UNKNOWN_TOPIC, failed, missing, other_count, silent
@@ -50,6 +51,72 @@ _LAST_SECONDS = 0.01
 """The same for the last ones of a range, which are fewer than its offsets where these have holes."""
 
 _EXPIRED = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+
+
+def messages_up_to(
+    brokers: Brokers,
+    topic: str,
+    partition: int,
+    position: int,
+    end: int,
+    behind_gap: Callable[[int], int] | None = None,
+    *,
+    reason: str = "no answer came",
+    too_silent: Callable[[], Exception] | None = None,
+) -> Iterator[list[Message]]:
+    """Yield the messages of a partition from a position up to an end; some, each time.
+
+    ``behind_gap`` returns where reading goes on when the message of a position is gone. A partition that stays silent
+    for too long, for this ``reason`` unless the client has reported another, is an error.
+    """
+    what = f"Messages of {topic!r}, partition {partition},"
+    waiting = brokers.waiting(what)
+    with consumer(brokers.access) as lent:
+        lent.read_from(topic, partition, position)
+        while position < end:
+            left = end - position
+            came = lent.client.consume(min(_AT_A_TIME, left), _WAIT_SECONDS if left > _AT_A_TIME else _LAST_SECONDS)
+            reports = (
+                [message for message in came if message.error() is not None] if any(map(Message.error, came)) else []
+            )
+            messages = [message for message in came if message.error() is None] if reports else came
+            if messages:
+                waiting.over()
+                lent.came()
+                position = offset_of(messages[-1]) + 1
+                if position > end:
+                    messages = [message for message in messages if offset_of(message) < end]
+                if messages:
+                    yield messages
+                waiting = brokers.waiting(what)  # the time that its user takes is no silence
+            for report in reports:
+                error = cast("KafkaError", report.error())
+                if error.code() == KafkaError._PARTITION_EOF:
+                    position = max(position, offset_of(report))
+                elif error.code() in _EXPIRED and behind_gap is not None:
+                    position = behind_gap(position)
+                    lent.read_from(topic, partition, position)
+                elif error.code() in lent.passing:
+                    lent.note(error)
+                elif error.code() in UNKNOWN_TOPIC:
+                    raise missing(topic, brokers.system)
+                elif not error.retriable():
+                    raise failed(brokers.access, error, topic, brokers.patience)
+            if not messages and position < end:
+                why = lent.trouble.str() if lent.trouble is not None else reason
+                waiting.still(why)
+                if waiting.is_over:
+                    if too_silent is not None:
+                        raise too_silent()
+                    raise silent(
+                        system=brokers.system,
+                        brokers=brokers.access.addresses,
+                        stream=topic,
+                        partition=partition,
+                        position=position,
+                        seconds=waiting.seconds,
+                        why=why,
+                    )
 
 
 class KafkaConsumer:
@@ -100,7 +167,8 @@ class KafkaConsumer:
         """Yield what is taken of the messages of a range, in batches."""
         parts: list[pa.RecordBatch] = []
         size = 0
-        for messages in self._messages(partition, start, end):
+        behind_gap = partial(self._behind_gap, partition, end)
+        for messages in messages_up_to(self._brokers, self._stream.name, partition, start, end, behind_gap):
             part = taken(messages, facts)
             del messages  # the next ones take their place in memory
             parts.append(part)
@@ -111,62 +179,7 @@ class KafkaConsumer:
         if parts:
             yield pa.concat_batches(parts)
 
-    def _messages(self, partition: int, position: int, end: int) -> Iterator[list[Message]]:
-        """Yield the messages from a position up to an end; some, each time."""
-        with consumer(self._brokers.access) as lent:
-            lent.read_from(self._stream.name, partition, position)
-            while position < end:
-                messages, reports = self._next(lent, partition, position, end)
-                if messages:
-                    lent.came()
-                    position = offset_of(messages[-1]) + 1
-                    if position > end:
-                        messages = [message for message in messages if offset_of(message) < end]
-                    if messages:
-                        yield messages
-                for report in reports:
-                    error = cast("KafkaError", report.error())
-                    if error.code() == KafkaError._PARTITION_EOF:
-                        position = max(position, offset_of(report))
-                    elif error.code() in _EXPIRED:
-                        position = self._behind_gap(partition, position, end)
-                        lent.read_from(self._stream.name, partition, position)
-                    elif error.code() not in lent.passing and not error.retriable():
-                        raise self._failed(error)
-
-    def _next(self, lent: WarmConsumer, partition: int, position: int, end: int) -> tuple[list[Message], list[Message]]:
-        """Return the next messages and reports, some; a partition that stays silent for too long is an error."""
-        waiting = self._brokers.waiting(f"Messages of {self._stream.name!r}, partition {partition},")
-        while True:
-            left = end - position
-            messages = lent.client.consume(min(_AT_A_TIME, left), _WAIT_SECONDS if left > _AT_A_TIME else _LAST_SECONDS)
-            reports = (
-                [message for message in messages if message.error() is not None]
-                if any(map(Message.error, messages))
-                else []
-            )
-            if len(messages) > len(reports):
-                waiting.over()
-                return [message for message in messages if message.error() is None] if reports else messages, reports
-            errors = [cast("KafkaError", report.error()) for report in reports]
-            if any(error.code() not in lent.passing for error in errors):
-                return [], reports
-            for error in errors:
-                lent.note(error)
-            why = lent.trouble.str() if lent.trouble is not None else "no answer came"
-            waiting.still(why)
-            if waiting.is_over:
-                raise silent(
-                    system=self._brokers.system,
-                    brokers=self._brokers.access.addresses,
-                    stream=self._stream.name,
-                    partition=partition,
-                    position=position,
-                    seconds=waiting.seconds,
-                    why=why,
-                )
-
-    def _behind_gap(self, partition: int, position: int, end: int) -> int:
+    def _behind_gap(self, partition: int, end: int, position: int) -> int:
         """Return the first offset that is left, when that of the position is gone and the stream goes on then."""
         topic = self._brokers.topic(self._stream.name)
         self._check_topic()
@@ -177,11 +190,6 @@ class KafkaConsumer:
             return position
         pass_by(self._stream, partition, position, oldest)
         return oldest
-
-    def _failed(self, error: KafkaError) -> Exception:
-        if error.code() in UNKNOWN_TOPIC:
-            return missing(self._stream.name, self._brokers.system)
-        return failed(self._brokers.access, error, self._stream.name, self._brokers.patience)
 
     # -- from messages to batches --------------------------------------------------------------------------------------
 

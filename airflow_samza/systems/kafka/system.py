@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from airflow_samza.systems.capabilities import Compaction, ExpiringTopic
-from airflow_samza.systems.delivery import Delivery
+from airflow_samza.systems.capabilities import Compaction, Delivery, ExpiringTopic
 from airflow_samza.systems.kafka.access import access_of
 from airflow_samza.systems.kafka.access_check import (
     PATIENCE as CHECK_PATIENCE,
@@ -24,7 +23,7 @@ from airflow_samza.systems.kafka.input_range import fix_range, missing_messages,
 from airflow_samza.systems.kafka.output import KafkaProducer
 from airflow_samza.systems.kafka.output_options import OutputOptions
 from airflow_samza.systems.kafka.outputs import KafkaOutputs
-from airflow_samza.systems.kafka.own_topics.system import OwnTopics, is_own
+from airflow_samza.systems.kafka.own_topics.store import OwnTopics, is_own
 from airflow_samza.systems.kafka.reading import KafkaConsumer
 from airflow_samza.systems.log.segments import SegmentWriter
 from airflow_samza.systems.serdes.serde import Serde
@@ -56,11 +55,6 @@ class KafkaSystem(KafkaOutputs):
         """The topics between stages."""
         return OwnTopics(self.brokers, self._root)
 
-    @property
-    def admin(self) -> KafkaSystem:
-        """The system is its own admin."""
-        return self
-
     def wait_at_most(self, seconds: float) -> None:
         """Give up brokers that do not answer a question for so long."""
         self.brokers.patience = seconds
@@ -83,7 +77,7 @@ class KafkaSystem(KafkaOutputs):
         own = [stream for stream in streams if is_own(stream)]
         if own:
             others = [stream for stream in streams if not is_own(stream)]
-            return {**self.own_topics.admin.metadata(own), **(self.metadata(others) if others else {})}
+            return {**self.own_topics.metadata(own), **(self.metadata(others) if others else {})}
         patience = min(CHECK_PATIENCE, self.brokers.patience)
         check_brokers(self.brokers.access, patience)
         check_readable(self.brokers.access, [stream.name for stream in streams if not stream.written], patience)
@@ -172,7 +166,7 @@ class KafkaSystem(KafkaOutputs):
 
     def create(self, streams: Sequence[StreamSpec]) -> None:
         """Make the topics between stages and of outputs that are missing, and where messages wait for the commit."""
-        self.own_topics.admin.create([stream for stream in streams if is_own(stream)])
+        self.own_topics.create([stream for stream in streams if is_own(stream)])
         super().create([stream for stream in streams if not is_own(stream)])
 
     def producer(self, stream: StreamSpec, writer: str) -> SegmentWriter | KafkaProducer:

@@ -10,13 +10,11 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from airflow_samza.systems.kafka.broker_answers import Waiting
-from airflow_samza.systems.kafka.brokers import Brokers
+from airflow_samza.systems.kafka.brokers import Brokers, Waiting
 from airflow_samza.systems.kafka.clients import CLIENT_LOG, close_producer
-from airflow_samza.systems.kafka.failures import cause_of, error_of
+from airflow_samza.systems.kafka.failures import FENCED, cause_of, error_of, write_failed
 from airflow_samza.systems.kafka.output_options import IN_TRANSACTIONS, ONE_BY_ONE
 from airflow_samza.systems.kafka.pools import guarded
-from airflow_samza.systems.kafka.write_failures import FENCED, write_failed
 
 T = TypeVar("T")
 
@@ -177,4 +175,4 @@ class Writer:
         if error.code() in FENCED:
             return Fenced(error.str())
         delivery = IN_TRANSACTIONS if self._transactional else ONE_BY_ONE
-        return write_failed(error, topic=self._topic, brokers=self._brokers, delivery=delivery, key=key)
+        return write_failed(error, topic=self._topic, access=self._brokers.access, delivery=delivery, key=key)

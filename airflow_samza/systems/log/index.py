@@ -1,6 +1,9 @@
 """Index of a topic: the rows of segments by their offsets, as readers see them when they open it.
 
-Commits of a superseded generation, and those before the retention floor, are left out; their offsets become gaps.
+Commits of a superseded generation, and those before the retention floor, are left out; their offsets become gaps. What
+replaces a commit that is hidden comes at new offsets: a reader that goes on by offsets alone would read the same rows
+twice. The commits say so, also those that have expired: their records stay.
+
 Consumers and tails of the log look up in it; the page and the command line do for a topic's messages.
 """
 
@@ -8,12 +11,13 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from cachetools import LRUCache
 
 from airflow_samza.control.messages import ControlMessage, ProducerEnds
+from airflow_samza.systems.capabilities import Superseded
 from airflow_samza.systems.log.commits import load_tail, read_commits, record_numbers, tail_of_snapshot
 from airflow_samza.systems.log.records import Commit, Segment
 from airflow_samza.systems.log.topic import Topic
@@ -246,3 +250,48 @@ def _runs(commit: Commit, partition: int) -> Iterator[Run]:
 
 def _owner(commit: Commit) -> tuple[str, str] | None:
     return None if commit.once else (commit.producer, commit.generation)
+
+
+def superseded_since(topic: Topic, commits: int, first: Sequence[int], read: Sequence[int]) -> list[Superseded]:
+    """Return what lies between ``first`` and ``read`` as of the first ``commits`` commits, and is superseded now.
+
+    Oldest first, one of each producer. Control messages alone do not count: reading them again changes nothing
+    new.
+    """
+    if commits == 0 or tuple(first) == tuple(read):
+        return []
+    then = load_tail(topic, commits - 1).seen
+    now = load_tail(topic).seen
+    gone = {owner[0] for owner in then.generations().items() if now.turns.is_superseded(*owner)}
+    newest = now.generations()
+    replaced: dict[str, Superseded] = {}
+    for commit in read_commits(topic, 0, commits - 1) if gone else ():
+        producer = commit.producer
+        if (
+            commit.once
+            or producer not in gone
+            or producer in replaced
+            or then.turns.is_superseded(producer, commit.generation)
+        ):
+            continue
+        for partition, rows in enumerate(commit.rows_by_partition[: len(read)]):
+            offset = max(first_offset(commit, partition), first[partition])
+            if offset < min(read[partition], first_offset(commit, partition) + rows):
+                successor = now.turns.successor(producer)
+                by, generation = (producer, newest[producer]) if successor is None else successor[1].owner
+                replaced[producer] = Superseded(producer, commit.generation, generation, partition, offset, by)
+                break
+    return list(replaced.values())
+
+
+def written_ends(topic: Topic) -> dict[str, tuple[int, ...]]:
+    """Return by producer where its last rows end in each partition, of rows that readers still see."""
+    seen = load_tail(topic).seen
+    ends: dict[str, tuple[int, ...]] = {}
+    for commit in read_commits(topic, 0):
+        if commit.rows and not commit.once and not seen.turns.is_superseded(commit.producer, commit.generation):
+            rows = commit.rows_by_partition
+            former = ends.get(commit.producer, (0,) * topic.partitions)
+            own = (end - len(commit.control) if count else 0 for end, count in zip(commit.next, rows, strict=True))
+            ends[commit.producer] = tuple(max(one, other) for one, other in zip(own, former, strict=True))
+    return ends

@@ -14,14 +14,12 @@ from airflow_samza.errors import ConfigError, TopicError
 from airflow_samza.systems.capabilities import Superseded, Written, rows_missing
 from airflow_samza.systems.filesystems.filesystem import Filesystem
 from airflow_samza.systems.filesystems.opening import open_filesystem
-from airflow_samza.systems.log.commits import load_tail
+from airflow_samza.systems.log.commits import load_tail, publish_segments, stage
 from airflow_samza.systems.log.consumer import LogConsumer
-from airflow_samza.systems.log.index import Control, LogIndex
+from airflow_samza.systems.log.index import Control, LogIndex, superseded_since, written_ends
 from airflow_samza.systems.log.maintenance import ExpiringLogTopic, finish_in_place
-from airflow_samza.systems.log.producer import publish_segments, stage
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segment_store import FILES, SegmentStore, store_of, with_store
-from airflow_samza.systems.log.superseded import superseded_since, written_ends
 from airflow_samza.systems.log.topic import (
     Topic,
     cached_topic,
@@ -83,11 +81,6 @@ class LogSystem:
         # What a run stages can be made again from its input: by default only commit records wait for the disk
         # (decision 9).
         self.durable = str(binding.options.get("durable", "false")).lower() == "true"
-
-    @property
-    def admin(self) -> LogSystem:
-        """The system is its own admin."""
-        return self
 
     def topic(self, name: str) -> Topic:
         """Return the topic of this name; one that is missing is a TopicError."""

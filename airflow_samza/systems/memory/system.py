@@ -34,7 +34,7 @@ from airflow_samza.systems.system import (
     is_unreadable,
     run_of,
 )
-from airflow_samza.systems.topic_rejections import no_column
+from airflow_samza.systems.topic_rejections import places_of
 from airflow_samza.systems.topic_rows import arrow_schema
 
 _Segments = dict[str, list[pa.RecordBatch]]
@@ -240,12 +240,6 @@ class MemoryConsumer(LogConsumer):
             runs = self._wire.envelopes(ssp, offset, batch)
         for run in runs:
             if columns is not None and isinstance(run, MessageRun) and not isinstance(run, UnreadableRun):
-                run = replace(run, batch=_select(run.batch, columns, self.topic.name))
+                places_of(run.batch.schema, columns, self.topic.name)  # one that is not there is an error
+                run = replace(run, batch=run.batch.select(list(columns)))
             yield run
-
-
-def _select(batch: pa.RecordBatch, columns: Sequence[str], topic: str) -> pa.RecordBatch:
-    missing = [name for name in columns if name not in batch.schema.names]
-    if missing:
-        raise no_column(topic, missing[0], batch.schema.names)
-    return batch.select(list(columns))

@@ -17,7 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 from airflow_samza.config import MAX_PARTITIONS
 from airflow_samza.errors import ConfigError, StageLost
 from airflow_samza.system_kinds import EMBEDDED
-from airflow_samza.systems.delivery import Delivery
+from airflow_samza.systems.capabilities import Delivery
 from airflow_samza.systems.filesystems.filesystem import root_identity
 from airflow_samza.systems.generations import parse_generation
 from airflow_samza.systems.log.consumer import LogConsumer
@@ -75,16 +75,11 @@ class SparkSystem:
         self.log = LogSystem(name, SystemBinding(EMBEDDED), root)
         self._identity = ""
 
-    @property
-    def admin(self) -> SparkSystem:
-        """The system is its own admin."""
-        return self
-
     def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
         """Return the declared partition counts, and how far the topics of streams that are being read reach."""
         metadata = {}
         for stream in streams:
-            of_log = self.log.admin.metadata([_topic(stream)]) if stream.through is not None else {}
+            of_log = self.log.metadata([_topic(stream)]) if stream.through is not None else {}
             if of_log:
                 metadata[stream.name] = of_log[_topic(stream).name]
             elif stream.through is None:
@@ -110,7 +105,7 @@ class SparkSystem:
 
     def create(self, streams: Sequence[StreamSpec]) -> None:
         """Make the topics that streams go through."""
-        self.log.admin.create([_topic(stream) for stream in streams if stream.through is not None])
+        self.log.create([_topic(stream) for stream in streams if stream.through is not None])
 
     def table(self, stream: StreamSpec) -> SparkTable:
         """Return the stream as Spark sees it."""
@@ -189,7 +184,7 @@ class SparkSystem:
         plan, stage = parse_generation(publication.generation, numbers=2)
         version = (plan * 10**6 + stage) * 10**9 + publication.epoch
         rows = sum(end - start for start, end in slice_["offsets"])
-        schema = self.log.admin.metadata([topic])[topic.name].schema
+        schema = self.log.metadata([topic])[topic.name].schema
         self._identity = self._identity or root_identity(self.log.filesystem)
         writer = f"{self._identity}/{publication.producer}/{stream.name}"
         return Staged(topic.name, slice_, schema, rows, (writer, version))

@@ -16,7 +16,7 @@ from pyarrow import ArrowException
 from airflow_samza.application.rejections import unknown_mode
 from airflow_samza.errors import ConfigError, SamzaError, TopicError
 from airflow_samza.secrecy import secret_names, without
-from airflow_samza.systems.delivery import Delivery
+from airflow_samza.systems.capabilities import Delivery
 from airflow_samza.systems.files.listing import find_files
 from airflow_samza.systems.files.location import has_glob, open_location
 from airflow_samza.systems.system import StreamSpec, SystemBinding, option_text

@@ -81,11 +81,6 @@ class TableSystem(ABC):
         self.root = root
         self.planned: dict[str, Any] = {}
 
-    @property
-    def admin(self) -> TableSystem:
-        """The system is its own admin."""
-        return self
-
     @abstractmethod
     def tables(self) -> AbstractContextManager[Tables]:
         """Open the catalog."""

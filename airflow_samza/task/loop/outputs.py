@@ -9,7 +9,7 @@ from airflow_samza.control.end_of_stream import task_name
 from airflow_samza.control.messages import EndOfStreamMessage, WatermarkMessage
 from airflow_samza.control.watermarks import NONE_YET
 from airflow_samza.runs.records.names import safe
-from airflow_samza.storage.key_files import Files
+from airflow_samza.storage.snapshots import Files
 from airflow_samza.task.messages.output_writers import OutputWriter, Writer
 from airflow_samza.task.program.stage_program import StageProgram
 from airflow_samza.task.report import OutputReport, added

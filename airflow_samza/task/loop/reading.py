@@ -15,7 +15,7 @@ import pyarrow as pa
 from airflow_samza.application.application import ApplicationSpec
 from airflow_samza.application.operator_specs import TaskSpec
 from airflow_samza.chooser.default import ChooserContext, make_chooser
-from airflow_samza.chooser.offsets import PartitionHead
+from airflow_samza.chooser.message_chooser import PartitionHead
 from airflow_samza.chooser.runs import RunChooser, taken
 from airflow_samza.chooser.settings import ChooserSettings, InputChoice
 from airflow_samza.config import Config

@@ -146,8 +146,7 @@ class SectionRun:
         """
         try:
             self._begin()
-            for event in self._control.restore(self._start.checkpoint.control):
-                yield from self._handle(event)
+            self._control.restore(self._start.checkpoint.control)
             self._control.watermarks.restore_heard(self._start.checkpoint.heard.get("watermarks", ()))
             for source in inputs:
                 self._heads.setdefault(source.stream_id, {}).setdefault(source.partition, source.head)

@@ -13,7 +13,7 @@ from airflow_samza.errors import SchemaError
 from airflow_samza.quoting import are_shown, one_line
 from airflow_samza.runs.tables.table_version import DELETED
 from airflow_samza.schema import Schema
-from airflow_samza.storage.side_inputs import Place
+from airflow_samza.storage.offsets_file import Place
 from airflow_samza.systems.system import MessageRun, UnreadableRun
 from airflow_samza.task.loop.task_tables import Filled
 from airflow_samza.task.messages.bad_records import SAMPLES, fitting_rows, lines_of

@@ -32,7 +32,7 @@ from airflow_samza.schema import Schema
 from airflow_samza.storage.columnar import ColumnarTable, with_keys
 from airflow_samza.storage.key_hashes import Numbers
 from airflow_samza.storage.key_index import as_rows
-from airflow_samza.storage.side_inputs import Place, apply_entries
+from airflow_samza.storage.offsets_file import Place
 from airflow_samza.systems.system import MessageRun, UnreadableRun
 from airflow_samza.task.loop.reading import TaskInput, chooser_settings
 from airflow_samza.task.loop.side_messages import DroppedMessages, SideMessages, without_marks
@@ -46,7 +46,7 @@ from airflow_samza.task.program.stage_program import StageProgram
 from airflow_samza.task.report import InputReport, added
 from airflow_samza.task.tables.lazy_store import LazyTableStore
 from airflow_samza.task.tables.parts import empty
-from airflow_samza.task.tables.side_inputs import MessageStore, make_processor
+from airflow_samza.task.tables.side_inputs import MessageStore, apply_entries, make_processor
 from airflow_samza.task.tables.timed_store import HistoryStore, SequencedStore, TimedStore
 
 SIDE_INPUT_SECONDS = "side_input_seconds"

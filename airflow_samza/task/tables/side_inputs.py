@@ -217,3 +217,21 @@ class MessageStore:
             ) from None
         self._written[key] = shown
         return shown
+
+
+def apply_entries(store: MessageStore, entries: Iterable[tuple[Any, Any]] | None) -> int:
+    """Write entries in their order: a value None deletes, a key None is left out (rule S2).
+
+    Returns how many were left out.
+    """
+    if entries is None:
+        raise TypeError("it returned None and not (key, row) pairs, of which there may be none")
+    ignored = 0
+    for key, value in entries:
+        if key is None:
+            ignored += 1
+        elif value is None:
+            store.delete(key)
+        else:
+            store.put(key, value)
+    return ignored

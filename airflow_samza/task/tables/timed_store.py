@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from airflow_samza.storage.key_hashes import Numbers
-from airflow_samza.storage.row_versions import RowVersions, VersionChange
-from airflow_samza.storage.timed_rows import NEVER, TimedRows
+from airflow_samza.storage.timed_rows import NEVER, RowVersions, TimedRows, VersionChange
 from airflow_samza.task.tables.lazy_store import LazyTableStore
 from airflow_samza.task.tables.parts import Part, empty
 

@@ -21,15 +21,19 @@ from airflow_samza.systems.kafka.connection_failures import (
     connection_failure,
     missing_right,
 )
-from airflow_samza.systems.kafka.failures import expired, missing, other_count, recreated, silent
-from airflow_samza.systems.kafka.output_options import IN_TRANSACTIONS, OutputOptions
-from airflow_samza.systems.kafka.write_failures import (
+from airflow_samza.systems.kafka.failures import (
     contended,
+    expired,
     markers_missing,
+    missing,
+    other_count,
     published_before,
+    recreated,
+    silent,
     superseded,
     too_large,
 )
+from airflow_samza.systems.kafka.output_options import IN_TRANSACTIONS, OutputOptions
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.e2e.bad_input.page import row
 from tests.e2e.bad_input.scene import Scene, raised

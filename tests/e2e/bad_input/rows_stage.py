@@ -199,7 +199,7 @@ def _(scene: Scene) -> str:
     rows = pa.table({"n": [1]})
     log.append("views", rows, partitions=1)
     text = raised(lambda: _log_at(scene.folder / "samza", full=True).append("views", rows))
-    assert log.admin.metadata([StreamSpec("views")])["views"].head == (1,)
+    assert log.metadata([StreamSpec("views")])["views"].head == (1,)
     return text
 
 

@@ -57,7 +57,7 @@ class Flow:
         self.files = open_filesystem(root)
         self.log = LogSystem("log", SystemBinding("log", {"root": root}))
         for topic, schema in (("facts", FACT), ("visits", VISIT)):
-            self.log.admin.create([StreamSpec(topic, PARTITIONS, schema.ddl())])
+            self.log.create([StreamSpec(topic, PARTITIONS, schema.ddl())])
         (self.folder / "events").mkdir(parents=True)
         told = {"enabled": "true", "compress": "false", "dir": f"file:{self.folder / 'events'}"}
         events = {f"spark.eventLog.{name}": value for name, value in told.items()}

@@ -79,7 +79,7 @@ class Ground:
         return Counter(text_of(row) for path in sorted((self.lake / name).rglob("*")) for row in _rows_of(path))
 
     def _topic(self, name: str) -> list[dict[str, Any]]:
-        metadata = self.log.admin.metadata([StreamSpec(name)]).get(name)
+        metadata = self.log.metadata([StreamSpec(name)]).get(name)
         if metadata is None:
             return []
         rows: list[dict[str, Any]] = []

@@ -19,8 +19,7 @@ from airflow_samza.chooser.alignment import (
 from airflow_samza.chooser.batching import BatchingChooser, HeldBatches
 from airflow_samza.chooser.bootstrapping import BootstrappingChooser, HeadGate
 from airflow_samza.chooser.default import ChooserContext, make_chooser
-from airflow_samza.chooser.message_chooser import MessageChooser, OrderedChooser, restore_chooser
-from airflow_samza.chooser.offsets import PartitionHead
+from airflow_samza.chooser.message_chooser import MessageChooser, OrderedChooser, PartitionHead, restore_chooser
 from airflow_samza.chooser.settings import BOOTSTRAP_PRIORITY, ChooserSettings, InputChoice
 from airflow_samza.chooser.tiered_priority import MissingTier, NoTiers, PriorityTiers, TieredPriorityChooser
 from airflow_samza.config import Config

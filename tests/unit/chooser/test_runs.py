@@ -10,7 +10,7 @@ import pytest
 from airflow_samza.chooser.alignment import AlignmentChooser, RoundRobinChooser
 from airflow_samza.chooser.batching import BatchingChooser
 from airflow_samza.chooser.default import ChooserContext, make_chooser
-from airflow_samza.chooser.offsets import PartitionHead
+from airflow_samza.chooser.message_chooser import PartitionHead
 from airflow_samza.chooser.runs import Piece, RunChooser, taken
 from airflow_samza.chooser.settings import ChooserSettings
 from airflow_samza.control.messages import EndOfStreamMessage

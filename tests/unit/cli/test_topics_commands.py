@@ -30,7 +30,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LogSystem:
     monkeypatch.chdir(tmp_path)
     log = LogSystem("log", SystemBinding("log", {"root": str(tmp_path / "root")}))
     spec = StreamSpec("views", partitions=2, schema="member bigint, at timestamp, raw binary")
-    log.admin.create([spec])
+    log.create([spec])
     for epoch in range(2):
         producer = log.producer(spec, f"attempt-{epoch}")
         for partition in range(2):
@@ -190,7 +190,7 @@ def test_fsck_names_a_corrupt_segment_and_ends_with_1(log: LogSystem) -> None:
 
 
 def test_a_corrupt_topic_is_damaged_in_list_and_fsck_and_the_others_are_shown(log: LogSystem) -> None:
-    log.admin.create([StreamSpec("sound", partitions=1)])
+    log.create([StreamSpec("sound", partitions=1)])
     Path(log.filesystem.location("topics/views/topic.json")).write_text("{")
     done = call("list")
     assert done.exit_code == 0
@@ -203,7 +203,7 @@ def test_a_corrupt_topic_is_damaged_in_list_and_fsck_and_the_others_are_shown(lo
 
 
 def test_expire_deletes_what_is_due_and_nothing_else(log: LogSystem) -> None:
-    log.admin.create([StreamSpec("old", partitions=1)])
+    log.create([StreamSpec("old", partitions=1)])
     mark_expired(log.topic("old"), 1)
     done = call("expire")
     assert done.stdout.startswith("Deleted the topic old.\n")

@@ -65,7 +65,7 @@ class Crashing:
 
     def messages(self, topic: str) -> list[str]:
         """All user messages of a topic, sorted."""
-        found = self.log.admin.metadata([StreamSpec(topic)])[topic]
+        found = self.log.metadata([StreamSpec(topic)])[topic]
         consumer = self.log.consumer(StreamSpec(topic))
         rows = []
         for partition in range(found.partitions):

@@ -78,7 +78,7 @@ DAY = DataInterval(datetime(2026, 1, 1, tzinfo=timezone.utc), datetime(2026, 1, 
 
 def others(lake: Orders, topic: str = "others") -> list[dict[str, Any]]:
     """Return what is in a topic of the log; nothing where there is none."""
-    return lake.rows(topic) if topic in lake.log.admin.metadata([StreamSpec(topic)]) else []
+    return lake.rows(topic) if topic in lake.log.metadata([StreamSpec(topic)]) else []
 
 
 def fails(lake: Orders, *expected: Any, data: Any = None, run_id: str = "one", **more: Any) -> str:

@@ -61,7 +61,7 @@ def fill(here: Here, kind: str, members: set[int]) -> None:
 
 
 def copies(here: Here, topic: str = "copies") -> list[Any]:
-    return here.rows(topic) if topic in here.log.admin.metadata([StreamSpec(topic)]) else []
+    return here.rows(topic) if topic in here.log.metadata([StreamSpec(topic)]) else []
 
 
 def numbers(here: Here) -> list[int]:

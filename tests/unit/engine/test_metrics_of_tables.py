@@ -51,7 +51,7 @@ def gauging(app: Any) -> None:
 @pytest.fixture
 def here(tmp_path: Path) -> Here:
     made = Here(tmp_path)
-    made.log.admin.create([StreamSpec("views", 2, "member_id bigint, page string")])
+    made.log.create([StreamSpec("views", 2, "member_id bigint, page string")])
     return made
 
 
@@ -78,7 +78,7 @@ def test_a_gauge_has_the_last_value_of_each_task_and_is_not_added_up_over_tasks_
 
 
 def partition_of(here: Here, member: int) -> int:
-    head = here.log.admin.metadata([StreamSpec("views")])["views"].head
+    head = here.log.metadata([StreamSpec("views")])["views"].head
     for partition in range(2):
         place, offsets = SystemStreamPartition("log", "views", partition), OffsetRange(0, head[partition] or 0)
         with contextlib.closing(here.log.consumer(StreamSpec("views"))) as consumer:

@@ -32,7 +32,7 @@ def test_a_push_stream_is_made_once(pushes: Pushes) -> None:
     request = pushes.request("monday")
     for _ in range(2):
         make_topic(pushes.system, request, stream)
-    (found,) = pushes.system.admin.metadata([stream]).values()
+    (found,) = pushes.system.metadata([stream]).values()
     assert (found.partitions, found.schema) == (PARTITIONS, TOPIC.schema)
 
 
@@ -48,7 +48,7 @@ def test_rejects_a_push_of_other_columns_than_the_stream_has(pushes: Pushes, col
 
 
 def test_rejects_a_push_to_a_topic_that_something_else_writes(pushes: Pushes) -> None:
-    pushes.system.admin.create([StreamSpec("orders", PARTITIONS, "id bigint, tier string", ("id",))])
+    pushes.system.create([StreamSpec("orders", PARTITIONS, "id bigint, tier string", ("id",))])
     request = replace(pushes.request("monday"), topic="orders")
     with pytest.raises(PushError, match="Something else has written to this stream"):
         make_topic(pushes.system, request, push_stream(request, SCHEMA))

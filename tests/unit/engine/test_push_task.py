@@ -20,7 +20,7 @@ from airflow_samza.systems.system import StreamSpec, SystemBinding
 
 def task_of(root: Path, column: str) -> PushTask:
     stream = StreamSpec("t-push", 1, f"k {column}, {DELETED} boolean", ("k",))
-    LogSystem("log", SystemBinding("log", {"root": str(root)})).admin.create([stream])
+    LogSystem("log", SystemBinding("log", {"root": str(root)})).create([stream])
     bindings = bindings_to_json({"log": SystemBinding("log", {"root": str(root)})})
     return PushTask(
         str(root), bindings, "log", dataclasses.asdict(stream), ("k",), (), "runs/a/push/stages/push/1.1", 0, "monday"

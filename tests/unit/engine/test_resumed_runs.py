@@ -114,7 +114,7 @@ def test_a_resumed_stage_does_not_write_to_a_topic_that_somebody_made_anew(here:
     schema = here.log.topic(name).schema
     partitions = here.log.topic(name).partitions
     here.log.filesystem.delete_tree(here.log.topic(name).directory)
-    here.log.admin.create([StreamSpec(name, partitions, schema)])
+    here.log.create([StreamSpec(name, partitions, schema)])
     with pytest.raises(TopicError, match="it was deleted and made anew"):
         here.stages(plan, "clicks")
 
@@ -126,7 +126,7 @@ def test_a_reader_with_a_checkpoint_rejects_a_topic_that_was_made_anew(here: Her
     topic = here.log.topic(name)
     slice_ = here.log.slice(StreamSpec(name))
     here.log.filesystem.delete_tree(topic.directory)
-    here.log.admin.create([StreamSpec(name, topic.partitions, topic.schema)])
+    here.log.create([StreamSpec(name, topic.partitions, topic.schema)])
     with pytest.raises(
         TopicError, match="is not the one that was read or written before: it was deleted and made anew"
     ):

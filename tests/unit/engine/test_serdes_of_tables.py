@@ -28,7 +28,7 @@ def test_bytes_are_decoded_before_they_find_their_partition_and_encoded_when_the
     tmp_path: Path, key: tuple[str, ...], more: dict[str, list[int]]
 ) -> None:
     here = Here(tmp_path)
-    here.log.admin.create([StreamSpec("t", 2, SCHEMA)])
+    here.log.create([StreamSpec("t", 2, SCHEMA)])
     task = ReadTask(str(tmp_path), "t", SCHEMA, key, 2, "stage", "views", "json")
     staged = task._stage(iter([bytes_of(b'{"id": 1, "country": "NL"}', b'{"id":2}', **more)]), "attempt")
     here.log.publish(StreamSpec("t", 2, SCHEMA), Publication("p", "1.1", 0, {0: staged}))
@@ -47,7 +47,7 @@ def test_bytes_are_decoded_before_they_find_their_partition_and_encoded_when_the
 
 
 def test_bytes_that_are_no_message_name_the_stream(tmp_path: Path) -> None:
-    Here(tmp_path).log.admin.create([StreamSpec("t", 1, SCHEMA)])
+    Here(tmp_path).log.create([StreamSpec("t", 1, SCHEMA)])
     task = ReadTask(str(tmp_path), "t", SCHEMA, (), 1, "stage", "views", "json")
     with pytest.raises(SchemaError, match="A message of 'views' cannot be read by its serde: it has no value"):
         task._stage(iter([bytes_of(b'{"id": 1}', None)]), "attempt")

@@ -87,7 +87,7 @@ def test_processor_fails_before_the_catch_up_and_fails_the_start(here: Here) -> 
 
 
 def test_processor_fails_later_and_fails_the_container(here: Here) -> None:
-    here.log.admin.create([StreamSpec("views", 2, VIEWS)])
+    here.log.create([StreamSpec("views", 2, VIEWS)])
     profiles(here, m1="gold")
     with pytest.raises(AssertionError, match="MessageError"):  # of what runs the stages in a thread
         _fails_later(here)
@@ -235,7 +235,7 @@ def test_a_file_that_says_nothing(here: Here, text: str) -> None:
 
 
 def test_not_in_checkpoint_topic(here: Here) -> None:
-    here.log.admin.create([StreamSpec("views", 2, VIEWS)])
+    here.log.create([StreamSpec("views", 2, VIEWS)])
     many(here, "gold")
     with running(here, FOLLOWING) as (plan, _):
         assert view(here, 1) == "gold"
@@ -321,7 +321,7 @@ def test_nothing_processed_before_head() -> None:
 
 
 def test_background_update_holds_nothing_back(here: Here) -> None:
-    here.log.admin.create([StreamSpec("views", 2, VIEWS)])
+    here.log.create([StreamSpec("views", 2, VIEWS)])
     profiles(here, m1="gold")
     with running(here, FOLLOWING):
         assert view(here, 1) == "gold"

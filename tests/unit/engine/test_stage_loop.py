@@ -115,9 +115,7 @@ def test_a_consumer_waits_for_its_producer_to_start(place: Place) -> None:
 def test_a_continuous_run_ends_when_it_is_drained(place: Place) -> None:
     run = place.prepare("unbounded", "continuous")
     stages = Stages(place, run).start()
-    until(
-        lambda: place.log.admin.metadata([StreamSpec("copy")])["copy"].head != (0, 0) and len(place.rows("copy")) == 100
-    )
+    until(lambda: place.log.metadata([StreamSpec("copy")])["copy"].head != (0, 0) and len(place.rows("copy")) == 100)
     place.send(100, 50)
     until(lambda: len(place.rows("copy")) == 150)
     assert place.rows("counts") == []  # nothing has ended
@@ -280,7 +278,7 @@ def test_a_consumer_does_not_wait_for_ever_for_an_end_that_never_comes(place: Pl
     files = open_filesystem(place.runtime.root)
     done = place.runtime.finish(place.folder_of(run, "lines"))
     other = place.folder_of(run, "lines", 2)
-    place.log.admin.create(
+    place.log.create(
         [run.intermediate("by-word", other.generation).spec]
     )  # as if it had been cleaned up, and made again
     write_once(files, other.folder.result, dataclasses.replace(done, generation="1.2"))

@@ -33,7 +33,7 @@ class Lake:
     def __init__(self, kind: str, folder: Path) -> None:
         self.kind, self.place = kind, folder / "lake"
         self.here = Here(folder / "root", bindings={"lake": SystemBinding(kind, {"root": str(self.place)})})
-        self.here.log.admin.create([StreamSpec("views", 2, "member_id bigint, page string")])
+        self.here.log.create([StreamSpec("views", 2, "member_id bigint, page string")])
         if kind == "iceberg":
             self.place.mkdir()
             self.table = table_of(self.place, COLUMNS, name="web.profiles")
@@ -110,7 +110,7 @@ def test_a_lake_does_not_have_the_rows_of_a_key_in_one_partition_whatever_is_dec
 def test_a_table_of_files_has_all_their_rows_in_each_task_and_no_key_shares_them_out(tmp_path: Path) -> None:
     lake = SystemBinding("files", {"root": str(tmp_path / "lake")})
     here = Here(tmp_path / "root", bindings={"lake": lake})
-    here.log.admin.create([StreamSpec("views", 2, "member_id bigint, page string")])
+    here.log.create([StreamSpec("views", 2, "member_id bigint, page string")])
     tiers = {member: f"t{member % 7}" for member in range(100)}
     (tmp_path / "lake" / "profiles").mkdir(parents=True)
     rows = pa.table({"member_id": list(tiers), "tier": list(tiers.values())}, COLUMNS)

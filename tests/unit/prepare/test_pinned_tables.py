@@ -30,7 +30,7 @@ TOPIC = "profiles-push"
 def here(tmp_path: Path) -> Here:
     made = Here(tmp_path)
     views(made, 1, 2, 3)
-    made.log.admin.create([StreamSpec(TOPIC, 2, f"{PROFILES}, {DELETED} boolean")])
+    made.log.create([StreamSpec(TOPIC, 2, f"{PROFILES}, {DELETED} boolean")])
     return made
 
 

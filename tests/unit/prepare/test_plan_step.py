@@ -220,7 +220,7 @@ def test_no_secret_goes_into_the_run_plan(prepare: Prepare, tmp_path: Path) -> N
 def test_a_topic_keeps_its_name_in_its_system(prepare: Prepare, log: LogSystem) -> None:
     run = prepare(TWO_STAGES, config={"streams.counts.samza.physical.name": "word-counts"})
     assert run.streams["counts"].spec.name == "word-counts"
-    assert "word-counts" in log.admin.metadata([StreamSpec("word-counts")])
+    assert "word-counts" in log.metadata([StreamSpec("word-counts")])
 
 
 COPIES = """

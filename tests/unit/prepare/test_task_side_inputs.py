@@ -9,7 +9,7 @@ import pytest
 
 from airflow_samza import quoting
 from airflow_samza.errors import MessageError
-from airflow_samza.storage.side_inputs import Place
+from airflow_samza.storage.offsets_file import Place
 from tests.support.side_input_tasks import SideInputTask, Topics
 
 A, B = ("A", 0), ("B", 0)

@@ -147,15 +147,6 @@ def test_a_value_with_equal_first_bytes_is_another_key() -> None:
     assert found(store, pa.array([b"\x00\x00", b"", b"\x00", b"\x00\x00\x00"])) == [3, 1, 2, None]
 
 
-def test_what_has_outlived_its_time_goes() -> None:
-    at = [datetime.datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2, 3)]
-    rows = pa.table(
-        {"key": [1, 2, 3, 4], "value": [1, 2, 3, 4], "at": pa.array([*at, None], pa.timestamp("us", "UTC"))}
-    )
-    left = ColumnarTable.of(rows, ["key"]).since("at", at[1])
-    assert found(left, pa.array([1, 2, 3, 4])) == [None, 2, 3, 4]
-
-
 def test_nested_columns_are_no_key() -> None:
     with pytest.raises(StoreError, match=r"type list<.*> cannot be the key") as caught:
         ColumnarTable.of(pa.table({"key": [[1]], "value": [1]}), ["key"])

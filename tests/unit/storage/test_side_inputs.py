@@ -11,23 +11,8 @@ from typing import Any
 import pytest
 
 from airflow_samza.storage.offsets_file import STALE_SECONDS, LocalOffsets, OffsetsFile
-from airflow_samza.storage.side_inputs import apply_entries
 
 A = ("A", 0)
-
-
-class Store(dict[Any, Any]):
-    def put(self, key: Any, value: Any) -> None:
-        self[key] = value
-
-    def delete(self, key: Any) -> None:
-        self.pop(key, None)
-
-
-def test_null_keys_are_left_out_and_counted() -> None:
-    store = Store()
-    assert apply_entries(store, [(None, 1), ("a", 2), (None, None)]) == 2
-    assert store == {"a": 2}
 
 
 # -- the offsets file --------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_samza.system_kinds import kinds
 from airflow_samza.systems.bindings import bind_system
-from airflow_samza.systems.delivery import Delivery, after_a_retry, delivery_of
+from airflow_samza.systems.capabilities import Delivery, after_a_retry, delivery_of
 from airflow_samza.systems.files.formats.options import FORMATS
 from airflow_samza.systems.system import StreamSpec, SystemBinding
 from tests.unit.test_sentences import sources, texts
@@ -95,4 +95,4 @@ def test_only_one_module_says_what_may_be_doubled() -> None:
     promising = [
         module for module, source in sources().items() if any(promises.search(text) for _, text in texts(source))
     ]
-    assert promising == ["airflow_samza/systems/delivery.py"]
+    assert promising == ["airflow_samza/systems/capabilities.py"]

@@ -34,7 +34,7 @@ def encoded(first: int, rows: int, words: list[str | None] = COUNTRIES) -> pa.Re
 
 def written(tmp_path: Path, batches: list[pa.RecordBatch]) -> LogSystem:
     log = LogSystem("log", SystemBinding("log", {"root": str(tmp_path)}))
-    log.admin.create([STREAM])
+    log.create([STREAM])
     producer = log.producer(STREAM, "attempt")
     for batch in batches:
         producer.write_keyed(batch, ["country"])

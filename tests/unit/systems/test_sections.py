@@ -18,7 +18,7 @@ SPEC = StreamSpec("shared", partitions=2, schema="n bigint")
 @pytest.fixture
 def log(tmp_path: Path) -> LogSystem:
     log = LogSystem("log", SystemBinding("log", {"root": str(tmp_path)}))
-    log.admin.create([SPEC])
+    log.create([SPEC])
     for epoch in range(3):
         for place, run in enumerate(("monday", "tuesday")):
             producer = log.producer(SPEC, f"{run}-{epoch}")

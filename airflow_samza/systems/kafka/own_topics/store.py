@@ -1,7 +1,7 @@
-"""Store of the messages of runs' own topics: one topic at the brokers for each (decision 92).
+"""The own topics of runs in a system of kind ``kafka``: the log's bookkeeping, over one topic at the brokers for each.
 
 A note under the root stands before a topic is made at the brokers, and goes after it was deleted there: a run that died
-leaves none that nobody knows of.
+leaves none that nobody knows of (decision 92). The Kafka system passes such streams on to it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import pyarrow as pa
 
 from airflow_samza.control.messages import ControlMessage
 from airflow_samza.errors import TopicError
+from airflow_samza.system_kinds import EMBEDDED
+from airflow_samza.systems.capabilities import ExpiringTopic
 from airflow_samza.systems.filesystems.filesystem import Filesystem, root_identity
 from airflow_samza.systems.kafka.access_check import check_brokers, check_own_topic
 from airflow_samza.systems.kafka.brokers import Brokers, Topic as BrokersTopic
@@ -27,7 +29,9 @@ from airflow_samza.systems.kafka.own_topics.reading import MessageSegmentReaders
 from airflow_samza.systems.kafka.own_topics.writing import MessageSegmentWriter, send_control
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segment_store import CLEAR_ITS_WRITER, SegmentStore
-from airflow_samza.systems.log.topic import Topic, topic_directory
+from airflow_samza.systems.log.system import LogSystem
+from airflow_samza.systems.log.topic import Topic, find_topic, topic_directory
+from airflow_samza.systems.system import StreamSpec, SystemBinding
 
 BEGINNING = "samza."
 """Beginning of all names by which brokers know the own topics of runs, for the rights of a user."""
@@ -222,3 +226,31 @@ def _place(topic: Topic) -> tuple[str, str, int]:
         raise topic.damaged(
             f"{topic.directory}/topic.json", f"does not say where its messages lie ({error!r})"
         ) from None
+
+
+class OwnTopics(LogSystem):
+    """Topics between stages: their commits lie under the root, their messages at the brokers."""
+
+    kind = "kafka"
+    store: MessageSegments
+
+    def __init__(self, brokers: Brokers, root: str | None, filesystem: Filesystem | None = None) -> None:
+        super().__init__(brokers.system, SystemBinding(EMBEDDED), root, filesystem)
+        self.store = MessageSegments(brokers, self.filesystem)
+
+    def expiring(self, name: str) -> ExpiringTopic | None:  # type: ignore[override]  # its leftovers are no topic of the log
+        """Return the topic of this name, if its messages lie here, or what is left of it here; else None."""
+        topic = super().expiring(name)
+        if topic is not None:
+            return topic if self.store.holds(topic.topic) else None
+        return self.store.left(name)
+
+    def topics(self) -> list[str]:
+        """Return the names of the topics whose messages lie here."""
+        topics = (find_topic(self.filesystem, self.name, name) for name in super().topics())
+        return [topic.name for topic in topics if topic is not None and self.store.holds(topic)]
+
+
+def is_own(stream: StreamSpec) -> bool:
+    """Return whether a stream is a run's own topic: no topic of the brokers has such a name."""
+    return "/" in stream.name

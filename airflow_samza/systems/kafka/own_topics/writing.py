@@ -14,14 +14,13 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from airflow_samza.control.messages import ControlMessage, encode
-from airflow_samza.systems.delivery import PUBLISHED_ONCE
+from airflow_samza.systems.capabilities import PUBLISHED_ONCE
 from airflow_samza.systems.kafka.access import KafkaAccess
 from airflow_samza.systems.kafka.brokers import Brokers
 from airflow_samza.systems.kafka.clients import CLIENT_LOG, close_producer
-from airflow_samza.systems.kafka.failures import cause_of, error_of
+from airflow_samza.systems.kafka.failures import cause_of, error_of, write_failed
 from airflow_samza.systems.kafka.own_topics.frames import OVERHEAD, PART, WRITER, frames
 from airflow_samza.systems.kafka.pools import Pool, guarded
-from airflow_samza.systems.kafka.write_failures import write_failed
 from airflow_samza.systems.log.records import Segment
 from airflow_samza.systems.log.segments import SegmentWriter
 from airflow_samza.systems.log.topic import Topic
@@ -152,7 +151,7 @@ class Sender:
 
     def _failed(self, error: KafkaError) -> Exception:
         self.abort()
-        return write_failed(error, topic=self._topic, brokers=self._brokers, delivery=PUBLISHED_ONCE)
+        return write_failed(error, topic=self._topic, access=self._brokers.access, delivery=PUBLISHED_ONCE)
 
 
 class MessageSegmentWriter(SegmentWriter):

@@ -97,7 +97,7 @@ def view(here: Here, member: int) -> str | None:
 @pytest.fixture
 def here(tmp_path: Path) -> Here:
     made = Here(tmp_path)
-    made.log.admin.create([StreamSpec("views", 2, "member_id bigint, page string")])
+    made.log.create([StreamSpec("views", 2, "member_id bigint, page string")])
     return made
 
 
@@ -123,7 +123,7 @@ def test_many_changes_are_read_beside_the_epochs_and_hold_nothing_up(
 
 
 def test_another_version_of_a_pushed_table_is_taken_over_whole(here: Here) -> None:
-    here.log.admin.create([StreamSpec(TOPIC, 2, f"{PROFILES}, {DELETED} boolean")])
+    here.log.create([StreamSpec(TOPIC, 2, f"{PROFILES}, {DELETED} boolean")])
     push(here, "one", m1="gold", m2="gold")
     with running(here, FOLLOWING_PUSHES) as (_, may):
         assert view(here, 1) == "gold"
@@ -135,7 +135,7 @@ def test_another_version_of_a_pushed_table_is_taken_over_whole(here: Here) -> No
 
 
 def test_a_compaction_is_no_news_and_changes_on_it_are_taken_up(here: Here) -> None:
-    here.log.admin.create([StreamSpec(TOPIC, 2, f"{PROFILES}, {DELETED} boolean")])
+    here.log.create([StreamSpec(TOPIC, 2, f"{PROFILES}, {DELETED} boolean")])
     push(here, "one", m1="gold", m2="gold")
     push(here, "two", kind=INCREMENTAL, m1="silver")
     files, asked = open_filesystem(str(here.root)), Freshness("following-pushes", TOPIC, "log", TOPIC, 3)
@@ -153,7 +153,7 @@ def test_a_compaction_is_no_news_and_changes_on_it_are_taken_up(here: Here) -> N
 def test_a_run_to_which_nothing_comes_takes_a_newer_version_up_and_its_readers_are_known_to_have_it(
     here: Here, has_begun: bool
 ) -> None:
-    here.log.admin.create([StreamSpec(TOPIC, 2, f"{PROFILES}, {DELETED} boolean")])
+    here.log.create([StreamSpec(TOPIC, 2, f"{PROFILES}, {DELETED} boolean")])
     push(here, "one", m1="gold")
     files, asked = open_filesystem(str(here.root)), Freshness("following-pushes", TOPIC, "log", TOPIC, 2)
     with running(here, FOLLOWING_PUSHES) as (plan, may):

@@ -135,7 +135,7 @@ def test_a_table_is_made_anew_when_its_side_input_has_another_id(here: Here, mod
 @pytest.mark.extended
 def test_tables_beyond_what_a_worker_keeps_are_taken_from_the_host(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm_tables, "_WARM", warm_tables.WarmTables(0))  # of two tasks one is forgotten in each epoch
-    here.log.admin.create([StreamSpec("views", 2, "member_id bigint, page string")])
+    here.log.create([StreamSpec("views", 2, "member_id bigint, page string")])
     many(here, "gold")
     with running(here, PROCESSED) as (plan, _):
         for _ in range(3):
@@ -147,7 +147,7 @@ def test_another_process_that_takes_a_stage_over_does_not_begin_anew(
     here: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(followed_tables, "FEW_MESSAGES", 1000)
-    here.log.admin.create([StreamSpec("views", 2, "member_id bigint, page string")])
+    here.log.create([StreamSpec("views", 2, "member_id bigint, page string")])
     many(here, "gold")
     with running(here, PROCESSED) as (plan, _):
         assert [view(here, member) for member in (1, 2, 3, 4)] == ["gold"] * 4  # so that both tasks have had an epoch
@@ -209,7 +209,7 @@ def test_a_side_input_of_another_topic_is_another_one(here: Here) -> None:
 
 
 def test_a_table_is_not_written_again_for_every_message(here: Here) -> None:
-    here.log.admin.create([StreamSpec("views", 2, "member_id bigint, page string")])
+    here.log.create([StreamSpec("views", 2, "member_id bigint, page string")])
     many(here, "gold")
     with running(here, FOLLOWING):
         for number in range(5):

@@ -42,7 +42,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def here(tmp_path: Path) -> Here:
     made = Here(tmp_path)
-    made.log.admin.create([StreamSpec(TOPIC, 2, f"{PROFILES}, {DELETED} boolean"), StreamSpec("views", 2, VIEWS)])
+    made.log.create([StreamSpec(TOPIC, 2, f"{PROFILES}, {DELETED} boolean"), StreamSpec("views", 2, VIEWS)])
     return made
 
 

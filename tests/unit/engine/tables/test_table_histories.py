@@ -19,7 +19,7 @@ from airflow_samza.runs.tables.rollback import rollback
 from airflow_samza.schema import Schema
 from airflow_samza.storage import host_files
 from airflow_samza.storage.local_store import LocalStores
-from airflow_samza.storage.row_versions import RowVersions, VersionChange
+from airflow_samza.storage.timed_rows import RowVersions, VersionChange
 from tests.support.pushes import TOPIC, Pushes, Rows
 from tests.support.runs_here import Here
 from tests.support.side_input_apps import TIMED_VIEWS

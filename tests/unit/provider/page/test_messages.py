@@ -44,7 +44,6 @@ class Strangers:
         }
         self.read_ranges: list[tuple[int, int]] = []
         self.closed = 0
-        self.admin = self
 
     def metadata(self, streams: Sequence[StreamSpec]) -> dict[str, StreamMetadata]:
         return self.found

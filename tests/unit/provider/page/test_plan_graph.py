@@ -64,7 +64,7 @@ def visits(app):
 
 def test_tables_have_arrows_from_what_fills_them_to_what_looks_them_up(page: Page, tmp_path: Any) -> None:
     (tmp_path / "page_app.py").write_text(TABLES, encoding="utf-8")
-    page.here.log.admin.create([StreamSpec("changes", 2, "country string, name string", ("country",))])
+    page.here.log.create([StreamSpec("changes", 2, "country string, name string", ("country",))])
     plan = page.plan().plan
     (stage,) = plan.stages
     at_stages = {(edge.source, edge.target) for edge in stage_edges(plan) if edge.kind == "table"}

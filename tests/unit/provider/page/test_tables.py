@@ -66,7 +66,7 @@ def of_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tables:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "page_app", raising=False)
     found = Tables(make_page(Here(tmp_path / "root"), monkeypatch))
-    found.pushes.system.admin.create([StreamSpec("views", 2, "id bigint"), StreamSpec("out", 2)])
+    found.pushes.system.create([StreamSpec("views", 2, "id bigint"), StreamSpec("out", 2)])
     return found
 
 

@@ -33,7 +33,7 @@ class Runs:
         binding = SystemBinding("log", {"root": str(root)})
         self.here = Here(root, bindings={"logs": binding})
         spec = StreamSpec("page-views", 2, "member bigint, country string")
-        LogSystem("logs", binding).admin.create([spec])
+        LogSystem("logs", binding).create([spec])
 
     def plan(self, run_id: str, dag_id: str = "sharing", generation: int = 1) -> RunPlan:
         plan = self.here.plan(APPLICATION, run_id, generation=generation)

@@ -32,7 +32,7 @@ class Readers:
     def __init__(self, root: Path) -> None:
         self.pushes = Pushes(root)
         self.runtime = SparkRuntime(str(root))
-        self.pushes.system.admin.create([StreamSpec("views", 2, "id bigint"), StreamSpec("out", 2)])
+        self.pushes.system.create([StreamSpec("views", 2, "id bigint"), StreamSpec("out", 2)])
 
     def push(self, push_id: str) -> None:
         self.pushes.push(push_id, {1: push_id})

@@ -32,7 +32,6 @@ class Answering:
 
     def __init__(self, binding: SystemBinding, error: Exception | None = None) -> None:
         self.binding, self.error = binding, error
-        self.admin = self
         self.patience: float | None = None
 
     def wait_at_most(self, seconds: float) -> None:

@@ -323,7 +323,7 @@ def test_a_sweep_that_is_killed_anywhere_shows_nobody_a_half_and_the_next_one_fi
             plan = here.runtime.load_plan("producing", run_id)
             assert all(read(here.log.filesystem, handle.folder.result, StageResult) for handle in _handles(plan))
         for name in here.log.topics():
-            here.log.admin.metadata([StreamSpec(name)])
+            here.log.metadata([StreamSpec(name)])
         sweep_application(here.log.filesystem, here.runtime.upkeep.systems_of, "producing", FEW, now=time.time() + 700)
         assert (on_record(here, "producing"), here.log.topics(), here.log.filesystem.list("trash")) == wanted, (
             f"killed at step {at}"
@@ -369,7 +369,7 @@ def test_where_folders_are_not_renamed_a_sweep_that_is_killed_anywhere_shows_nob
             plan = here.runtime.load_plan("producing", run.run_id)
             assert all(read(here.log.filesystem, handle.folder.result, StageResult) for handle in _handles(plan))
         for name in here.log.topics():
-            here.log.admin.metadata([StreamSpec(name)])
+            here.log.metadata([StreamSpec(name)])
         with monkeypatch.context() as later:
             for module in (maintenance, trash):
                 later.setattr(module, "YOUNG_SECONDS", 0.0)

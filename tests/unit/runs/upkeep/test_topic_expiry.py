@@ -53,7 +53,7 @@ def run_plan(system: str, generation: int = 1) -> RunPlan:
 def make(log: LogSystem, run: RunPlan, *writers: Generation) -> list[str]:
     """Makes a run's topics; gives the names of its own."""
     own = [run.intermediate("by-member", writer).spec for writer in writers]
-    log.admin.create([StreamSpec("views", 1), StreamSpec("out", 1), *own])
+    log.create([StreamSpec("views", 1), StreamSpec("out", 1), *own])
     for writer in writers:
         log.filesystem.put(f"{RunFolder('views', 'run-1').stage('first', writer).path}/intent.json", b"{}")
     return [spec.name for spec in own]

@@ -89,7 +89,7 @@ def test_a_table_that_is_not_there_is_told_with_what_is(tmp_path: Path) -> None:
     with pytest.raises(TopicError) as error:
         system_at(tmp_path).slice(stream("web.orders"))
     assert f"{tmp_path}/web has the folders views. " in error.value.hint
-    assert system_at(tmp_path).admin.metadata([stream("web.orders")]) == {}
+    assert system_at(tmp_path).metadata([stream("web.orders")]) == {}
 
 
 @pytest.mark.parametrize(("name", "lacks"), [("sort_by", "sort order")])

@@ -75,7 +75,7 @@ def test_a_value_of_each_type_is_read(tmp_path: Path) -> None:
     table_of(tmp_path, ALL, [ROW, dict.fromkeys(ROW)])
     system = system_at(tmp_path)
     assert rows_of(system, stream()) == [ROW, dict.fromkeys(ROW)]
-    assert system.admin.metadata([stream()])["views"].schema == (
+    assert system.metadata([stream()])["views"].schema == (
         "flag boolean, tiny tinyint, short smallint, small int, large bigint, single float, precise double, "
         "price decimal(9,2), day date, at timestamp, local timestamp_ntz, name string, raw binary, tags array<string>, "
         "counts map<string,bigint>, in struct<`a b`:int,c:string>"

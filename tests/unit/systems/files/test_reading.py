@@ -899,7 +899,7 @@ def test_a_large_file_is_not_read_ahead_as_a_whole(tmp_path: Path, group_rows: i
 
 def bounded(root: Path, stream: StreamSpec, *bounds: ColumnBound) -> list[dict[str, Any]]:
     """Read a stream where row groups may be left out by bounds, then leave out the rows that do not fulfil them."""
-    slice = files(root).admin.slice(stream)
+    slice = files(root).slice(stream)
     found = [
         row
         for partition in range(slice["partitions"])
@@ -963,7 +963,7 @@ def test_bounds_skip_row_groups_and_nothing_where_offsets_count_all_rows(tmp_pat
     (tmp_path / "in").mkdir()
     pq.write_table(pa.table({"n": pa.array(range(6), pa.int64())}), tmp_path / "in/a.parquet", row_group_size=2)
     stream = StreamSpec("in", partitions=1, schema="n bigint", path="in", format="parquet")
-    system, slice_ = files(tmp_path), files(tmp_path).admin.slice(stream)
+    system, slice_ = files(tmp_path), files(tmp_path).slice(stream)
     place, bound = SystemStreamPartition("lake", "in", 0), ColumnBound("n", "=", 5)
 
     def numbers(offsets: OffsetRange | None) -> list[int]:

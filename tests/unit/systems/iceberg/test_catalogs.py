@@ -85,7 +85,7 @@ def test_a_name_that_is_nearly_a_tables_is_asked_for(tmp_path: Path) -> None:
         with pytest.raises(TopicError, match=f"The table {wanted} of stream 'views' does not exist") as error:
             system_at(tmp_path).slice(stream(wanted))
         assert hint in error.value.hint
-        assert system_at(tmp_path).admin.metadata([stream(wanted)]) == {}
+        assert system_at(tmp_path).metadata([stream(wanted)]) == {}
 
 
 def test_neither_the_environment_nor_a_file_of_the_user_is_merged_in(

@@ -135,7 +135,7 @@ def test_declared_columns_are_found_by_their_ids(table: Table, tmp_path: Path) -
         ("numbr", "mean 'number'"),
     ):
         with pytest.raises(SchemaError, match=f"no column '{wanted}'") as error:
-            system.admin.metadata([stream(schema=f"{wanted} bigint")])
+            system.metadata([stream(schema=f"{wanted} bigint")])
         assert hint in error.value.hint
     with pytest.raises(
         SchemaError, match=r"'number' of the table web\.views is bigint, and stream 'views' declares it as"

@@ -42,7 +42,7 @@ def now() -> int:
 @pytest.fixture
 def system(tmp_path: Path) -> LogSystem:
     made = LogSystem("log", SystemBinding("log", {"root": str(tmp_path)}))
-    made.admin.create([STREAM])
+    made.create([STREAM])
     return made
 
 
@@ -85,7 +85,7 @@ def test_expired_commits_are_gone_for_readers_and_head_and_oldest_only_grow(syst
     assert [value for _, _, value in left if isinstance(value, int)] == [
         value for _, _, value in before if isinstance(value, int) and value >= 20
     ]
-    metadata = system.admin.metadata([STREAM])["views"]
+    metadata = system.metadata([STREAM])["views"]
     assert metadata.oldest == tuple(min(offset for p, offset, _ in left if p == partition) for partition in range(2))
     with pytest.raises(TopicError, match="are expired; the oldest left is"):
         list(system.consumer(STREAM).read(SystemStreamPartition("log", "views", 0), OffsetRange(0, metadata.head[0])))
@@ -125,7 +125,7 @@ def test_a_sweep_takes_what_dead_writers_left_half_written(system: LogSystem, tm
 
 def test_a_topic_marked_expired_is_deleted_by_the_first_sweep_after_its_time(system: LogSystem) -> None:
     publish(system, 0, 0)
-    system.admin.create([StreamSpec("views/below", partitions=1)])
+    system.create([StreamSpec("views/below", partitions=1)])
     mark_expired(system.topic("views"), 1_000)
     assert sweep(system.filesystem, "log", 999).topics == []
     assert sweep(system.filesystem, "log", 1_000).topics == ["views"]
@@ -350,7 +350,7 @@ def test_many_partitions_do_not_hold_more_than_the_bound_in_memory(
     monkeypatch.setattr(log_segments, "BUFFER_BYTES", 1 << 20)
     monkeypatch.setattr(log_segments, "PARTITION_BYTES", 1 << 14)
     stream = StreamSpec("many", partitions=2048)
-    system.admin.create([stream])
+    system.create([stream])
     writer = system.producer(stream, "a")
     rows = pa.record_batch({"id": list(range(50_000))})
     for _ in range(10):
@@ -373,7 +373,7 @@ def test_a_topic_that_was_made_again_under_its_name_is_seen_as_it_is_now(system:
     publish(system, 1, 5, rows=5)
     assert system.slice(STREAM)["commit"] == 2
     shutil.rmtree(tmp_path / "topics/views")
-    system.admin.create([STREAM])
+    system.create([STREAM])
     assert system.slice(STREAM)["commit"] == 0
     publish(system, 0, 0, rows=3)
     assert system.slice(STREAM)["commit"] == 1
@@ -400,14 +400,14 @@ def test_what_is_known_of_a_producer_does_not_grow_with_the_epochs_that_it_left_
 
 def test_a_deletion_that_was_interrupted_is_finished_and_no_topic_takes_over_what_is_left(system: LogSystem) -> None:
     publish(system, 0, 0)
-    system.admin.create([StreamSpec("views/below", partitions=1)])
+    system.create([StreamSpec("views/below", partitions=1)])
     system.filesystem.delete("topics/views/topic.json")  # where a sweep dies that has taken the record away
     with pytest.raises(
         TopicError, match=r"The topic 'views' cannot be made: the deletion of a former one was interrupted"
     ):
-        system.admin.create([STREAM])
+        system.create([STREAM])
     sweep(system.filesystem, "log")
-    system.admin.create([STREAM])
+    system.create([STREAM])
     assert system.consumer(STREAM).head == (0, 0)
     assert system.topics() == ["views", "views/below"]
 
@@ -430,7 +430,7 @@ def test_a_topic_that_is_held_is_given_back_whole(system: LogSystem) -> None:
 def test_a_sweep_goes_on_behind_a_topic_that_another_has_deleted(
     system: LogSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    system.admin.create([StreamSpec("clicks", partitions=1)])
+    system.create([StreamSpec("clicks", partitions=1)])
     mark_expired(system.topic("views"), 1_000)
     shutil.rmtree(system.filesystem.local_path("topics/clicks") or "")
     monkeypatch.setattr(maintenance, "list_topics", lambda filesystem: ["clicks", "views"])

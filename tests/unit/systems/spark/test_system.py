@@ -79,7 +79,7 @@ def writer_of(system: SparkSystem) -> Any:
 
 def test_each_epoch_is_appended_once_however_often_it_is_published(system: SparkSystem) -> None:
     spec = stream()
-    system.admin.create([spec])
+    system.create([spec])
     first, second = epoch(system, spec, 0, [1, 2, 3]), epoch(system, spec, 1, [4], final=True)
     for publication in (first, first, second, second, first):
         system.publish(spec, publication)
@@ -93,7 +93,7 @@ def test_nothing_is_not_appended_but_it_replaces(system: SparkSystem) -> None:
     after: dict[str, list[list[int]]] = {"append": [], "overwrite": [[]]}
     for mode, written in after.items():
         spec = dataclasses.replace(stream(mode), through=f"app-1-{mode}/run/1.1")
-        system.admin.create([spec])
+        system.create([spec])
         system.publish(spec, epoch(system, spec, 0, [], final=True))
         assert writer_of(system).written == written
 
@@ -101,7 +101,7 @@ def test_nothing_is_not_appended_but_it_replaces(system: SparkSystem) -> None:
 @pytest.mark.parametrize("mode", ["overwrite", "overwrite_partitions"])
 def test_what_replaces_is_written_once_with_all_epochs_when_the_stage_ends(system: SparkSystem, mode: str) -> None:
     spec = stream(mode)
-    system.admin.create([spec])
+    system.create([spec])
     system.publish(spec, epoch(system, spec, 0, [1, 2, 3]))
     assert writer_of(system).written == []
     system.publish(spec, epoch(system, spec, 1, [4], final=True))
@@ -110,7 +110,7 @@ def test_what_replaces_is_written_once_with_all_epochs_when_the_stage_ends(syste
 
 def test_who_dies_before_the_record_is_followed_by_one_who_writes_the_same_again(system: SparkSystem) -> None:
     spec = stream()
-    system.admin.create([spec])
+    system.create([spec])
     publication = epoch(system, spec, 0, [1, 2], final=True)
     writer_of(system).dies = True
     with pytest.raises(KeyboardInterrupt):
@@ -124,7 +124,7 @@ def test_who_dies_before_the_record_is_followed_by_one_who_writes_the_same_again
 
 def test_without_a_session_nothing_is_written_and_a_runner_is_asked_for(system: SparkSystem) -> None:
     spec = stream()
-    system.admin.create([spec])
+    system.create([spec])
     publication = epoch(system, spec, 0, [1], final=True)
     system.writer = None
     with pytest.raises(StageLost, match="only a stage runner can do"):
@@ -134,7 +134,7 @@ def test_without_a_session_nothing_is_written_and_a_runner_is_asked_for(system: 
 def test_the_partition_count_is_the_streams_else_the_systems_else_one(tmp_path: Path) -> None:
     def count(declared: int | None, **options: Any) -> int:
         system = SparkSystem("warehouse", SystemBinding("spark", options), str(tmp_path))
-        return system.admin.metadata([StreamSpec("in", declared)])["in"].partitions
+        return system.metadata([StreamSpec("in", declared)])["in"].partitions
 
     assert (count(3, partitions=5), count(None, partitions="5"), count(None)) == (3, 5, 1)
     for said in ("many", "0", "65537"):

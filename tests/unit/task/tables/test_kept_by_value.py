@@ -10,7 +10,7 @@ import dataclasses
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -19,7 +19,7 @@ from airflow_samza import InitableTask, StreamTask, stream_application, task_app
 from airflow_samza.errors import RemoteTableError
 from airflow_samza.row import Row
 from airflow_samza.schema import Schema
-from airflow_samza.task.tables.side_inputs import MessageStore
+from airflow_samza.task.tables.side_inputs import MessageStore, apply_entries
 from airflow_samza.task.tables.store import TableStore
 from airflow_samza.testing import TestDriver
 
@@ -317,3 +317,17 @@ def test_a_generator_may_yield_one_object_again_and_again() -> None:
 
     driver = TestDriver(application).pipe("views", [{"member_id": n} for n in (1, 2)]).run()
     assert [(row.member_id, row.times) for row in driver.output("out")] == [(1, 1), (1, 2), (2, 1), (2, 2)]
+
+
+class Store(dict[Any, Any]):
+    def put(self, key: Any, value: Any) -> None:
+        self[key] = value
+
+    def delete(self, key: Any) -> None:
+        self.pop(key, None)
+
+
+def test_null_keys_are_left_out_and_counted() -> None:
+    store = Store()
+    assert apply_entries(cast(Any, store), [(None, 1), ("a", 2), (None, None)]) == 2
+    assert store == {"a": 2}
