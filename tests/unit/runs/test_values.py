@@ -15,7 +15,6 @@ from airflow_samza import engine, runs
 
 ADDS_UP = {
     "_Held",
-    "_PartitionState",
     "_Seen",
     "_Written",
     "PushTotals",
