@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from airflow_samza.errors import SamzaError
 from airflow_samza.runs.held_outputs import has_open_outputs
-from airflow_samza.runs.records.folders import RunFolder, read, read_report
+from airflow_samza.runs.records.folders import RunFolder, read, read_report, run_folders
 from airflow_samza.runs.records.run_plan import RunPlan
 from airflow_samza.runs.stages.run_ends import RunEnd
 from airflow_samza.runs.stages.stage_runners import all_runners
@@ -147,8 +147,7 @@ def over_runs(files: Filesystem, application: str, now: float | None = None) -> 
     """The runs of an application (its folder's name) that are over, newest first; their plans are not loaded."""
     now = time.time() if now is None else now
     over = []
-    for run_id in files.list(f"runs/{application}"):
-        folder = RunFolder(application, run_id)
+    for folder in run_folders(files, application):
         with suppress(SamzaError):  # what is damaged stays for fsck
             slim = _slim(files, folder)
             if slim is not None:  # most are
