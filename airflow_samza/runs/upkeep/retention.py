@@ -94,7 +94,7 @@ def sweep_application(
             going = files.exists(run.folder.removing)
             run = replace(run, plans=load_plans(files, run.folder))
             if going or is_old:
-                why = None if going else reasons.of(run)
+                why = None if going else next(reasons.of(run), None)
                 if why is None:
                     partials |= folders_of(run.plans)
                     _remove_run(files, systems_of, run, now, swept, dry=dry)
